@@ -1,0 +1,27 @@
+{
+  "targets": [
+    {
+      "target_name": "nbc",
+      "sources": [
+        "native/addon/addon.cc",
+        "native/addon/world.cc",
+        "native/addon/buffer_pin.cc",
+        "native/engine/engine.cc",
+        "native/engine/plan.cc",
+        "native/libof/libof.cc",
+        "native/fabric/shm/segment.cc",
+        "native/fabric/shm/doorbell.cc",
+        "native/fabric/shm/bulk.cc",
+        "native/fabric/shm/arena.cc",
+        "native/fabric/shm/shm_fabric.cc"
+      ],
+      "include_dirs": [
+        "native",
+        "<!@(node -p \"require('node-addon-api').include_dir\")"
+      ],
+      "defines": ["NAPI_VERSION=8", "NODE_ADDON_API_DISABLE_DEPRECATED"],
+      "cflags_cc": ["-std=c++20", "-O3", "-Wall", "-Wextra", "-fno-rtti", "-fvisibility=hidden"],
+      "cflags_cc!": ["-std=gnu++17", "-fno-exceptions"]
+    }
+  ]
+}

@@ -1,0 +1,114 @@
+/**
+ * The native surface, declared and documented in one place. This is the only file that loads the addon.
+ *
+ * Everything here trusts its caller to have produced readable errors already; native code checks all arguments again,
+ * but only so that no call can crash the process. Failures throw an `Error` with a `code` from {@link NativeErrorCode}.
+ */
+import { createRequire } from 'node:module';
+
+/** Values of one entry of the state table: what became of the request in that slot. Written by native code only. */
+export const SlotState = {
+  /** Started and not complete. */
+  PENDING: 0,
+  /** Complete; its buffers are the user's again. */
+  DONE: 1,
+  /** Any value from here on is an error: the value is one of `NativeErrorCode`. */
+  FIRST_ERROR: 2,
+} as const;
+
+/** Error values of a slot (and, as strings `ERR_NBC_…`, the `code` of thrown native errors). */
+export const NativeErrorCode = {
+  /** A message was longer than the buffer posted for it: ranks disagree about a size. */
+  TRUNCATED: 2,
+  /** The world was closed while the request was pending. */
+  CLOSED: 3,
+  /** The peer closed its world (or ended) while this request still depended on it. */
+  PEER_CLOSED: 4,
+  /** The peer runs with other settings (eager limit, version): see the message. */
+  MISMATCH: 5,
+  /** A system call on the data path failed (for example cross-memory attach after it had been available). */
+  SYSTEM: 6,
+} as const;
+
+export interface NativeOptions {
+  rank: number;
+  size: number;
+  /** Descriptor of the job's anonymous shared file, or -1 for a job of one rank. Native code duplicates it. */
+  jobFd: number;
+  /** true: a progress thread; false: the paper's behaviour, progress only inside calls. */
+  progressThread: boolean;
+  /** Largest message, in bytes, that travels through a mailbox. Equal on all ranks. */
+  eagerLimit: number;
+  testOnInit: boolean;
+  /** How long, in microseconds, a rendezvous send polls for its RTR inside start. 0: not at all. */
+  waitOnSend: number;
+  /** How long, in microseconds, a started round drives all its sends until none waits for an RTR. 0: not at all. */
+  startall: number;
+  /** May plain buffers move by cross-memory attach? 'auto' probes each peer; 'off' always stages. */
+  crossMemory: 'auto' | 'off';
+}
+
+export interface NativeStats {
+  [counter: string]: number;
+}
+
+export interface Native {
+  /** Creates the anonymous shared file of a job of `size` ranks; returns its descriptor (for nbcrun to hand to its ranks). */
+  createJob(size: number): number;
+  /**
+   * Opens this process's rank. One world per process at a time (ERR_NBC_ALREADY_OPEN).
+   * `onCompletions` is called from the event loop, once for any number of watched requests that ended since the last call.
+   * Returns the state table: entry i is the state of the request in slot i.
+   */
+  open(options: NativeOptions, onCompletions: () => void): Int32Array;
+  /** Ends the world: pending requests become CLOSED, the progress thread ends, later calls throw ERR_NBC_NOT_OPEN. Idempotent. */
+  close(): void;
+  /** An ArrayBuffer in this rank's exposed memory, zeroed. Freed by garbage collection. Throws ERR_NBC_NO_MEMORY. */
+  alloc(bytes: number): ArrayBuffer;
+
+  /**
+   * Makes a communicator. `members[i]` is the world rank of rank i; `rank` is ours. `contextHigh/Low` (uint32 each) is the id that
+   * all members agreed on; each communicator also owns the neighbouring point-to-point context. Returns a handle.
+   */
+  createCommunicator(members: Uint32Array, rank: number, contextHigh: number, contextLow: number): number;
+  freeCommunicator(communicator: number): void;
+
+  /** Validates an encoded schedule completely (ERR_NBC_SCHEDULE names the word and the reason) and compiles it. Returns a handle. */
+  compile(communicator: number, words: Uint32Array): number;
+  /** Gives a plan back; operations in flight keep it until they end. */
+  releasePlan(plan: number): void;
+
+  /**
+   * Starts a plan as the next collective of its communicator. `send`/`receive` are the buffers of those roles, or null where the
+   * schedule does not use the role (views; each must hold at least the bytes that the schedule declares). `slot` is a free slot chosen by the
+   * caller. Returns true if the operation is already complete (the slot is then untouched and free at once).
+   */
+  start(plan: number, slot: number, send: ArrayBufferView | null, receive: ArrayBufferView | null): boolean;
+  /** Point-to-point send to / receive from communicator rank `peer`, tag 0…32767. Return value as in `start`. */
+  isend(communicator: number, slot: number, view: ArrayBufferView, peer: number, tag: number): boolean;
+  irecv(communicator: number, slot: number, view: ArrayBufferView, peer: number, tag: number): boolean;
+
+  /** One pass of progress. Look at the state table afterwards. */
+  test(): void;
+  /** Drives progress until the slot is not PENDING (true) or `timeoutMs` passed (false). Negative: no limit. */
+  wait(slot: number, timeoutMs: number): boolean;
+  /** Until at least one of the slots is not PENDING: true; time-out: false. */
+  waitAny(slots: Int32Array, timeoutMs: number): boolean;
+  /** Until none of the slots is PENDING: true; time-out: false. */
+  waitAll(slots: Int32Array, timeoutMs: number): boolean;
+  /** LibOF's OF_Startall: drives the sends of these requests together until none waits for an RTR or `microseconds` passed. */
+  startall(slots: Int32Array, microseconds: number): void;
+
+  /** From now on the end of this request calls `onCompletions`, and the progress thread is responsible for it. */
+  watch(slot: number): void;
+  /** Whether the world keeps the event loop alive. Initially not. */
+  setKeepAlive(on: boolean): void;
+  /** Text that explains an error state of a slot: peer, sizes, errno. Valid until the slot is used again. */
+  explain(slot: number): string;
+
+  /** Counters since open(): messages, acks, RTRs, bytes by path, doorbells rung, parks… */
+  stats(): NativeStats;
+}
+
+const require = createRequire(import.meta.url);
+export const native = require('../build/Release/nbc.node') as Native;
