@@ -1,0 +1,182 @@
+/**
+ * Every way in which node-nbc can fail, as classes. Each error has a `code` that starts with `ERR_NBC_`; where they are
+ * known, also the world rank it happened on and the operation that failed. Messages say what to do about it.
+ */
+
+export interface ErrorContext {
+  /** World rank of the process that reports the error. */
+  rank?: number | undefined;
+  /** The operation that failed, for example `'ibcast'`. */
+  operation?: string | undefined;
+  cause?: unknown;
+}
+
+/** The base of all errors of this library. */
+export class NbcError extends Error {
+  /** Stable and machine-readable: `'ERR_NBC_…'`. */
+  readonly code: string;
+  /** World rank of the process that reports the error. */
+  readonly rank: number | undefined;
+  /** The operation that failed, for example `'ibcast'`. */
+  readonly operation: string | undefined;
+
+  constructor(code: string, message: string, context: ErrorContext = {}) {
+    super(message, context.cause === undefined ? undefined : { cause: context.cause });
+    this.code = code;
+    this.rank = context.rank;
+    this.operation = context.operation;
+  }
+
+  static {
+    // On the prototypes, as in Node's own errors: `name` then costs nothing per instance and does not show in inspect().
+    this.prototype.name = 'NbcError';
+  }
+}
+
+/** An argument that cannot work. Thrown before anything has been sent, so the communicator stays usable. */
+export class ArgumentError extends NbcError {
+  /** Name of the argument, as in the documentation: `'root'`, `'send'`, `'recv'`, `'buffer'`, `'tag'`, … */
+  readonly argument: string;
+
+  constructor(argument: string, message: string, context?: ErrorContext, code = 'ERR_NBC_ARGUMENT') {
+    super(code, `${argument}: ${message}`, context);
+    this.argument = argument;
+  }
+
+  static {
+    this.prototype.name = 'ArgumentError';
+  }
+}
+
+/** An option of `init()`, or its environment variable, that cannot work; `argument` is the name of the one that was given. */
+export class OptionError extends ArgumentError {
+  constructor(option: string, message: string, context?: ErrorContext) {
+    super(option, message, context, 'ERR_NBC_OPTION');
+  }
+
+  static {
+    this.prototype.name = 'OptionError';
+  }
+}
+
+/** The time limit passed. The request is still pending, and its buffers still belong to it: wait again, or close the world. */
+export class TimeoutError extends NbcError {
+  /** The limit that passed, in milliseconds. */
+  readonly timeoutMs: number;
+
+  constructor(timeoutMs: number, context: ErrorContext) {
+    const what = context.operation ?? 'the operation';
+    super('ERR_NBC_TIMEOUT', `${what} is not complete after ${timeoutMs} ms; the request stays pending`, context);
+    this.timeoutMs = timeoutMs;
+  }
+
+  static {
+    this.prototype.name = 'TimeoutError';
+  }
+}
+
+/** The world or communicator was closed before the operation started, or while it was pending. */
+export class ClosedError extends NbcError {
+  constructor(message: string, context?: ErrorContext) {
+    super('ERR_NBC_CLOSED', message, context);
+  }
+
+  static {
+    this.prototype.name = 'ClosedError';
+  }
+}
+
+/** A message was longer than the buffer posted for it: the ranks disagree about a size, or about the order of their calls. */
+export class TruncatedError extends NbcError {
+  constructor(message: string, context?: ErrorContext) {
+    super('ERR_NBC_TRUNCATED', message, context);
+  }
+
+  static {
+    this.prototype.name = 'TruncatedError';
+  }
+}
+
+/** A peer closed its world, or ended, while this operation still depended on it. */
+export class PeerClosedError extends NbcError {
+  constructor(message: string, context?: ErrorContext) {
+    super('ERR_NBC_PEER_CLOSED', message, context);
+  }
+
+  static {
+    this.prototype.name = 'PeerClosedError';
+  }
+}
+
+/** A peer runs with other settings: another eager limit or another version. */
+export class MismatchError extends NbcError {
+  constructor(message: string, context?: ErrorContext) {
+    super('ERR_NBC_MISMATCH', message, context);
+  }
+
+  static {
+    this.prototype.name = 'MismatchError';
+  }
+}
+
+/** The operating system refused a call that the operation needed. */
+export class SystemError extends NbcError {
+  constructor(message: string, context?: ErrorContext) {
+    super('ERR_NBC_SYSTEM', message, context);
+  }
+
+  static {
+    this.prototype.name = 'SystemError';
+  }
+}
+
+/** A schedule that is malformed: the message names the word or element and the reason. */
+export class ScheduleError extends NbcError {
+  constructor(message: string, context?: ErrorContext) {
+    super('ERR_NBC_SCHEDULE', message, context);
+  }
+
+  static {
+    this.prototype.name = 'ScheduleError';
+  }
+}
+
+/** More operations, or more memory, than one rank can have at a time. */
+export class ExhaustedError extends NbcError {
+  static {
+    this.prototype.name = 'ExhaustedError';
+  }
+}
+
+/** A constructor that all classes below share. */
+type SimpleError = new (message: string, context?: ErrorContext) => NbcError;
+
+/** Errors that native code reports by code, and the class of each. */
+const classOfCode = new Map<string, SimpleError>([
+  ['ERR_NBC_TRUNCATED', TruncatedError],
+  ['ERR_NBC_CLOSED', ClosedError],
+  ['ERR_NBC_NOT_OPEN', ClosedError],
+  ['ERR_NBC_PEER_CLOSED', PeerClosedError],
+  ['ERR_NBC_MISMATCH', MismatchError],
+  ['ERR_NBC_SYSTEM', SystemError],
+  ['ERR_NBC_SCHEDULE', ScheduleError],
+]);
+
+/** Codes of errors about running out of something. */
+const exhaustionCodes = new Set(['ERR_NBC_NO_MEMORY', 'ERR_NBC_TOO_MANY_REQUESTS']);
+
+/** The typed error for a code and a text that come from native code. */
+export function errorFromCode(code: string, message: string, context?: ErrorContext): NbcError {
+  const Class = classOfCode.get(code);
+  if (Class !== undefined) return new Class(message, context);
+  if (exhaustionCodes.has(code)) return new ExhaustedError(code, message, context);
+  return new NbcError(code, message, context);
+}
+
+/** Gives what native code threw its type. What is not an error of this library comes back unchanged. */
+export function errorFromNative(thrown: unknown, context?: ErrorContext): unknown {
+  if (thrown instanceof NbcError || !(thrown instanceof Error)) return thrown;
+  const code = (thrown as { code?: unknown }).code;
+  if (typeof code !== 'string' || !code.startsWith('ERR_NBC_')) return thrown;
+  return errorFromCode(code, thrown.message, { ...context, cause: thrown });
+}

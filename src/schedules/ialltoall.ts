@@ -1,0 +1,140 @@
+/**
+ * ialltoall: block j of rank i becomes block i of rank j. A distributed transpose.
+ *
+ * With `inPlace` the blocks to send stand in the receive buffer. What is still to be sent must not be overwritten, so it is
+ * saved in temporary memory first; a rank's own block stays where it is.
+ *
+ * Source: MPI 3.1, 5.12.5 (MPI_IALLTOALL); J. Bruck et al., "Efficient Algorithms for All-to-All Communications in
+ * Multiport Message-Passing Systems", IEEE TPDS 8(11), 1997.
+ */
+import { Role, Schedule } from './schedule.js';
+
+export const IALLTOALL_ALGORITHMS = ['linear', 'pairwise', 'bruck'] as const;
+export type IalltoallAlgorithm = (typeof IALLTOALL_ALGORITHMS)[number];
+
+/**
+ * Bruck sends log₂(ranks) messages instead of ranks − 1, but every block travels log₂(ranks) / 2 times. From this many ranks on,
+ * and up to this many bytes per block, messages are what costs.
+ */
+export const IALLTOALL_BRUCK_MIN_RANKS = 8;
+export const IALLTOALL_BRUCK_MAX_BYTES = 256;
+
+/**
+ * From this many bytes per block on, and more than this many ranks, one partner at a time: all transfers at once would only take the
+ * memory bandwidth and the caches from each other. Below, waiting for a partner costs more than that.
+ */
+export const IALLTOALL_PAIRWISE_MIN_BYTES = 256 * 1024;
+export const IALLTOALL_PAIRWISE_MIN_RANKS = 4;
+
+export function chooseIalltoall(blockBytes: number, ranks: number): IalltoallAlgorithm {
+  if (ranks >= IALLTOALL_BRUCK_MIN_RANKS && blockBytes <= IALLTOALL_BRUCK_MAX_BYTES) return 'bruck';
+  if (ranks >= IALLTOALL_PAIRWISE_MIN_RANKS && blockBytes >= IALLTOALL_PAIRWISE_MIN_BYTES) return 'pairwise';
+  return 'linear';
+}
+
+/** The schedule of `rank` for an exchange of blocks of `bytes`. */
+export function ialltoallSchedule(
+  algorithm: IalltoallAlgorithm,
+  rank: number,
+  size: number,
+  bytes: number,
+  inPlace = false,
+): Schedule {
+  switch (algorithm) {
+    case 'linear':
+      return ialltoallLinear(rank, size, bytes, inPlace);
+    case 'pairwise':
+      return ialltoallPairwise(rank, size, bytes, inPlace);
+    case 'bruck':
+      return ialltoallBruck(rank, size, bytes, inPlace);
+  }
+}
+
+/** Everything at once. Each rank begins with its next neighbour, so that not all of them write to the same one. */
+export function ialltoallLinear(rank: number, size: number, bytes: number, inPlace = false): Schedule {
+  const schedule = new Schedule();
+  const source = prepare(schedule, rank, size, bytes, inPlace);
+  for (let distance = 1; distance < size; distance++) {
+    const from = (rank - distance + size) % size;
+    const to = (rank + distance) % size;
+    schedule.recv(from, Role.RECEIVE, from * bytes, bytes);
+    schedule.send(to, source, to * bytes, bytes);
+  }
+  return schedule;
+}
+
+/** In step d everybody sends to the d-th next rank and receives from the d-th previous one. */
+export function ialltoallPairwise(rank: number, size: number, bytes: number, inPlace = false): Schedule {
+  const schedule = new Schedule();
+  const source = prepare(schedule, rank, size, bytes, inPlace);
+  for (let distance = 1; distance < size; distance++) {
+    const from = (rank - distance + size) % size;
+    const to = (rank + distance) % size;
+    schedule.recv(from, Role.RECEIVE, from * bytes, bytes);
+    schedule.send(to, source, to * bytes, bytes).round();
+  }
+  return schedule;
+}
+
+/** Where the blocks to be sent are to be read from; copies a rank's own block, and what an in-place exchange must save. */
+function prepare(schedule: Schedule, rank: number, size: number, bytes: number, inPlace: boolean): Role {
+  if (!inPlace) {
+    schedule.copy(Role.SEND, rank * bytes, Role.RECEIVE, rank * bytes, bytes);
+    return Role.SEND;
+  }
+  const after = (rank + 1) * bytes;
+  schedule.copy(Role.RECEIVE, 0, Role.TEMP, 0, rank * bytes);
+  schedule.copy(Role.RECEIVE, after, Role.TEMP, after, size * bytes - after);
+  schedule.round();
+  return Role.TEMP;
+}
+
+/**
+ * Bruck: a block that has to travel the distance d (from rank i to rank i + d) makes the jumps that the bits of d name. In step k every
+ * rank packs all blocks whose distance has bit k, sends them as one message to rank + 2^k, and has those of rank − 2^k instead.
+ *
+ * The textbook rotates all blocks first and unpacks after every step. Here, a table says where the block for each distance is at the
+ * moment, and a block is copied only when it is packed or has arrived.
+ *
+ *     temp:  | pack | arrivals of step 0 | arrivals of step 1 | …      (in place: | saved blocks | before all this)
+ */
+export function ialltoallBruck(rank: number, size: number, bytes: number, inPlace = false): Schedule {
+  const schedule = new Schedule();
+  const steps: number[][] = []; // for each bit: the distances that have it
+  for (let bit = 1; bit < size; bit *= 2) {
+    steps.push(Array.from({ length: size }, (_, distance) => distance).filter((distance) => distance & bit));
+  }
+
+  // The block that has the distance d to go is the one for rank + d.
+  const source = prepare(schedule, rank, size, bytes, inPlace);
+  const location = Array.from({ length: size }, (_, distance) => {
+    return { role: source as Role, offset: ((rank + distance) % size) * bytes };
+  });
+
+  const pack = inPlace ? size * bytes : 0;
+  let arrivals = pack + Math.max(0, ...steps.map((distances) => distances.length)) * bytes;
+  for (const [step, distances] of steps.entries()) {
+    const to = (rank + 2 ** step) % size;
+    const from = (rank - 2 ** step + size) % size;
+    for (const [index, distance] of distances.entries()) {
+      const { role, offset } = location[distance]!;
+      schedule.copy(role, offset, Role.TEMP, pack + index * bytes, bytes);
+    }
+    schedule.round();
+    schedule.send(to, Role.TEMP, pack, distances.length * bytes);
+    schedule.recv(from, Role.TEMP, arrivals, distances.length * bytes);
+    schedule.round();
+    for (const [index, distance] of distances.entries()) {
+      location[distance] = { role: Role.TEMP, offset: arrivals + index * bytes };
+    }
+    arrivals += distances.length * bytes;
+  }
+
+  // What has travelled the distance d is from rank − d.
+  for (let distance = 1; distance < size; distance++) {
+    const from = (rank - distance + size) % size;
+    const { role, offset } = location[distance]!;
+    schedule.copy(role, offset, Role.RECEIVE, from * bytes, bytes);
+  }
+  return schedule;
+}
