@@ -7,6 +7,7 @@
         "native/addon/world.cc",
         "native/addon/buffer_pin.cc",
         "native/engine/engine.cc",
+        "native/engine/lock.cc",
         "native/engine/plan.cc",
         "native/libof/libof.cc",
         "native/fabric/shm/segment.cc",
@@ -19,7 +20,7 @@
         "native",
         "<!@(node -p \"require('node-addon-api').include_dir\")"
       ],
-      "defines": ["NAPI_VERSION=8", "NODE_ADDON_API_DISABLE_DEPRECATED"],
+      "defines": ["NAPI_VERSION=8", "NODE_ADDON_API_DISABLE_DEPRECATED", "NAPI_CPP_EXCEPTIONS"],
       "cflags_cc": ["-std=c++20", "-O3", "-Wall", "-Wextra", "-fno-rtti", "-fvisibility=hidden"],
       "cflags_cc!": ["-std=gnu++17", "-fno-exceptions"]
     }

@@ -1,0 +1,136 @@
+#include "addon/world.h"
+
+#include <unistd.h>
+
+namespace nbc::addon {
+namespace {
+
+// The process is the rank: mailboxes have one reader. Set by open(), cleared by close().
+std::atomic<bool> g_open{false};
+
+Napi::Error coded(napi_env env, const char* code, const std::string& message) {
+  Napi::Error error = Napi::Error::New(env, message);
+  error.Set("code", Napi::String::New(env, code));
+  return error;
+}
+
+}  // namespace
+
+void World::open(const Options& options, napi_value on_completions) {
+  if (is_open() || g_open.exchange(true))
+    throw coded(env_, "ERR_NBC_ALREADY_OPEN", "this process already has an open world; close it before init() is called again");
+  try {
+    std::shared_ptr<shm::Segment> segment;
+    if (options.job_fd < 0) {
+      const int fd = shm::Segment::create(1);
+      segment = shm::Segment::map(fd);
+      ::close(fd);
+    } else {
+      segment = shm::Segment::map(options.job_fd);
+    }
+    if (segment->size() != options.size || options.rank >= options.size)
+      throw shm::SegmentError{"the job has " + std::to_string(segment->size()) + " ranks, but this process was started as rank " +
+                              std::to_string(options.rank) + " of " + std::to_string(options.size)};
+    auto slots = std::make_shared<SlotTable>();
+    if (!slots->valid()) throw shm::SegmentError{"no memory for the state table"};
+    queued_ = std::make_shared<std::atomic<bool>>(false);
+    napi_value name;
+    if (napi_create_string_utf8(env_, "node-nbc completions", NAPI_AUTO_LENGTH, &name) != napi_ok ||
+        napi_create_threadsafe_function(env_, on_completions, nullptr, name, 0, 1, nullptr, nullptr, nullptr, call_javascript,
+                                        &to_javascript_) != napi_ok)
+      throw Napi::Error::New(env_);
+    napi_unref_threadsafe_function(env_, to_javascript_);
+    const shm::ShmOptions fabric{options.rank, options.engine.libof.eager_limit, options.cross_memory};
+    engine_ = std::make_unique<Engine>(segment, fabric, options.engine, slots, [this] { notify(); });
+    slots_ = std::move(slots);
+    // Registered after the thread-safe function, so it runs before Node.js takes that away: the progress thread must end first.
+    napi_add_env_cleanup_hook(env_, at_environment_end, this);
+  } catch (const shm::SegmentError& error) {
+    if (to_javascript_ != nullptr) napi_release_threadsafe_function(to_javascript_, napi_tsfn_abort);
+    to_javascript_ = nullptr;
+    g_open.store(false);
+    throw coded(env_, "ERR_NBC_OPEN", error.message);
+  }
+}
+
+void World::close() {
+  if (!is_open()) return;
+  napi_remove_env_cleanup_hook(env_, at_environment_end, this);
+  engine_.reset();
+  groups_.clear();
+  free_groups_.clear();
+  plans_.clear();
+  free_plans_.clear();
+  slots_.reset();
+  napi_release_threadsafe_function(to_javascript_, napi_tsfn_release);
+  to_javascript_ = nullptr;
+  g_open.store(false);
+}
+
+void World::at_environment_end(void* world) { static_cast<World*>(world)->close(); }
+
+void World::set_keep_alive(bool on) {
+  if (on) {
+    napi_ref_threadsafe_function(env_, to_javascript_);
+  } else {
+    napi_unref_threadsafe_function(env_, to_javascript_);
+  }
+}
+
+// Any thread, while the engine lives.
+void World::notify() {
+  // acq_rel: pairs with the store in call_javascript(); the states were written before
+  if (queued_->exchange(true, std::memory_order_acq_rel)) return;
+  auto* queued = new std::shared_ptr<std::atomic<bool>>(queued_);
+  if (napi_call_threadsafe_function(to_javascript_, queued, napi_tsfn_nonblocking) != napi_ok) delete queued;
+}
+
+void World::call_javascript(napi_env env, napi_value callback, void* /*context*/, void* data) {
+  const std::unique_ptr<std::shared_ptr<std::atomic<bool>>> queued(static_cast<std::shared_ptr<std::atomic<bool>>*>(data));
+  (*queued)->store(false, std::memory_order_release);
+  if (env == nullptr) return;
+  napi_value undefined;
+  napi_get_undefined(env, &undefined);
+  if (napi_call_function(env, undefined, callback, 0, nullptr, nullptr) == napi_pending_exception) {
+    napi_value exception;
+    if (napi_get_and_clear_last_exception(env, &exception) == napi_ok) napi_fatal_exception(env, exception);
+  }
+}
+
+namespace {
+
+template <typename T>
+uint32_t add_handle(std::vector<std::shared_ptr<T>>& table, std::vector<uint32_t>& free, std::shared_ptr<T> item) {
+  if (!free.empty()) {
+    const uint32_t handle = free.back();
+    free.pop_back();
+    table[handle] = std::move(item);
+    return handle;
+  }
+  table.push_back(std::move(item));
+  return static_cast<uint32_t>(table.size() - 1);
+}
+
+template <typename T>
+void free_handle(std::vector<std::shared_ptr<T>>& table, std::vector<uint32_t>& free, uint32_t handle) {
+  if (handle >= table.size() || table[handle] == nullptr) return;
+  table[handle].reset();
+  free.push_back(handle);
+}
+
+}  // namespace
+
+uint32_t World::add_group(std::shared_ptr<Group> group) { return add_handle(groups_, free_groups_, std::move(group)); }
+uint32_t World::add_plan(std::shared_ptr<LoadedPlan> plan) { return add_handle(plans_, free_plans_, std::move(plan)); }
+void World::free_group(uint32_t handle) { free_handle(groups_, free_groups_, handle); }
+void World::free_plan(uint32_t handle) { free_handle(plans_, free_plans_, handle); }
+
+std::shared_ptr<Group> World::group(uint32_t handle) const {
+  return handle < groups_.size() ? groups_[handle] : nullptr;
+}
+
+const std::shared_ptr<LoadedPlan>* World::plan(uint32_t handle) const {
+  return handle < plans_.size() && plans_[handle] != nullptr ? &plans_[handle] : nullptr;
+}
+
+}  // namespace nbc::addon

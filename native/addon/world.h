@@ -1,0 +1,61 @@
+// What one JavaScript environment has open: the engine and the handles given to JavaScript. One per process at a time.
+#pragma once
+#include <napi.h>
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace nbc::addon {
+
+class World {
+ public:
+  struct Options {
+    Rank rank;
+    Rank size;
+    int job_fd;  // -1: a job of its own
+    bool cross_memory;
+    EngineOptions engine;
+  };
+
+  explicit World(napi_env env) : env_(env) {}
+  ~World() { close(); }
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  // Throws Napi::Error.
+  void open(const Options& options, napi_value on_completions);
+  void close();
+  bool is_open() const { return engine_ != nullptr; }
+  Engine& engine() { return *engine_; }
+  const std::shared_ptr<SlotTable>& slots() const { return slots_; }
+  std::shared_ptr<shm::Arena> arena() const { return engine_->fabric().arena(); }
+  void set_keep_alive(bool on);
+
+  uint32_t add_group(std::shared_ptr<Group> group);
+  std::shared_ptr<Group> group(uint32_t handle) const;  // null: no such group
+  void free_group(uint32_t handle);
+  uint32_t add_plan(std::shared_ptr<LoadedPlan> plan);
+  const std::shared_ptr<LoadedPlan>* plan(uint32_t handle) const;  // null: no such plan
+  void free_plan(uint32_t handle);
+
+ private:
+  static void call_javascript(napi_env env, napi_value callback, void* context, void* data);
+  static void at_environment_end(void* world);
+  void notify();
+
+  napi_env env_;
+  std::shared_ptr<SlotTable> slots_;
+  std::unique_ptr<Engine> engine_;
+  std::vector<std::shared_ptr<Group>> groups_;
+  std::vector<uint32_t> free_groups_;
+  std::vector<std::shared_ptr<LoadedPlan>> plans_;
+  std::vector<uint32_t> free_plans_;
+  napi_threadsafe_function to_javascript_ = nullptr;
+  // A call to JavaScript is queued: set by whoever ends a watched request, cleared by the event loop before it looks at the states.
+  std::shared_ptr<std::atomic<bool>> queued_;
+};
+
+}  // namespace nbc::addon

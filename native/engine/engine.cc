@@ -1,0 +1,524 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace nbc {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A waiter with a core of its own polls this long before it sleeps: about twice what waking it would cost (23 µs).
+constexpr auto kSpin = std::chrono::microseconds(50);
+// Work up to this size is done inside start: waking the progress thread and losing the lock to it costs more.
+constexpr uint64_t kInlineBytes = 256 * 1024;
+// The scheduling slice the progress thread asks for: woken beside a computing thread, it runs soon because it runs briefly.
+constexpr uint64_t kSliceNanoseconds = 100'000;
+
+void relax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Best effort: kernels before 6.12 take the runtime of a SCHED_OTHER thread for nothing.
+void ask_for_short_slice() {
+#if defined(SYS_sched_setattr)
+  struct {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+  } attributes{48, SCHED_OTHER, 0, 0, 0, kSliceNanoseconds, 0, 0};
+  syscall(SYS_sched_setattr, 0, &attributes, 0);
+#endif
+}
+
+uint32_t processors() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return static_cast<uint32_t>(std::max(1, CPU_COUNT(&set)));
+}
+
+// Memory of requests that were pending when their world closed: a peer may write to it until it learns of the end.
+std::vector<std::shared_ptr<void>>& graveyard() {
+  static auto* keepers = new std::vector<std::shared_ptr<void>>();
+  return *keepers;
+}
+
+}  // namespace
+
+Engine::Engine(std::shared_ptr<shm::Segment> segment, const shm::ShmOptions& fabric, const EngineOptions& options,
+               std::shared_ptr<SlotTable> slots, std::function<void()> notify)
+    : fabric_(std::move(segment), fabric),
+      options_(options),
+      libof_(fabric_, options.libof),
+      slots_(std::move(slots)),
+      notify_(std::move(notify)),
+      by_slot_(new Operation* [kSlots] {}),
+      spin_(fabric_.size() <= processors()) {
+  if (options_.progress_thread) thread_ = std::thread([this] { background(); });
+}
+
+Engine::~Engine() {
+  if (thread_.joinable()) {
+    stop_.store(true, std::memory_order_release);
+    fabric_.ring_self(Sleeper::progress);
+    thread_.join();
+  }
+  for (Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
+    slots_->set(operation->slot, static_cast<int32_t>(Error::closed));
+    for (const Pinned& pin : operation->pins) {
+      if (pin.keeper != nullptr) graveyard().push_back(pin.keeper);
+    }
+    if (operation->base[static_cast<size_t>(Role::temporary)] != nullptr) graveyard().push_back(fabric_.arena());
+  }
+}
+
+// --- starting --------------------------------------------------------------------------------------------------------
+
+Engine::Operation& Engine::new_operation(uint32_t slot) {
+  Operation* operation = free_.head;
+  if (operation == nullptr) {
+    operation = &pool_.emplace_back();
+  } else {
+    free_.remove(operation);
+  }
+  operation->outstanding = 0;
+  operation->waiting_rtr = 0;
+  operation->error = Error::none;
+  operation->round = 0;
+  operation->slot = slot;
+  operation->watched = false;
+  operation->last_round = false;
+  operation->starting = true;
+  slots_->set(slot, static_cast<int32_t>(SlotState::pending));
+  by_slot_[slot] = operation;
+  active_.push(operation);
+  ++counters_.started;
+  return *operation;
+}
+
+Engine::Operation* Engine::pending(uint32_t slot) const {
+  return slots_->get(slot) == static_cast<int32_t>(SlotState::pending) ? by_slot_[slot] : nullptr;
+}
+
+bool Engine::start(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinned send, Pinned receive) {
+  enter();
+  Operation& operation = new_operation(slot);
+  operation.plan = plan;
+  operation.tag = plan->group->next_tag++;
+  operation.base[static_cast<size_t>(Role::send)] = send.data;
+  operation.base[static_cast<size_t>(Role::receive)] = receive.data;
+  operation.pins[0] = std::move(send);
+  operation.pins[1] = std::move(receive);
+  std::byte*& temporary = operation.base[static_cast<size_t>(Role::temporary)];
+  temporary = nullptr;
+  if (const uint64_t bytes = plan->plan.role_bytes[static_cast<size_t>(Role::temporary)]; bytes > 0) {
+    temporary = static_cast<std::byte*>(plan->spare_temporary);
+    plan->spare_temporary = nullptr;
+    if (temporary == nullptr) temporary = static_cast<std::byte*>(fabric_.arena()->allocate(bytes));
+    if (temporary == nullptr) operation.error = Error::system;
+  }
+  ++unfinished_rounds_;
+  advance(operation);
+  return after_start(slot);
+}
+
+bool Engine::message(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag, bool sends) {
+  enter();
+  Operation& operation = new_operation(slot);
+  operation.last_round = true;
+  const uint64_t stream = static_cast<uint64_t>(peer) << 32 | tag;
+  const libof::MessageKey key{group.context + 1, tag, (sends ? group.sent : group.received)[stream]++};
+  operation.pins[0] = std::move(buffer);
+  const Pinned& pin = operation.pins[0];
+  const Rank world = group.members[peer];
+  const bool complete = sends ? libof_.isend(operation, world, key, pin.data, pin.bytes)
+                              : libof_.irecv(operation, world, key, pin.data, pin.bytes);
+  if (sends) poll_for_rtr(operation, 0, options_.wait_on_send_us);
+  if (complete) finish(operation);
+  return after_start(slot);
+}
+
+bool Engine::isend(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag) {
+  return message(group, slot, std::move(buffer), peer, tag, true);
+}
+
+bool Engine::irecv(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag) {
+  return message(group, slot, std::move(buffer), peer, tag, false);
+}
+
+// The end of every start: test-on-init for all that is pending, and work that is too small to hand over.
+bool Engine::after_start(uint32_t slot) {
+  fabric_.flush();
+  if (by_slot_[slot] != nullptr && options_.libof.test_on_init) {
+    pass(Effort::look);
+    for (uint64_t work = fabric_.work(); work > 0 && work <= kInlineBytes; work = fabric_.work()) pass(Effort::pass);
+  }
+  // Without a progress thread, what the paper's network would do by itself is done here: data whose RTR was caught moves.
+  if (!options_.progress_thread && (options_.wait_on_send_us > 0 || options_.startall_us > 0)) {
+    while (fabric_.work() > 0) pass(Effort::pass);
+  }
+  Operation* const still = by_slot_[slot];
+  if (still != nullptr) still->starting = false;
+  const bool complete = still == nullptr && slots_->get(slot) == static_cast<int32_t>(SlotState::pending);
+  leave();
+  return complete;
+}
+
+void Engine::poll_for_rtr(Operation& operation, uint32_t target, uint32_t microseconds) {
+  if (microseconds == 0 || operation.waiting_rtr <= target) return;
+  const auto limit = Clock::now() + std::chrono::microseconds(microseconds);
+  fabric_.flush();
+  while (operation.waiting_rtr > target && Clock::now() < limit) {
+    libof_.progress(Effort::pass);
+    fabric_.flush();
+    relax();
+  }
+}
+
+// --- executing -------------------------------------------------------------------------------------------------------
+
+void Engine::start_round(Operation& operation, const Round& round) {
+  const LoadedPlan& loaded = *operation.plan;
+  const Plan& plan = loaded.plan;
+  const uint64_t context = loaded.group->context;
+  ++counters_.rounds;
+  for (uint32_t i = round.receive_first; i < round.receive_last; ++i) {
+    const Transfer& t = plan.receives[i];
+    libof_.irecv(operation, t.peer, {context, operation.tag, t.sequence},
+                 operation.base[static_cast<size_t>(t.role)] + t.offset, t.bytes);
+  }
+  for (uint32_t i = round.send_first; i < round.send_last; ++i) {
+    const Transfer& t = plan.sends[i];
+    const uint32_t before = operation.waiting_rtr;
+    libof_.isend(operation, t.peer, {context, operation.tag, t.sequence},
+                 operation.base[static_cast<size_t>(t.role)] + t.offset, t.bytes);
+    poll_for_rtr(operation, before, options_.wait_on_send_us);
+  }
+  if (round.copy_first < round.copy_last) {
+    fabric_.flush();  // peers can work while we copy
+    for (uint32_t i = round.copy_first; i < round.copy_last; ++i) {
+      const Copy& c = plan.copies[i];
+      std::memcpy(operation.base[static_cast<size_t>(c.to)] + c.to_offset,
+                  operation.base[static_cast<size_t>(c.from)] + c.from_offset, c.bytes);
+    }
+  }
+  poll_for_rtr(operation, 0, options_.startall_us);
+}
+
+// Called with nothing outstanding: starts rounds until one has something to wait for, or finishes.
+void Engine::advance(Operation& operation) {
+  if (operation.plan != nullptr) {
+    const auto& rounds = operation.plan->plan.rounds;
+    while (operation.error == Error::none && operation.round < rounds.size()) {
+      const Round& round = rounds[operation.round++];
+      operation.last_round = operation.round == rounds.size();
+      if (operation.last_round) --unfinished_rounds_;
+      operation.outstanding = 1;  // holds the operation back until all of the round is started
+      start_round(operation, round);
+      if (--operation.outstanding > 0) return;
+    }
+    if (!operation.last_round) {
+      operation.last_round = true;
+      --unfinished_rounds_;
+    }
+  }
+  finish(operation);
+}
+
+// The user learns of a failure at once; the operation itself lives on until its other messages have ended, because peers may still
+// write to its buffers.
+void Engine::report_failure(Operation& operation) {
+  if (operation.slot == kNoSlot) return;
+  if (operation.watched) {
+    --watched_;
+    operation.watched = false;
+    notify_pending_ = true;
+  }
+  const std::string peer = "rank " + std::to_string(operation.error_peer) + " of the world";
+  std::string& text = explanations_[operation.slot];
+  switch (operation.error) {
+    case Error::truncated:
+      text = peer + " and this rank disagree about the size of a message: " + std::to_string(operation.error_expected) +
+             " bytes here, " + std::to_string(operation.error_got) + " there";
+      break;
+    case Error::peer_closed:
+      text = peer + " closed its world while this request still needed it";
+      break;
+    case Error::mismatch:
+      text = fabric_.why();
+      break;
+    default:
+      text = "moving data between this rank and " + peer + " failed: the system refused, or memory ran out";
+  }
+  by_slot_[operation.slot] = nullptr;
+  slots_->set(operation.slot, static_cast<int32_t>(operation.error));
+  operation.slot = kNoSlot;
+}
+
+void Engine::finish(Operation& operation) {
+  libof_.forget_ready(operation);
+  std::byte*& temporary = operation.base[static_cast<size_t>(Role::temporary)];
+  if (temporary != nullptr) {
+    if (operation.plan->spare_temporary == nullptr) {
+      operation.plan->spare_temporary = temporary;
+    } else {
+      fabric_.arena()->release(temporary);
+    }
+    temporary = nullptr;
+  }
+  operation.plan.reset();
+  for (Pinned& pin : operation.pins) pin.keeper.reset();
+  if (operation.error != Error::none) report_failure(operation);
+  if (operation.watched) {
+    --watched_;
+    notify_pending_ = true;
+  }
+  if (operation.slot != kNoSlot) {
+    by_slot_[operation.slot] = nullptr;
+    // While it is being started, being complete is the return value, and the slot stays free.
+    if (!operation.starting) slots_->set(operation.slot, static_cast<int32_t>(SlotState::done));
+  }
+  active_.remove(&operation);
+  free_.push(&operation);
+}
+
+bool Engine::pass(Effort effort) {
+  const bool moved = libof_.progress(effort);
+  while (libof::Waiter* waiter = libof_.take_ready()) {
+    auto& operation = static_cast<Operation&>(*waiter);
+    if (operation.outstanding == 0) {
+      advance(operation);
+    } else {
+      report_failure(operation);
+    }
+  }
+  fabric_.flush();
+  return moved;
+}
+
+// --- who drives ------------------------------------------------------------------------------------------------------
+
+// True if something is pending that does not land by itself: rounds to start, sends that wait for peers, completions to be told.
+bool Engine::background_needed() const {
+  return unfinished_rounds_ + watched_ > 0 || libof_.needs_driving() ||
+         (fabric_.receiver_copies() && active_.head != nullptr) || fabric_.work() > 0;
+}
+
+// How many messages must arrive before any operation can take a step: what the doorbell counts. With sends pending any message may
+// matter; a round that only receives needs all of its messages.
+uint32_t Engine::arrivals_needed(bool waiting) const {
+  if (libof_.needs_driving() || fabric_.receiver_copies()) return 1;
+  int32_t least = INT32_MAX;
+  for (const Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
+    if (waiting || operation->watched || !operation->last_round) least = std::min(least, operation->outstanding);
+  }
+  return least == INT32_MAX ? 1 : static_cast<uint32_t>(std::max(least, 1));
+}
+
+// The calling thread takes the engine over.
+void Engine::enter() {
+  lock_.lock();
+  fabric_.disarm();
+}
+
+void Engine::unlock_and_notify() {
+  const bool notify = notify_pending_;
+  notify_pending_ = false;
+  lock_.unlock();
+  if (notify) notify_();
+}
+
+// The calling thread goes back to its own work.
+void Engine::leave() {
+  if (options_.progress_thread) {
+    while (background_needed()) {
+      if (fabric_.work() > 0) {
+        unlock_and_notify();
+        fabric_.ring_self(Sleeper::progress);
+        return;
+      }
+      fabric_.arm(Sleeper::progress, arrivals_needed(false));
+      if (!pass(Effort::look) && !libof_.fail_closed_peers()) break;
+      fabric_.disarm();
+    }
+  }
+  unlock_and_notify();
+}
+
+void Engine::background() {
+  pthread_setname_np(pthread_self(), "nbc-progress");
+  ask_for_short_slice();
+  for (;;) {
+    // The ticket comes before everything that is looked at: whoever changes any of it afterwards makes sleep() return.
+    const uint32_t ticket = fabric_.ticket(Sleeper::progress);
+    if (stop_.load(std::memory_order_acquire)) return;
+    // If the calling thread has the engine, it will look after everything and, when it leaves, arm or ring again.
+    if (lock_.try_lock()) drive();
+    fabric_.sleep(Sleeper::progress, ticket, -1);
+  }
+}
+
+// The progress thread, owning the engine: until nothing can move, or the calling thread wants it back. Releases the lock.
+void Engine::drive() {
+  ++counters_.progress_wakeups;
+  while (!lock_.wanted() && background_needed()) {
+    ++counters_.progress_passes;
+    if (pass(Effort::pass) || fabric_.work() > 0) continue;
+    fabric_.arm(Sleeper::progress, arrivals_needed(false));
+    if (!pass(Effort::look) && !libof_.fail_closed_peers()) break;
+    fabric_.disarm();
+  }
+  unlock_and_notify();
+}
+
+// --- calls -----------------------------------------------------------------------------------------------------------
+
+void Engine::test() {
+  // If the progress thread is at it, there is nothing to add.
+  if (!lock_.try_lock()) return;
+  fabric_.disarm();
+  pass(Effort::pass);
+  leave();
+}
+
+bool Engine::settled(const uint32_t* slots, size_t count, bool all) const {
+  for (size_t i = 0; i < count; ++i) {
+    const bool done = slots_->get(slots[i]) != static_cast<int32_t>(SlotState::pending);
+    if (done != all) return done;
+  }
+  return all;
+}
+
+bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanoseconds) {
+  if (settled(slots, count, all)) return true;
+  enter();
+  const auto begin = Clock::now();
+  const auto limit = nanoseconds < 0 ? Clock::time_point::max() : begin + std::chrono::nanoseconds(nanoseconds);
+  auto spin_until = begin + kSpin;
+  bool done;
+  for (uint32_t idle = 0;; ++idle) {
+    const bool moved = pass(Effort::helping);
+    done = settled(slots, count, all);
+    if (done) break;
+    if (moved || fabric_.work() > 0) {
+      idle = 0;
+      continue;
+    }
+    if (spin_) {
+      // The clock is looked at now and then only: it costs as much as a pass.
+      if (idle % 32 != 31) {
+        relax();
+        continue;
+      }
+      const auto now = Clock::now();
+      if (idle == 31) spin_until = now + kSpin;
+      if (now < spin_until && now < limit) continue;
+    }
+    const auto now = limit == Clock::time_point::max() ? Clock::time_point() : Clock::now();
+    if (now >= limit) break;
+    const uint32_t ticket = fabric_.ticket(Sleeper::caller);
+    fabric_.arm(Sleeper::caller, arrivals_needed(true));
+    const bool news = pass(Effort::helping) || libof_.fail_closed_peers();
+    done = settled(slots, count, all);
+    if (done) {
+      fabric_.disarm();
+      break;
+    }
+    if (!news) {
+      const int64_t left = limit == Clock::time_point::max()
+                               ? -1
+                               : std::chrono::duration_cast<std::chrono::nanoseconds>(limit - now).count();
+      fabric_.sleep(Sleeper::caller, ticket, left);
+    }
+    fabric_.disarm();
+    idle = 0;
+  }
+  leave();
+  return done;
+}
+
+void Engine::startall(const uint32_t* slots, size_t count, uint32_t microseconds) {
+  enter();
+  const auto limit = Clock::now() + std::chrono::microseconds(microseconds);
+  const auto waiting = [&] {
+    for (size_t i = 0; i < count; ++i) {
+      const Operation* operation = pending(slots[i]);
+      if (operation != nullptr && operation->waiting_rtr > 0) return true;
+    }
+    return false;
+  };
+  while (waiting() && Clock::now() < limit) {
+    pass(Effort::pass);
+    relax();
+  }
+  if (!options_.progress_thread) {
+    while (fabric_.work() > 0) pass(Effort::pass);
+  }
+  leave();
+}
+
+void Engine::watch(uint32_t slot) {
+  enter();
+  Operation* operation = pending(slot);
+  if (operation == nullptr) {
+    notify_pending_ = true;  // it has ended already: the caller is told the same way
+  } else if (!operation->watched) {
+    operation->watched = true;
+    ++watched_;
+  }
+  leave();
+}
+
+std::string Engine::explain(uint32_t slot) {
+  enter();
+  const auto it = explanations_.find(slot);
+  std::string text = it == explanations_.end() ? std::string() : it->second;
+  leave();
+  return text;
+}
+
+void Engine::visit_counters(const std::function<void(const char*, double)>& visit) {
+  enter();
+  const auto add = [&](const char* name, uint64_t value) { visit(name, static_cast<double>(value)); };
+  const libof::Counters& l = libof_.counters();
+  const shm::BulkCounters& b = fabric_.bulk_counters();
+  const shm::ShmCounters& f = fabric_.counters();
+  add("started", counters_.started);
+  add("rounds", counters_.rounds);
+  add("eagerSent", l.eager_sent);
+  add("eagerStalled", l.eager_stalled);
+  add("eagerUnexpected", l.eager_unexpected);
+  add("acksPiggybacked", l.acks_piggybacked);
+  add("acksExplicit", l.acks_explicit);
+  add("rtrSent", l.rtr_sent);
+  add("rtrStalled", l.rtr_stalled);
+  add("rtrEarly", l.rtr_early);
+  add("dataSent", l.data_sent);
+  add("connections", l.connections);
+  add("mappedBytes", b.mapped_bytes);
+  add("crossMemoryBytes", b.cross_memory_bytes);
+  add("stagedBytes", b.staged_bytes);
+  add("helpedPieces", b.helped_pieces);
+  add("doorbells", f.doorbells);
+  add("parks", f.parks);
+  add("progressWakeups", counters_.progress_wakeups);
+  add("progressPasses", counters_.progress_passes);
+  add("allocatedBytes", fabric_.arena()->used());
+  leave();
+}
+
+}  // namespace nbc

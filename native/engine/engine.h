@@ -1,0 +1,152 @@
+// The engine: executes plans and single messages over LibOF, and decides who drives.
+//
+// Ownership. Everything below is guarded by one lock, and whoever holds it drives: the calling thread inside start, test and wait,
+// otherwise the progress thread. The calling thread never hands an operation over: when it leaves with something pending that others
+// will have to move, it arms the doorbell for the progress thread, which sleeps, and looks once more. When nothing is left but
+// messages that will land by themselves, it does not even do that.
+//
+// Threads: one calling thread (the JavaScript thread that opened the world), one progress thread.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/lock.h"
+#include "engine/plan.h"
+#include "engine/slots.h"
+#include "fabric/shm/shm_fabric.h"
+#include "libof/libof.h"
+
+namespace nbc {
+
+struct EngineOptions {
+  libof::Options libof;
+  bool progress_thread = true;
+  uint32_t wait_on_send_us = 0;  // how long a rendezvous send polls for its RTR
+  uint32_t startall_us = 0;      // how long a started round drives all its sends until none waits for an RTR
+};
+
+struct EngineCounters {
+  uint64_t started = 0;
+  uint64_t rounds = 0;
+  uint64_t progress_wakeups = 0;  // of the progress thread
+  uint64_t progress_passes = 0;   // passes it drove
+};
+
+// A group of ranks with a context of its own.
+struct Group {
+  std::vector<Rank> members;  // world ranks
+  Rank rank;                  // ours in the group
+  uint64_t context;           // collectives; context + 1 is point-to-point
+  uint32_t next_tag = 0;      // of the next collective; wraps
+  std::unordered_map<uint64_t, uint32_t> sent;      // point-to-point: messages by (peer, tag)
+  std::unordered_map<uint64_t, uint32_t> received;
+};
+
+// A plan in use: shared by its owner in JavaScript and by the operations that run it.
+struct LoadedPlan {
+  Plan plan;
+  std::shared_ptr<Group> group;
+  void* spare_temporary = nullptr;  // kept from the last operation; in the arena
+  std::shared_ptr<shm::Arena> arena;
+  ~LoadedPlan() {
+    if (spare_temporary != nullptr) arena->release(spare_temporary);
+  }
+};
+
+// Memory of the user, and what keeps it allocated whatever JavaScript does with the object.
+struct Pinned {
+  std::byte* data = nullptr;
+  size_t bytes = 0;
+  std::shared_ptr<void> keeper;
+};
+
+class Engine {
+ public:
+  // `notify` is called, from either thread and without the lock, after watched requests have ended.
+  Engine(std::shared_ptr<shm::Segment> segment, const shm::ShmOptions& fabric, const EngineOptions& options,
+         std::shared_ptr<SlotTable> slots, std::function<void()> notify);
+  // Pending requests end with Error::closed. Their memory stays allocated for good, because a peer may still write to it.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // All of these: calling thread. `slot`: a free slot. True: complete already, and the slot was not touched.
+  bool start(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinned send, Pinned receive);
+  bool isend(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag);
+  bool irecv(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag);
+  void test();
+  // Until all (or any) of the slots are not pending: true. After the limit (negative: none): false.
+  bool wait(const uint32_t* slots, size_t count, bool all, int64_t nanoseconds);
+  void startall(const uint32_t* slots, size_t count, uint32_t microseconds);
+  void watch(uint32_t slot);
+  std::string explain(uint32_t slot);
+
+  const shm::ShmFabric& fabric() const { return fabric_; }
+  libof::LibOF& libof() { return libof_; }  // for tests, before the first request
+  // Adds all counters to the visitor; takes the lock.
+  void visit_counters(const std::function<void(const char*, double)>& visit);
+
+ private:
+  static constexpr uint32_t kNoSlot = UINT32_MAX;
+  struct Operation : libof::Waiter {
+    std::shared_ptr<LoadedPlan> plan;  // null: a single message
+    uint32_t round = 0;                // next round to start
+    uint32_t slot = kNoSlot;  // kNoSlot: its failure was reported, the slot is somebody else's
+    uint32_t tag = 0;
+    std::byte* base[kRoles] = {nullptr, nullptr, nullptr};
+    Pinned pins[2];
+    bool watched = false;
+    bool last_round = false;  // nothing is left to start
+    bool starting = false;    // inside start(): completion is the return value
+    Operation* previous = nullptr;
+    Operation* next = nullptr;
+  };
+
+  Operation& new_operation(uint32_t slot);
+  bool after_start(uint32_t slot);
+  void advance(Operation& operation);
+  void start_round(Operation& operation, const Round& round);
+  void report_failure(Operation& operation);
+  void finish(Operation& operation);
+  void poll_for_rtr(Operation& operation, uint32_t target, uint32_t microseconds);
+  bool message(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag, bool sends);
+  Operation* pending(uint32_t slot) const;
+
+  bool pass(Effort effort);
+  bool settled(const uint32_t* slots, size_t count, bool all) const;
+  bool background_needed() const;
+  uint32_t arrivals_needed(bool waiting) const;
+  void leave();
+  void unlock_and_notify();
+  void enter();
+  void background();
+  void drive();
+
+  shm::ShmFabric fabric_;
+  EngineOptions options_;
+  libof::LibOF libof_;
+  std::shared_ptr<SlotTable> slots_;
+  std::function<void()> notify_;
+  EngineLock lock_;
+  std::deque<Operation> pool_;
+  libof::List<Operation> free_;
+  libof::List<Operation> active_;
+  std::unique_ptr<Operation*[]> by_slot_;
+  uint32_t unfinished_rounds_ = 0;  // active operations with rounds left to start
+  uint32_t watched_ = 0;            // active operations whose end must be told
+  bool notify_pending_ = false;
+  bool spin_;                       // a waiter may spin: there are no more ranks than processors
+  std::unordered_map<uint32_t, std::string> explanations_;
+  EngineCounters counters_;
+  std::atomic<bool> stop_{false};   // stored (release) by the closing thread, loaded (acquire) by the progress thread
+  std::thread thread_;
+};
+
+}  // namespace nbc

@@ -1,0 +1,31 @@
+// Ownership of the engine. Uncontended it is one exchange each way. The progress thread only tries; the calling thread waits, and the
+// progress thread sees that it is wanted and leaves after the piece that it works on.
+#pragma once
+#include <atomic>
+#include <cstdint>
+
+namespace nbc {
+
+class EngineLock {
+ public:
+  bool try_lock() {
+    uint32_t expected = kFree;
+    // acquire: pairs with the release in unlock(); whoever owns sees what the last owner did
+    return state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+  void lock() {
+    if (!try_lock()) lock_slow();
+  }
+  void unlock() {
+    if (state_.exchange(kFree, std::memory_order_release) == kWanted) wake();
+  }
+  bool wanted() const { return state_.load(std::memory_order_relaxed) == kWanted; }
+
+ private:
+  static constexpr uint32_t kFree = 0, kHeld = 1, kWanted = 2;  // kWanted: held, and somebody waits
+  void lock_slow();
+  void wake();
+  std::atomic<uint32_t> state_{kFree};
+};
+
+}  // namespace nbc

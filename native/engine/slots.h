@@ -1,0 +1,37 @@
+// The state table: what became of the request in each slot. Written by the owner of the engine, read by JavaScript without a call.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <sys/mman.h>
+
+namespace nbc {
+
+constexpr uint32_t kSlots = 1u << 20;  // requests pending at a time; the table is touched only as far as it is used
+
+enum class SlotState : int32_t { pending = 0, done = 1 };  // larger values: enum Error
+
+class SlotTable {
+ public:
+  SlotTable() {
+    void* at = mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    states_ = at == MAP_FAILED ? nullptr : static_cast<std::atomic<int32_t>*>(at);
+  }
+  ~SlotTable() {
+    if (states_ != nullptr) munmap(states_, bytes());
+  }
+  SlotTable(const SlotTable&) = delete;
+  SlotTable& operator=(const SlotTable&) = delete;
+
+  bool valid() const { return states_ != nullptr; }
+  void* data() const { return states_; }
+  static constexpr size_t bytes() { return kSlots * sizeof(int32_t); }
+  // release: whoever sees the state sees the received data
+  void set(uint32_t slot, int32_t state) { states_[slot].store(state, std::memory_order_release); }
+  int32_t get(uint32_t slot) const { return states_[slot].load(std::memory_order_acquire); }
+
+ private:
+  std::atomic<int32_t>* states_;
+};
+
+}  // namespace nbc

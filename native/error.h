@@ -1,0 +1,17 @@
+// Error values of the core. They are data, not exceptions: the values are also what a request's slot in the state table holds.
+#pragma once
+#include <cstdint>
+
+namespace nbc {
+
+enum class Error : uint32_t {
+  none = 0,
+  // 1 is "done" in the state table, so errors start at 2. The same numbers stand in src/native.ts.
+  truncated = 2,    // a message was longer than the buffer posted for it
+  closed = 3,       // the world was closed while the request was pending
+  peer_closed = 4,  // the peer closed its world while the request still depended on it
+  mismatch = 5,     // the peer runs with other settings
+  system = 6,       // a system call on the data path failed
+};
+
+}  // namespace nbc

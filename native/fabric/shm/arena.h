@@ -1,0 +1,42 @@
+// The exposed memory of this rank: a part of the job's shared file that every peer can map, handed out in pages.
+// alloc() buffers, temporary buffers of schedules and staging buffers come from here.
+#pragma once
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "fabric/shm/segment.h"
+
+namespace nbc::shm {
+
+class Arena {
+ public:
+  Arena(std::shared_ptr<Segment> segment, Rank rank);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  // Page-aligned and zeroed; nullptr when the arena is exhausted. Any thread.
+  void* allocate(size_t bytes);
+  void release(void* block);
+
+  bool contains(const void* p) const {
+    return static_cast<const std::byte*>(p) >= base_ && static_cast<const std::byte*>(p) < base_ + bytes_;
+  }
+  size_t offset_of(const void* p) const { return static_cast<size_t>(static_cast<const std::byte*>(p) - base_); }
+  std::byte* at(size_t offset) const { return base_ + offset; }
+  size_t used() const;
+
+ private:
+  std::shared_ptr<Segment> segment_;
+  Rank rank_;
+  std::byte* base_;
+  size_t bytes_;
+  mutable std::mutex mutex_;            // guards the maps: buffers are freed by garbage collection, on other threads
+  std::map<size_t, size_t> free_;       // offset -> length, never adjacent
+  std::map<size_t, size_t> allocated_;  // offset -> length
+  size_t used_ = 0;
+};
+
+}  // namespace nbc::shm

@@ -1,0 +1,240 @@
+#include "fabric/shm/bulk.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+namespace nbc::shm {
+namespace {
+
+// Copies between our memory and another process's. False with errno if the kernel refuses.
+bool cross_copy(pid_t pid, std::byte* ours, uint64_t theirs, size_t bytes, bool write) {
+  while (bytes > 0) {
+    const iovec local{ours, bytes};
+    const iovec remote{reinterpret_cast<void*>(static_cast<uintptr_t>(theirs)), bytes};
+    const ssize_t moved = write ? process_vm_writev(pid, &local, 1, &remote, 1, 0)
+                                : process_vm_readv(pid, &local, 1, &remote, 1, 0);
+    if (moved <= 0) {
+      if (moved < 0 && errno == EINTR) continue;
+      return false;
+    }
+    ours += moved;
+    theirs += static_cast<uint64_t>(moved);
+    bytes -= static_cast<size_t>(moved);
+  }
+  return true;
+}
+
+uint32_t piece_size(size_t bytes, bool shared) {
+  if (!shared) return static_cast<uint32_t>(std::max<size_t>(bytes, 1));
+  const size_t eighth = (bytes / 8 + kPage - 1) / kPage * kPage;
+  return static_cast<uint32_t>(std::clamp(eighth, kSmallestPiece, kLargestPiece));
+}
+
+}  // namespace
+
+Bulk::Bulk(std::shared_ptr<Segment> segment, std::shared_ptr<Arena> arena, Rank rank)
+    : segment_(std::move(segment)), arena_(std::move(arena)), rank_(rank), self_(getpid()), links_(segment_->size()) {}
+
+Bulk::~Bulk() {
+  for (const auto& link : links_) {
+    if (link != nullptr && link->arena != nullptr) munmap(link->arena, segment_->arena_bytes());
+  }
+}
+
+Link& Bulk::open(Rank peer, bool may_attach) {
+  if (links_[peer] == nullptr) {
+    auto link = std::make_unique<Link>();
+    const RankLine& line = segment_->line(peer);
+    link->peer = peer;
+    link->pid = line.pid;
+    link->out = reinterpret_cast<BulkSlot*>(segment_->pair(peer, rank_) + kControlBytes);
+    link->in = reinterpret_cast<BulkSlot*>(segment_->pair(rank_, peer) + kControlBytes);
+    if (may_attach) {
+      uint64_t value = 0;
+      link->can_attach = cross_copy(line.pid, reinterpret_cast<std::byte*>(&value), line.probe_address, sizeof value,
+                                    false) &&
+                         value == line.probe_value;
+    }
+    // The kernel decides alike in both directions for processes of one job; one refusal and we expect to take part.
+    if (!link->can_attach) receiver_copies_ = true;
+    links_[peer] = std::move(link);
+  }
+  return *links_[peer];
+}
+
+std::byte* Bulk::arena_of(Link& link) {
+  if (link.arena == nullptr) link.arena = segment_->map_arena(link.peer);
+  return link.arena;
+}
+
+// Copies one piece from whichever side this is. False: the system refused (errno).
+bool Bulk::copy_piece(Link& link, BulkSlot& slot, bool sending, uint32_t piece) {
+  const uint64_t at = static_cast<uint64_t>(piece) * slot.piece_bytes;
+  const size_t length = static_cast<size_t>(std::min<uint64_t>(slot.piece_bytes, slot.bytes - at));
+  const bool remote_in_arena = (slot.flags & (sending ? kDestinationInArena : kSourceInArena)) != 0;
+  const bool local_in_arena = (slot.flags & (sending ? kSourceInArena : kDestinationInArena)) != 0;
+  const uint64_t local = sending ? slot.source : slot.destination;
+  const uint64_t remote = sending ? slot.destination : slot.source;
+  // Our own side of the slot is ours to know: an arena offset is relative to our mapping.
+  std::byte* ours = local_in_arena ? arena_->at(local) + at : reinterpret_cast<std::byte*>(local) + at;
+  if (remote_in_arena) {
+    std::byte* theirs = arena_of(link);
+    if (theirs == nullptr) return false;
+    theirs += remote + at;
+    if (sending) {
+      std::memcpy(theirs, ours, length);
+    } else {
+      std::memcpy(ours, theirs, length);
+    }
+    counters_.mapped_bytes += length;
+    return true;
+  }
+  if (link.peer == rank_) {
+    std::byte* theirs = reinterpret_cast<std::byte*>(remote) + at;
+    std::memmove(sending ? theirs : ours, sending ? ours : theirs, length);
+    counters_.mapped_bytes += length;
+    return true;
+  }
+  counters_.cross_memory_bytes += length;
+  return cross_copy(link.pid, ours, remote + at, length, sending);
+}
+
+bool Bulk::work_on(Link& link, BulkSlot& slot, bool sending) {
+  const uint32_t pieces = pieces_of(slot);
+  // relaxed: claiming orders nothing, the data is ordered by stamp (before) and done (after)
+  if (slot.next.load(std::memory_order_relaxed) >= pieces) return false;
+  const uint32_t piece = slot.next.fetch_add(1, std::memory_order_relaxed);
+  if (piece >= pieces) return false;
+  if (!copy_piece(link, slot, sending, piece)) slot.error.store(static_cast<uint16_t>(Error::system), std::memory_order_relaxed);
+  if (!sending) ++counters_.helped_pieces;
+  return slot.done.fetch_add(1, std::memory_order_acq_rel) + 1 == pieces;
+}
+
+// Hands as much of the put as one slot takes to the peer. False: no slot is free.
+bool Bulk::announce(Link& link, Put& put) {
+  const uint32_t s = link.announced % kBulkSlots;
+  BulkSlot& slot = link.out[s];
+  if (link.in_flight[s] != nullptr) return false;
+  if (slot.stamp.load(std::memory_order_acquire) != 0) return false;  // pairs with the receiver's store of 0
+  const bool from_arena = arena_->contains(put.from);
+  const bool direct = put.to.key != 0 || link.can_attach || put.peer == rank_;
+  size_t length = put.bytes - put.announced;
+  uint16_t flags = put.to.key != 0 ? kDestinationInArena : 0;
+  const std::byte* from = put.from + put.announced;
+  if (!direct) {
+    flags |= kReceiverCopies;
+    if (!from_arena && length > 0) {
+      if (put.open_slots >= 2) return false;  // two staged pieces in flight keep both sides busy
+      length = std::min(length, kStagingBytes);
+      void* staging = arena_->allocate(length);
+      if (staging == nullptr) return false;
+      std::memcpy(staging, from, length);
+      counters_.staged_bytes += length;
+      link.staging[s] = staging;
+      from = static_cast<const std::byte*>(staging);
+    }
+  }
+  if (arena_->contains(from)) flags |= kSourceInArena;
+  slot.source = (flags & kSourceInArena) != 0 ? arena_->offset_of(from) : reinterpret_cast<uintptr_t>(from);
+  slot.destination = put.to.address + put.announced;
+  slot.bytes = length;
+  put.announced += length;
+  slot.total = put.announced;
+  if (put.announced == put.bytes) flags |= kLast;
+  slot.flags = flags;
+  slot.error.store(static_cast<uint16_t>(put.error), std::memory_order_relaxed);
+  slot.immediate = put.immediate;
+  slot.piece_bytes = piece_size(length, length >= kShareFrom);
+  // A small put is copied before it is announced: the receiver takes one cache miss, and nobody shares counters.
+  const bool alone = length < kShareFrom && (flags & kReceiverCopies) == 0;
+  if (alone && length > 0 && !copy_piece(link, slot, true, 0))
+    slot.error.store(static_cast<uint16_t>(Error::system), std::memory_order_relaxed);
+  const uint32_t pieces = alone ? pieces_of(slot) : 0;
+  slot.next.store(pieces, std::memory_order_relaxed);
+  slot.done.store(pieces, std::memory_order_relaxed);
+  link.in_flight[s] = &put;
+  ++link.flying;
+  ++put.open_slots;
+  ++link.announced;
+  // release: the slot's fields before its stamp; pairs with the receiver's acquire in poll()
+  slot.stamp.store(link.announced, std::memory_order_release);
+  return true;
+}
+
+void Bulk::put(const Put& what) {
+  if (free_puts_ == nullptr) {
+    pool_.emplace_back();
+    free_puts_ = &pool_.back();
+  }
+  Put* put = free_puts_;
+  free_puts_ = put->next;
+  *put = what;
+  Link& link = *links_[what.peer];
+  if (link.backlog_tail == nullptr) {
+    link.backlog_head = put;
+  } else {
+    link.backlog_tail->next = put;
+  }
+  link.backlog_tail = put;
+  if (!link.sending) {
+    link.sending = true;
+    senders_.push_back(&link);
+  }
+}
+
+void Bulk::expect(Rank peer, bool expected) {
+  Link& link = *links_[peer];
+  if (link.expected == expected) return;
+  link.expected = expected;
+  if (expected) {
+    receivers_.push_back(&link);
+  } else {
+    const auto it = std::find(receivers_.begin(), receivers_.end(), &link);
+    *it = receivers_.back();
+    receivers_.pop_back();
+  }
+}
+
+void Bulk::abandon(Rank peer) {
+  if (links_[peer] != nullptr) links_[peer]->abandoned = true;
+}
+
+// Only what this rank can do by itself counts: a slot whose remaining pieces others have claimed will ring.
+uint64_t Bulk::work() const {
+  uint64_t bytes = 0;
+  const auto rest = [](const BulkSlot& slot) -> uint64_t {
+    const uint64_t claimed = static_cast<uint64_t>(slot.next.load(std::memory_order_relaxed)) * slot.piece_bytes;
+    return claimed < slot.bytes ? slot.bytes - claimed : 0;
+  };
+  for (const Link* link : senders_) {
+    if (link->backlog_head != nullptr) {
+      const uint32_t s = link->announced % kBulkSlots;
+      const bool room = link->in_flight[s] == nullptr && link->out[s].stamp.load(std::memory_order_relaxed) == 0;
+      if (room && link->backlog_head->open_slots < 2) bytes += 1 + link->backlog_head->bytes - link->backlog_head->announced;
+    }
+    for (uint32_t s = 0; s < kBulkSlots && link->flying > 0; ++s) {
+      if (link->in_flight[s] == nullptr) continue;
+      const BulkSlot& slot = link->out[s];
+      if (slot.done.load(std::memory_order_relaxed) >= pieces_of(slot)) ++bytes;
+      if ((slot.flags & kReceiverCopies) == 0) bytes += rest(slot);
+    }
+  }
+  for (const Link* link : receivers_) {
+    const BulkSlot& slot = link->in[link->received % kBulkSlots];
+    if (slot.stamp.load(std::memory_order_acquire) != link->received + 1) continue;
+    if (slot.done.load(std::memory_order_relaxed) >= pieces_of(slot)) ++bytes;
+    if ((slot.flags & kReceiverCopies) != 0) bytes += rest(slot);
+  }
+  return bytes;
+}
+
+void Bulk::recycle(Put* put) {
+  put->next = free_puts_;
+  free_puts_ = put;
+}
+
+}  // namespace nbc::shm

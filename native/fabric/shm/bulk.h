@@ -1,0 +1,232 @@
+// Large transfers over shared memory: the fabric's put().
+//
+// A put is announced in a BulkSlot, sixteen per pair, in the memory of the receiver. Its data is cut into pieces, and whoever is free
+// copies: the sender always, the receiver as well when it has nothing else to do. A piece is claimed by counting `next` up and
+// reported by counting `done` up; the one who reports the last piece rings the other. Where the kernel forbids access to the
+// private memory of other processes, the sender stages pieces in its exposed arena and only the receiver copies.
+//
+//   BulkSlot (one cache line)
+//   stamp        0: free. n+1: announcement n of this pair.   sender stores n+1 (release) after the rest; receiver stores 0 (release)
+//   next, done   pieces claimed, pieces finished              both fetch_add; done: acq_rel, so that the last one sees all data
+//   everything else                                            sender, before stamp
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <sys/types.h>
+#include <vector>
+
+#include "fabric/shm/arena.h"
+#include "fabric/shm/segment.h"
+
+namespace nbc::shm {
+
+struct alignas(kLine) BulkSlot {
+  std::atomic<uint32_t> stamp;
+  uint32_t immediate;
+  uint64_t source;       // offset in the sender's arena, or address in the sender
+  uint64_t destination;  // offset in the receiver's arena, or address in the receiver
+  uint64_t bytes;
+  uint64_t total;        // bytes of the whole put so far: what the immediate reports
+  uint32_t piece_bytes;
+  uint16_t flags;
+  std::atomic<uint16_t> error;  // of enum Error; relaxed, ordered by done
+  std::atomic<uint32_t> next;
+  std::atomic<uint32_t> done;
+};
+static_assert(sizeof(BulkSlot) == kLine);
+constexpr uint32_t kBulkSlots = kBulkBytes / sizeof(BulkSlot);
+
+enum BulkFlags : uint16_t {
+  kSourceInArena = 1,
+  kDestinationInArena = 2,
+  kReceiverCopies = 4,  // only the receiver may claim pieces
+  kLast = 8,            // deliver the immediate when this is done
+};
+
+// Below this a put is one copy by the sender: sharing the work costs more cache misses than it saves.
+constexpr size_t kShareFrom = 64 * 1024;
+constexpr size_t kSmallestPiece = 32 * 1024;
+constexpr size_t kLargestPiece = 256 * 1024;
+constexpr size_t kStagingBytes = 256 * 1024;
+
+struct BulkCounters {
+  uint64_t mapped_bytes = 0;         // copied through shared mappings
+  uint64_t cross_memory_bytes = 0;   // copied by process_vm_readv/writev
+  uint64_t staged_bytes = 0;         // copied into staging buffers
+  uint64_t helped_pieces = 0;        // pieces that the receiver copied for the sender
+};
+
+// One put on the sender's side.
+struct Put {
+  Rank peer;
+  ExposedBuffer to;
+  const std::byte* from;
+  size_t bytes;
+  uint32_t immediate;
+  Error error;
+  void* cookie;
+  size_t announced = 0;  // bytes handed to slots
+  uint32_t open_slots = 0;
+  bool staged = false;
+  Put* next = nullptr;  // in Link::backlog or the free list
+};
+
+// What this rank knows about one peer's bulk slots.
+struct Link {
+  Rank peer = 0;
+  pid_t pid = 0;
+  BulkSlot* out = nullptr;           // in the peer's memory: our announcements
+  BulkSlot* in = nullptr;            // in our memory: the peer's
+  bool can_attach = false;           // process_vm_* works on this peer
+  uint32_t announced = 0;            // announcements we made
+  uint32_t received = 0;             // announcements of the peer that we finished
+  Put* in_flight[kBulkSlots] = {};   // by slot
+  void* staging[kBulkSlots] = {};    // by slot, for staged pieces
+  uint32_t flying = 0;               // slots in in_flight
+  Put* backlog_head = nullptr;       // puts that are not announced completely, in order
+  Put* backlog_tail = nullptr;
+  std::byte* arena = nullptr;        // the peer's arena, mapped when first needed
+  bool expected = false;             // immediates are expected from it
+  bool sending = false;              // is in Bulk::senders_
+  bool abandoned = false;            // the peer has closed: it will not copy and not free slots
+};
+
+class Bulk {
+ public:
+  Bulk(std::shared_ptr<Segment> segment, std::shared_ptr<Arena> arena, Rank rank);
+  ~Bulk();
+
+  Link& open(Rank peer, bool may_attach);
+  Link& link(Rank peer) { return *links_[peer]; }
+
+  void put(const Put& what);
+  void expect(Rank peer, bool expected);
+  void abandon(Rank peer);
+  // Fills out[0…max) with completions. ring(peer) is called for every slot this rank finished or announced for the peer to act on.
+  template <typename Ring>
+  unsigned poll(Completion* out, unsigned max, Effort effort, Ring&& ring);
+  uint64_t work() const;
+  bool receiver_copies() const { return receiver_copies_; }
+  const BulkCounters& counters() const { return counters_; }
+
+ private:
+  bool copy_piece(Link& link, BulkSlot& slot, bool sending, uint32_t piece);
+  std::byte* arena_of(Link& link);
+  bool announce(Link& link, Put& put);
+  bool work_on(Link& link, BulkSlot& slot, bool sending);  // claims and copies one piece; true if it finished the slot
+  void recycle(Put* put);
+
+  std::shared_ptr<Segment> segment_;
+  std::shared_ptr<Arena> arena_;
+  Rank rank_;
+  pid_t self_;
+  bool receiver_copies_ = false;
+  std::vector<std::unique_ptr<Link>> links_;
+  std::vector<Link*> senders_;     // links with puts in flight or in the backlog
+  std::vector<Link*> receivers_;   // links from which immediates are expected
+  std::deque<Put> pool_;
+  Put* free_puts_ = nullptr;
+  BulkCounters counters_;
+};
+
+inline uint32_t pieces_of(const BulkSlot& slot) {
+  return static_cast<uint32_t>((slot.bytes + slot.piece_bytes - 1) / slot.piece_bytes);
+}
+
+// True if the receiver of the slot can do something about it, or must.
+inline bool receiver_may_copy(const Link& link, const BulkSlot& slot) {
+  return (slot.flags & kReceiverCopies) != 0 || (slot.flags & kSourceInArena) != 0 || link.can_attach;
+}
+
+template <typename Ring>
+unsigned Bulk::poll(Completion* out, unsigned max, Effort effort, Ring&& ring) {
+  unsigned count = 0;
+  // Ours: announce, copy a piece each, collect what is finished.
+  for (size_t i = 0; i < senders_.size() && count < max;) {
+    Link& link = *senders_[i];
+    while (link.backlog_head != nullptr && announce(link, *link.backlog_head)) {
+      Put* put = link.backlog_head;
+      const BulkSlot& slot = link.out[(link.announced - 1) % kBulkSlots];
+      // The receiver has something to do: copy, or take delivery of what announce() copied.
+      if ((slot.flags & kReceiverCopies) != 0 || slot.bytes < kShareFrom) ring(link.peer);
+      if (put->announced == put->bytes) {
+        link.backlog_head = put->next;
+        if (link.backlog_head == nullptr) link.backlog_tail = nullptr;
+      }
+    }
+    for (uint32_t s = 0; s < kBulkSlots && link.flying > 0 && count < max; ++s) {
+      Put* put = link.in_flight[s];
+      if (put == nullptr) continue;
+      BulkSlot& slot = link.out[s];
+      const uint32_t pieces = pieces_of(slot);
+      // acquire: pairs with the other side's done.fetch_add; its piece is complete when we report the whole
+      if (slot.done.load(std::memory_order_acquire) < pieces) {
+        if (effort != Effort::look && (slot.flags & kReceiverCopies) == 0 && work_on(link, slot, true)) {
+          ring(link.peer);
+        } else if (slot.done.load(std::memory_order_acquire) < pieces) {
+          const bool ours = (slot.flags & kReceiverCopies) == 0 && slot.next.load(std::memory_order_relaxed) < pieces;
+          if (!link.abandoned || ours) continue;
+          put->error = Error::peer_closed;
+        }
+      }
+      link.in_flight[s] = nullptr;
+      --link.flying;
+      if (link.staging[s] != nullptr) {
+        arena_->release(link.staging[s]);
+        link.staging[s] = nullptr;
+      }
+      if (--put->open_slots == 0 && put->announced == put->bytes) {
+        const Error error = put->error != Error::none ? put->error : static_cast<Error>(slot.error.load(std::memory_order_relaxed));
+        out[count++] = {Completion::Kind::put_done, error, put->peer, 0, 0, put->cookie};
+        recycle(put);
+      }
+    }
+    while (link.abandoned && link.flying == 0 && link.backlog_head != nullptr && count < max) {
+      Put* put = link.backlog_head;
+      link.backlog_head = put->next;
+      if (link.backlog_head == nullptr) link.backlog_tail = nullptr;
+      out[count++] = {Completion::Kind::put_done, Error::peer_closed, put->peer, 0, 0, put->cookie};
+      recycle(put);
+    }
+    if (link.flying == 0 && link.backlog_head == nullptr) {
+      link.sending = false;
+      senders_[i] = senders_.back();
+      senders_.pop_back();
+    } else {
+      ++i;
+    }
+  }
+  // Theirs: collect what is finished, help where we may, copy where we must.
+  for (size_t i = 0; i < receivers_.size() && count < max; ++i) {
+    Link& link = *receivers_[i];
+    while (count < max) {
+      BulkSlot& slot = link.in[link.received % kBulkSlots];
+      // acquire: pairs with the sender's release of the announcement
+      if (slot.stamp.load(std::memory_order_acquire) != link.received + 1) break;
+      const uint32_t pieces = pieces_of(slot);
+      if (slot.done.load(std::memory_order_acquire) < pieces) {
+        const bool may = receiver_may_copy(link, slot);
+        const bool must = (slot.flags & kReceiverCopies) != 0;
+        if (effort == Effort::look || (!must && !(may && effort == Effort::helping))) break;
+        if (work_on(link, slot, false)) ring(link.peer);
+        if (slot.done.load(std::memory_order_acquire) < pieces) break;
+      }
+      if ((slot.flags & kLast) != 0)
+        out[count++] = {Completion::Kind::immediate,
+                        static_cast<Error>(slot.error.load(std::memory_order_relaxed)),
+                        link.peer,
+                        slot.immediate,
+                        slot.total,
+                        nullptr};
+      ++link.received;
+      slot.stamp.store(0, std::memory_order_release);  // pairs with the acquire in announce(): the slot is the sender's again
+      // A sender that found no free slot sleeps: of any sixteen slots given back, at least every fourth rings.
+      if (link.received % 4 == 0) ring(link.peer);
+    }
+  }
+  return count;
+}
+
+}  // namespace nbc::shm

@@ -1,0 +1,34 @@
+// Parking without lost wake-ups. One line per rank (segment.h), three kinds of word:
+//
+//   armed          stored by the rank that goes to sleep (which sleeper: Sleeper), exchanged for 0 by the writer that wakes it
+//   need           stored by the sleeper before armed: how many more messages make waking worthwhile; counted down by writers
+//   rung_*         one futex word per sleeper: counted up by whoever wakes it
+//
+//   sleeper                                          writer
+//   t = rung                                         write the message, release store of its stamp
+//   need = k; armed = me                             fence (seq_cst)                              (F2)
+//   fence (seq_cst)                         (F1)     if armed != 0 and need falls to 0:
+//   look once more; if there is something:             who = exchange(armed, 0)
+//     armed = 0 and handle it                          if who: rung[who] += 1; futex_wake(rung[who])
+//   else futex_wait(rung, t)
+//
+// F1 pairs with F2: either the sleeper's last look sees the message, or the writer's load sees that somebody is armed. Because the look
+// comes after `need` was stored, every message that it did not see will be counted. test/model/doorbell.pml proves it.
+#pragma once
+#include <cstdint>
+
+#include "fabric/shm/segment.h"
+
+namespace nbc::shm {
+
+// Sleeping side: only the rank itself calls these on its own line.
+uint32_t doorbell_ticket(DoorbellLine& bell, Sleeper who);
+void doorbell_arm(DoorbellLine& bell, Sleeper who, uint32_t need);
+void doorbell_disarm(DoorbellLine& bell);
+void doorbell_sleep(DoorbellLine& bell, Sleeper who, uint32_t ticket, int64_t nanoseconds);
+// Writing side. The caller has done F2 after its last write. True if a sleeper was woken.
+bool doorbell_ring(DoorbellLine& bell, uint32_t messages);
+// Wakes one sleeper in any case.
+void doorbell_wake(DoorbellLine& bell, Sleeper who);
+
+}  // namespace nbc::shm

@@ -1,0 +1,103 @@
+// The anonymous shared file of a job, and how it is laid out. One file holds everything that ranks share; it has no name, is inherited
+// by descriptor, and is gone with its last process, however that ended. It is sparse: only touched pages cost memory.
+//
+//   offset
+//   0                    JobHeader                                                        (one page)
+//   4096                 RankLine[size]            who is there; its doorbell             (2 cache lines each)
+//   mailboxes            Pair[owner][writer]       size × size × 64 KiB, sparse
+//   arenas               arena of rank 0, rank 1 … arena_bytes each, sparse
+//
+//   Pair: what `writer` writes into memory of `owner`
+//   0      control   LibOF: acknowledgements, RTR array       written by the writer
+//   3072   bulk      BulkSlot[16] of this fabric (bulk.h)      written by both, see there
+//   4096   slots     LibOF: eager slots                        written by the writer
+//   65536
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "fabric/fabric.h"
+
+namespace nbc::shm {
+
+constexpr uint32_t kMagic = 0x6e626331;  // "nbc1"
+constexpr uint32_t kLayoutVersion = 1;
+constexpr size_t kPage = 4096;
+constexpr size_t kLine = 64;
+constexpr uint32_t kMaxRanks = 4096;
+constexpr size_t kPairBytes = 64 * 1024;
+constexpr size_t kBulkBytes = 1024;
+static_assert(kControlBytes + kBulkBytes + kSlotBytes == kPairBytes);
+
+struct JobHeader {
+  uint32_t magic;
+  uint32_t version;
+  uint32_t size;
+  uint32_t reserved;
+  uint64_t arena_bytes;
+};
+
+enum class RankState : uint32_t { absent = 0, open = 1, closed = 2 };
+
+// The doorbell of a rank. `armed` and `need`: stored by the owner, taken down by the writers that ring; see doorbell.h.
+struct alignas(kLine) DoorbellLine {
+  std::atomic<uint32_t> armed{0};
+  std::atomic<int32_t> need{0};
+  std::atomic<uint32_t> rung_caller{0};    // futex words: count the rings
+  std::atomic<uint32_t> rung_progress{0};
+};
+
+struct alignas(kLine) RankLine {
+  // Written by the owner before `state` is stored with release; read by peers after an acquire load of it.
+  std::atomic<RankState> state{RankState::absent};
+  int32_t pid;
+  uint32_t eager_limit;
+  uint32_t pad;
+  uint64_t probe_address;  // an eight-byte word in the owner's private memory that holds probe_value,
+  uint64_t probe_value;    // so that a peer can find out whether cross-memory attach is allowed
+  DoorbellLine bell;
+};
+static_assert(sizeof(RankLine) == 2 * kLine);
+
+struct SegmentError {
+  std::string message;
+};
+
+// One mapping of the shared file. Ranks that are threads of one process may share it.
+class Segment {
+ public:
+  // Creates the file for a job of `size` ranks; returns its descriptor. Throws SegmentError.
+  static int create(Rank size, size_t arena_bytes = 0);
+  // Maps the file behind `fd` (which is duplicated). Throws SegmentError if it is not a job's file.
+  static std::shared_ptr<Segment> map(int fd);
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  Rank size() const { return size_; }
+  size_t arena_bytes() const { return arena_bytes_; }
+  RankLine& line(Rank rank) const { return lines_[rank]; }
+  std::byte* pair(Rank owner, Rank writer) const {
+    return base_ + mailboxes_ + (static_cast<size_t>(owner) * size_ + writer) * kPairBytes;
+  }
+  // Maps the arena of one rank; the caller unmaps it (arena_bytes()). nullptr with errno on failure.
+  std::byte* map_arena(Rank rank) const;
+  // Gives the pages of a part of an arena back to the system; it reads as zeros from then on.
+  void punch(Rank rank, size_t offset, size_t bytes) const;
+
+ private:
+  Segment() = default;
+  int fd_ = -1;
+  std::byte* base_ = nullptr;
+  size_t mapped_ = 0;
+  size_t mailboxes_ = 0;
+  size_t arenas_ = 0;
+  size_t arena_bytes_ = 0;
+  Rank size_ = 0;
+  RankLine* lines_ = nullptr;
+};
+
+}  // namespace nbc::shm

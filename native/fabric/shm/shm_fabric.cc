@@ -1,0 +1,103 @@
+#include "fabric/shm/shm_fabric.h"
+
+#include <ctime>
+#include <unistd.h>
+
+namespace nbc::shm {
+
+ShmFabric::ShmFabric(std::shared_ptr<Segment> segment, const ShmOptions& options)
+    : segment_(std::move(segment)),
+      options_(options),
+      arena_(std::make_shared<Arena>(segment_, options.rank)),
+      bulk_(segment_, arena_, options.rank),
+      probe_(std::make_unique<uint64_t>()),
+      uncommitted_(segment_->size(), 0) {
+  RankLine& line = segment_->line(options_.rank);
+  if (line.state.load(std::memory_order_acquire) != RankState::absent)
+    throw SegmentError{"rank " + std::to_string(options_.rank) + " of this job has already been opened"};
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  *probe_ = (static_cast<uint64_t>(now.tv_nsec) << 32) ^ static_cast<uint64_t>(now.tv_sec) ^
+            (static_cast<uint64_t>(getpid()) << 20) ^ options_.rank;
+  line.pid = getpid();
+  line.eager_limit = options_.eager_limit;
+  line.probe_address = reinterpret_cast<uintptr_t>(probe_.get());
+  line.probe_value = *probe_;
+  // release: the line before the state; pairs with the acquire in connect()
+  line.state.store(RankState::open, std::memory_order_release);
+  // Whoever waits for us to appear sleeps with need = 1; the same fence as for a message (F2 in doorbell.h).
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (Rank peer = 0; peer < size(); ++peer) doorbell_ring(segment_->line(peer).bell, 1);
+}
+
+ShmFabric::~ShmFabric() {
+  // release: everything this rank wrote before; pairs with the acquire in has_closed()
+  segment_->line(options_.rank).state.store(RankState::closed, std::memory_order_release);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (Rank peer = 0; peer < size(); ++peer) {
+    DoorbellLine& bell = segment_->line(peer).bell;
+    const auto who = static_cast<Sleeper>(bell.armed.exchange(0, std::memory_order_acq_rel));
+    if (who != Sleeper::nobody) doorbell_wake(bell, who);
+  }
+}
+
+Connect ShmFabric::connect(Rank peer) {
+  const RankLine& line = segment_->line(peer);
+  const RankState state = line.state.load(std::memory_order_acquire);
+  if (state == RankState::absent) return Connect::later;
+  if (line.eager_limit != options_.eager_limit) {
+    why_ = "rank " + std::to_string(peer) + " runs with eagerLimit " + std::to_string(line.eager_limit) +
+           ", this rank with " + std::to_string(options_.eager_limit) + "; it must be equal on all ranks";
+    return Connect::refused;
+  }
+  bulk_.open(peer, options_.cross_memory);
+  return Connect::ready;
+}
+
+bool ShmFabric::has_closed(Rank peer) {
+  return segment_->line(peer).state.load(std::memory_order_acquire) == RankState::closed;
+}
+
+ExposedBuffer ShmFabric::expose(const void* buffer) {
+  if (arena_->contains(buffer)) return {arena_->offset_of(buffer), 1};
+  return {reinterpret_cast<uintptr_t>(buffer), 0};
+}
+
+void ShmFabric::commit(Rank peer, uint32_t messages, void* /*cookie*/) {
+  if (uncommitted_[peer] == 0) dirty_.push_back(peer);
+  uncommitted_[peer] += messages;
+}
+
+void ShmFabric::flush() {
+  if (dirty_.empty()) return;
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // F2 in doorbell.h, once for all peers
+  for (const Rank peer : dirty_) {
+    if (doorbell_ring(segment_->line(peer).bell, uncommitted_[peer])) ++counters_.doorbells;
+    uncommitted_[peer] = 0;
+  }
+  dirty_.clear();
+}
+
+void ShmFabric::put(Rank peer, ExposedBuffer to, const void* from, size_t bytes, uint32_t immediate, Error error,
+                    void* cookie) {
+  Put put{};
+  put.peer = peer;
+  put.to = to;
+  put.from = static_cast<const std::byte*>(from);
+  put.bytes = bytes;
+  put.immediate = immediate;
+  put.error = error;
+  put.cookie = cookie;
+  bulk_.put(put);
+}
+
+unsigned ShmFabric::poll(Completion* out, unsigned max, Effort effort) {
+  return bulk_.poll(out, max, effort, [this](Rank peer) { commit(peer, 1, nullptr); });
+}
+
+void ShmFabric::sleep(Sleeper who, uint32_t ticket, int64_t nanoseconds) {
+  if (who == Sleeper::caller) ++counters_.parks;
+  doorbell_sleep(bell(), who, ticket, nanoseconds);
+}
+
+}  // namespace nbc::shm

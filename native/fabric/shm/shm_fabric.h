@@ -1,0 +1,78 @@
+// The shared-memory fabric: ranks are processes (or, in tests, threads) on one machine.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fabric/fabric.h"
+#include "fabric/shm/arena.h"
+#include "fabric/shm/bulk.h"
+#include "fabric/shm/doorbell.h"
+#include "fabric/shm/segment.h"
+
+namespace nbc::shm {
+
+struct ShmOptions {
+  Rank rank = 0;
+  uint32_t eager_limit = 0;  // published, so that peers can refuse a rank with another one
+  bool cross_memory = true;  // may be tried; whether it works is found out for each peer
+};
+
+struct ShmCounters {
+  uint64_t doorbells = 0;  // sleeping peers woken
+  uint64_t parks = 0;      // times this rank slept
+};
+
+class ShmFabric final : public Fabric {
+ public:
+  // Publishes the rank. Throws SegmentError, for example if the rank is taken.
+  ShmFabric(std::shared_ptr<Segment> segment, const ShmOptions& options);
+  ~ShmFabric() override;  // marks the rank closed and wakes everybody who waits for it
+
+  Rank rank() const override { return options_.rank; }
+  Rank size() const override { return segment_->size(); }
+  Connect connect(Rank peer) override;
+  const char* why() const override { return why_.c_str(); }
+  Mailbox outbox(Rank peer) override { return mailbox(peer, rank()); }
+  Mailbox inbox(Rank peer) override { return mailbox(rank(), peer); }
+  bool has_closed(Rank peer) override;
+  ExposedBuffer expose(const void* buffer) override;
+  void commit(Rank peer, uint32_t messages, void* cookie) override;
+  bool asynchronous() const override { return false; }
+  void flush() override;
+  void put(Rank peer, ExposedBuffer to, const void* from, size_t bytes, uint32_t immediate, Error error,
+           void* cookie) override;
+  void abandon(Rank peer) override { bulk_.abandon(peer); }
+  unsigned poll(Completion* out, unsigned max, Effort effort) override;
+  uint64_t work() const override { return bulk_.work(); }
+  void expect_immediates(Rank peer, bool expected) override { bulk_.expect(peer, expected); }
+  bool receiver_copies() const override { return bulk_.receiver_copies(); }
+  uint32_t ticket(Sleeper who) override { return doorbell_ticket(bell(), who); }
+  void arm(Sleeper who, uint32_t need) override { doorbell_arm(bell(), who, need); }
+  void disarm() override { doorbell_disarm(bell()); }
+  void sleep(Sleeper who, uint32_t ticket, int64_t nanoseconds) override;
+  void ring_self(Sleeper who) override { doorbell_wake(bell(), who); }
+
+  const std::shared_ptr<Arena>& arena() const { return arena_; }
+  const BulkCounters& bulk_counters() const { return bulk_.counters(); }
+  const ShmCounters& counters() const { return counters_; }
+
+ private:
+  DoorbellLine& bell() { return segment_->line(options_.rank).bell; }
+  Mailbox mailbox(Rank owner, Rank writer) const {
+    std::byte* pair = segment_->pair(owner, writer);
+    return {pair, pair + kControlBytes + kBulkBytes};
+  }
+
+  std::shared_ptr<Segment> segment_;
+  ShmOptions options_;
+  std::shared_ptr<Arena> arena_;
+  Bulk bulk_;
+  std::unique_ptr<uint64_t> probe_;         // what peers read to find out whether they may
+  std::vector<uint32_t> uncommitted_;       // by peer: messages since the last flush
+  std::vector<Rank> dirty_;                 // peers with uncommitted_ > 0
+  std::string why_;
+  ShmCounters counters_;
+};
+
+}  // namespace nbc::shm

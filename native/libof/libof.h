@@ -1,0 +1,149 @@
+// LibOF: point-to-point messages over any fabric, after section III of Hoefler and Lumsdaine, "Optimizing non-blocking collective
+// operations for InfiniBand". Small messages go eagerly into a mailbox; large ones wait until their receiver says where to.
+//
+// Threads: an object belongs to the owner of the engine; nothing here locks or blocks.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "fabric/fabric.h"
+#include "libof/mailbox.h"
+#include "libof/request.h"
+
+namespace nbc::libof {
+
+struct Options {
+  uint32_t eager_limit = 255;  // bytes; the paper's. Equal on all ranks
+  bool test_on_init = true;    // the first test of a request runs when it is started
+  // Messages that one peer may have delivered to us without a receive for them, before it must wait for receives.
+  uint32_t unexpected_window = 1024;
+};
+
+struct Counters {
+  uint64_t eager_sent = 0;
+  uint64_t eager_stalled = 0;     // found no free slot at first
+  uint64_t eager_unexpected = 0;  // arrived before their receive
+  uint64_t acks_piggybacked = 0;
+  uint64_t acks_explicit = 0;
+  uint64_t rtr_sent = 0;
+  uint64_t rtr_stalled = 0;       // found no free RTR slot at first
+  uint64_t rtr_early = 0;         // arrived before their send
+  uint64_t data_sent = 0;
+  uint64_t connections = 0;
+};
+
+class LibOF {
+ public:
+  // Called at every change of state, where a test wants to see them.
+  using Trace = void (*)(void* context, const Request& request, State state);
+
+  LibOF(Fabric& fabric, const Options& options);
+  ~LibOF();
+  LibOF(const LibOF&) = delete;
+  LibOF& operator=(const LibOF&) = delete;
+
+  // Start one message. True: it is complete already, nothing was added to the waiter. False: the waiter's `outstanding` was counted
+  // up, and goes down when it completes. Buffers belong to the message until then. Sizes must be equal on both sides.
+  bool isend(Waiter& waiter, Rank peer, const MessageKey& key, const void* buffer, size_t bytes);
+  bool irecv(Waiter& waiter, Rank peer, const MessageKey& key, void* buffer, size_t bytes);
+
+  // One pass over everything that can move. True if anything did.
+  bool progress(Effort effort);
+  // Waiters whose last message completed, or whose first message failed, in no particular order.
+  Waiter* take_ready();
+  // The waiter is about to go away: forget that it is ready.
+  void forget_ready(Waiter& waiter);
+  // Drops peers that have closed: what depends on them completes with an error. To be called before sleeping.
+  bool fail_closed_peers();
+
+  // Something is waiting that needs an answer from this rank whenever a peer moves: stalled sends, RTRs, rendezvous sends.
+  bool needs_driving() const { return sends_pending_ + rtrs_pending_ + connecting_ > 0; }
+
+  const Counters& counters() const { return counters_; }
+  uint32_t eager_limit() const { return options_.eager_limit; }
+  uint32_t active_peers() const { return static_cast<uint32_t>(active_.size()); }
+  // For tests: no request is alive and every consumed slot could be used again.
+  bool idle() const { return live_requests_ == 0; }
+  void trace(Trace trace, void* context) {
+    trace_ = trace;
+    trace_context_ = context;
+  }
+
+ private:
+  struct Unexpected {
+    MessageKey key;
+    Unexpected* previous;
+    Unexpected* next;
+    uint32_t bytes;
+    std::byte* payload() { return reinterpret_cast<std::byte*>(this + 1); }
+  };
+  struct EarlyRtr {
+    MessageKey key;
+    EarlyRtr* previous;
+    EarlyRtr* next;
+    ExposedBuffer buffer;
+    uint64_t bytes;
+    uint32_t receive;
+  };
+  // An RTR, or the cancellation of one, that waits for a slot in the sender's RTR array.
+  struct RtrWish {
+    RtrKind kind;
+    MessageKey key;
+    Request* receive;  // kind ready; stale if its generation is another one by now
+    uint32_t generation;
+  };
+  struct Peer;
+
+  Peer& peer_of(Rank rank);
+  bool connect(Peer& peer);
+  void activate(Peer& peer);
+  void deactivate_if_idle(Peer& peer);
+
+  Request* new_request(Waiter& waiter, Peer& peer, const MessageKey& key, void* buffer, size_t bytes, State state);
+  void set_state(Request& request, State state);
+  void make_ready(Waiter& waiter);
+  void complete(Request& request, Error error, uint64_t expected = 0, uint64_t got = 0);
+
+  bool may_send_eager(Peer& peer);
+  void write_eager(Peer& peer, const MessageKey& key, const void* buffer, size_t bytes, void* cookie);
+  bool send_stalled(Peer& peer);
+  bool drain_eager(Peer& peer);
+  void deliver(Peer& peer, Request& receive, const std::byte* payload, size_t bytes);
+  void report(Peer& peer, bool force);
+  void read_acks(Peer& peer, uint32_t consumed, uint32_t matched, uint32_t rtrs);
+  void read_ack_line(Peer& peer);
+
+  void ask_by_rtr(Peer& peer, Request& receive);
+  void cancel_rtr(Peer& peer, const MessageKey& key);
+  bool write_rtr(Peer& peer, const RtrWish& wish);
+  bool send_rtrs(Peer& peer);
+  bool drain_rtrs(Peer& peer);
+  void start_data(Peer& peer, Request& send, ExposedBuffer to, uint64_t bytes, uint32_t receive);
+  void relieve(Peer& peer);
+  void on_completion(const Completion& completion);
+  void finish_receive(Peer& peer, Request& receive);
+  bool poll_peer(Peer& peer);
+  void fail(Peer& peer, Error error);
+
+  Fabric& fabric_;
+  Options options_;
+  size_t slot_bytes_;
+  uint32_t slots_;
+  bool asynchronous_;
+  std::vector<std::unique_ptr<Peer>> peers_;  // by rank, made when first named
+  std::vector<Peer*> active_;                 // peers from which something is expected
+  std::deque<Request> pool_;
+  Request* free_requests_ = nullptr;
+  uint32_t live_requests_ = 0;
+  uint32_t sends_pending_ = 0;      // requests in eager_send_init, eager_sending, send_waiting_rtr, send_sending_data
+  uint32_t rtrs_pending_ = 0;       // RTRs and cancellations that are not written yet
+  uint32_t connecting_ = 0;         // active peers that are not there yet
+  Waiter* ready_ = nullptr;
+  Counters counters_;
+  Trace trace_ = nullptr;
+  void* trace_context_ = nullptr;
+};
+
+}  // namespace nbc::libof

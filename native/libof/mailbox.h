@@ -1,0 +1,78 @@
+// What lies in a mailbox: the memory that one peer (the writer) writes and its owner reads.
+//
+//   control                                                  slots
+//   0     AckLine                                            0           EagerSlot 0: header (40 bytes), payload
+//   64    RtrSlot[32]: RTRs (receiver-driven rendezvous)     slot_bytes  EagerSlot 1
+//   2112  free                                               …           as many as fit into kSlotBytes
+//
+// Both arrays are rings. Message number n lies in slot n mod length and carries the stamp n + 1, stored last with release; the reader
+// knows which number comes next and looks only there (acquire). No empty slot is ever scanned, and reuse cannot reorder. The writer
+// may use a slot again when the reader has reported its number as consumed, in the AckLine or in the header of an eager message
+// going the other way.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "fabric/fabric.h"
+
+namespace nbc::libof {
+
+// Which message a message is: messages match by equality of all three. Context: communicator. Tag: the operation on that communicator,
+// or the user's tag. Sequence: position among the messages of the operation (or of the tag) between the two ranks.
+struct MessageKey {
+  uint64_t context = 0;
+  uint32_t tag = 0;
+  uint32_t sequence = 0;
+  bool operator==(const MessageKey&) const = default;
+};
+
+// An explicit EAGER_ACK: counts of everything the writer of this line consumed from the other direction. They wrap.
+struct alignas(64) AckLine {
+  std::atomic<uint32_t> eager_consumed;  // eager slots emptied
+  std::atomic<uint32_t> eager_matched;   // of those, messages that found their receive
+  std::atomic<uint32_t> rtr_consumed;    // RTR slots emptied
+};
+
+struct EagerHeader {
+  std::atomic<uint32_t> stamp;
+  uint16_t bytes;
+  uint16_t reserved;
+  uint64_t context;
+  uint32_t tag;
+  uint32_t sequence;
+  uint32_t eager_consumed;  // piggybacked EAGER_ACK, as in AckLine
+  uint32_t eager_matched;
+  uint32_t rtr_consumed;
+  uint32_t reserved2;
+};
+static_assert(sizeof(EagerHeader) == 40);
+
+enum class RtrKind : uint32_t { ready = 0, cancel = 1 };
+
+struct alignas(64) RtrSlot {
+  std::atomic<uint32_t> stamp;
+  RtrKind kind;
+  uint64_t context;
+  uint32_t tag;
+  uint32_t sequence;
+  uint64_t address;
+  uint64_t bytes;
+  uint32_t buffer_key;
+  uint32_t receive;  // comes back as the immediate value of the data
+};
+static_assert(sizeof(RtrSlot) == 64);
+
+constexpr uint32_t kRtrSlots = 32;
+constexpr size_t kRtrOffset = sizeof(AckLine);
+static_assert(kRtrOffset + kRtrSlots * sizeof(RtrSlot) <= kControlBytes);
+
+constexpr size_t eager_slot_bytes(uint32_t eager_limit) { return (sizeof(EagerHeader) + eager_limit + 63) / 64 * 64; }
+constexpr uint32_t eager_slots(uint32_t eager_limit) {
+  return static_cast<uint32_t>(kSlotBytes / eager_slot_bytes(eager_limit));
+}
+// At least four slots: fewer would make every message wait for an acknowledgement.
+constexpr uint32_t kLargestEagerLimit = kSlotBytes / 4 / 64 * 64 - sizeof(EagerHeader);
+static_assert(eager_slots(kLargestEagerLimit) >= 4);
+
+}  // namespace nbc::libof

@@ -1,0 +1,323 @@
+/*
+ * The park/doorbell protocol of the shm fabric, for the model checker spin. `npm test` runs it when spin is installed.
+ *
+ * What is modelled: one rank with its two threads (the calling thread, MAIN, and the PROGRESS thread), two peers that
+ * write messages into its mailboxes, and the words they share. Every store goes through a store buffer and becomes
+ * visible whenever the buffer is flushed, as on x86; atomic read-modify-writes and fences wait for an empty buffer. The
+ * futex may wake its sleeper for no reason, SPURIOUS times.
+ *
+ * What is proved: whatever the order of events, the run ends with all messages delivered and both threads finished. A
+ * wake-up that gets lost leaves a message undelivered while everybody sleeps; spin reports that as an invalid end state.
+ *
+ *   spin -a doorbell.pml && cc -O2 -DSAFETY -DCOLLAPSE -o pan pan.c && ./pan -m200000
+ *
+ * Each of the following takes one thing out of the protocol, and each must make spin find an error (`npm test` insists):
+ *
+ *   -DNO_RECHECK        a sleeper does not look at its mailboxes again between arming and sleeping
+ *   -DNO_FENCE          a writer does not order its message before its load of `armed`
+ *   -DNO_SLEEPER_FENCE  a sleeper does not order `armed` before its second look
+ *   -DLATE_BELL         a sleeper reads its bell after the second look instead of before arming
+ *   -DEXACT_NEED        a writer rings only if it took `need` from exactly 1 to 0 (see "late decrements")
+ *   -DUNSIGNED_NEED     `need` is unsigned and wraps below 0
+ *   -DNO_LOOK_BACK      MAIN does not look at `armed` again after it has unlocked the engine (see "the locked door")
+ *   -DNO_UNLOCK_FENCE   ... or does, but lets that load overtake the store that unlocks
+ *
+ * Late decrements. A writer that has seen `armed` != 0 may be delayed before it decrements `need`, and the sleeper may by
+ * then have woken, consumed the message, and be arming again: the decrement then hits the new count between the stores
+ * of `need` and `armed`, and the writer's exchange finds nobody to wake. So the count can be too small when the sleeper
+ * falls asleep, even 0 or negative, never too large. Therefore `need` is signed and "old value <= 1" rings.
+ *
+ * The locked door. MAIN leaves the engine: it arms for PROGRESS, looks again, and unlocks. A writer may ring between the
+ * second look and the unlocking. PROGRESS then wakes, finds the engine locked, and sleeps again; nobody is armed any
+ * more and nobody has seen the message. So MAIN looks back: after unlocking, and after a fence, it loads `armed`; if the
+ * value is not PROGRESS any more, the bell has been rung, and MAIN goes in again unless PROGRESS already has the lock.
+ */
+
+#ifndef ENTRIES
+#define ENTRIES 2 /* how often MAIN enters the engine at most, before it only computes */
+#endif
+#ifndef SPURIOUS
+#define SPURIOUS 1 /* how often the futex wakes a sleeper for no reason */
+#endif
+
+#define WRITERS 2
+#define MESSAGES_OF(writer) (2 - (writer)) /* two from the first, one from the second: enough for each error below */
+#define TOTAL 3
+
+/* Values of `armed`, and indexes of `rung` and `asleep`. */
+#define NOBODY 0
+#define MAIN 1
+#define PROGRESS 2
+
+/* --- shared memory --- */
+
+byte mailbox[WRITERS]; /* messages of each writer that are visible and not consumed */
+byte armed = NOBODY;   /* whom a writer is to wake */
+short need;            /* arrivals until waking is worthwhile */
+bool rung[3];          /* the futex word has changed since its sleeper read it */
+
+/* --- memory of the rank --- */
+
+bool locked;    /* the engine belongs to somebody */
+byte delivered; /* what MAIN sees in the state table while it computes; written by the owner of the engine */
+bool stopping;
+bool asleep[3];
+byte spurious = SPURIOUS;
+
+/* --- store buffers: one per thread, first in, first out --- */
+
+#define AT_MAILBOX 0 /* + writer */
+#define AT_NEED 2
+#define AT_ARMED 3
+#define AT_LOCK 4
+
+chan buffer[4] = [3] of { byte, byte };        /* 0, 1: the writers; 2: MAIN; 3: PROGRESS */
+#define BUFFER_OF(thread) buffer[1 + (thread)]
+
+#define STORE(buf, address, value) buf!address, value
+#define FENCE(buf) empty(buf)
+
+inline flush(which) {
+  atomic {
+    which?address, value;
+    if
+    :: address == AT_NEED  -> need = value
+    :: address == AT_ARMED -> armed = value
+    :: address == AT_LOCK  -> locked = value
+    :: else                -> mailbox[address]++
+    fi;
+    address = 0;
+    value = 0
+  }
+}
+
+active proctype memory() {
+  byte address, value;
+end:
+  do
+  :: flush(buffer[0])
+  :: flush(buffer[1])
+  :: flush(buffer[2])
+  :: flush(buffer[3])
+  od
+}
+
+/* --- futex --- */
+
+/* The sleeper reads the word that it will hand to futexWait. */
+#define readBell(who) rung[who] = false
+
+inline futexWait(who) {
+  atomic { asleep[who] = !rung[who] }
+  if
+  :: !asleep[who]
+  :: atomic { asleep[who] && spurious > 0 -> spurious--; asleep[who] = false }
+  fi
+}
+
+/* The change of the word and the system call are two steps. */
+inline ring(who) {
+  rung[who] = true;
+  asleep[who] = false
+}
+
+/* --- a peer --- */
+
+active [WRITERS] proctype writer() {
+  byte sent;
+  short old;
+  byte who;
+
+#define self (_pid - 1) /* memory() is process 0 */
+
+  do
+  :: sent == MESSAGES_OF(self) -> break
+  :: atomic { sent < MESSAGES_OF(self) -> sent++; STORE(buffer[self], AT_MAILBOX + self, 0) }
+#ifndef NO_FENCE
+    FENCE(buffer[self]);
+#endif
+    if
+    :: armed == NOBODY -> skip
+    :: else ->
+      atomic { /* fetch_sub */
+        empty(buffer[self]);
+        old = need;
+#ifdef UNSIGNED_NEED
+        need = (need == 0 -> 255 : need - 1)
+#else
+        need--
+#endif
+      }
+      if
+#ifdef EXACT_NEED
+      :: atomic { old == 1 -> old = 0 }
+#else
+      :: atomic { old <= 1 -> old = 0 }
+#endif
+        atomic { who = armed; armed = NOBODY } /* exchange */
+        if
+        :: who == NOBODY -> skip
+        :: else -> ring(who); who = 0
+        fi
+      :: atomic { else -> old = 0 }
+      fi
+    fi
+  od
+}
+
+/* --- the rank --- */
+
+/* Looks into every mailbox, one load each, and takes what is there. The lock is held. */
+inline poll() {
+  atomic { delivered = delivered + mailbox[0]; mailbox[0] = 0 }
+  atomic { delivered = delivered + mailbox[1]; mailbox[1] = 0 }
+}
+
+/* The second look: one load each. Leaves its answer in `found`. */
+inline look(found) {
+#ifdef NO_RECHECK
+  found = false
+#else
+  found = mailbox[0] != 0;
+  found = found || mailbox[1] != 0
+#endif
+}
+
+/* Two stores into a buffer that nobody else sees: one step. */
+inline arm(me, whom, count) {
+  atomic {
+    STORE(BUFFER_OF(me), AT_NEED, count);
+    STORE(BUFFER_OF(me), AT_ARMED, whom)
+  }
+#ifndef NO_SLEEPER_FENCE
+  FENCE(BUFFER_OF(me))
+#endif
+}
+
+inline disarm(me) {
+  STORE(BUFFER_OF(me), AT_ARMED, NOBODY)
+}
+
+inline lock(me) {
+  atomic { empty(BUFFER_OF(me)) && !locked -> locked = true }
+}
+
+inline tryLock(me, got) {
+  atomic { empty(BUFFER_OF(me)) -> got = !locked; locked = true }
+}
+
+inline unlock(me) {
+  STORE(BUFFER_OF(me), AT_LOCK, false)
+}
+
+/* Any number of arrivals from 1 to all that are missing may be what the owner waits for. */
+inline choose(count) {
+  if
+  :: count = 1
+  :: delivered + 2 <= TOTAL -> count = 2
+  :: delivered + 3 <= TOTAL -> count = 3
+  fi
+}
+
+/* Whoever owns the engine gives it up. With work pending, the doorbell is left armed for the progress thread. */
+inline leave(me) {
+  do
+  :: poll();
+    if
+    :: delivered == TOTAL -> disarm(me); unlock(me); break
+    :: else ->
+      choose(count);
+      arm(me, PROGRESS, count);
+      look(found);
+      if
+      :: atomic { found -> found = false; count = 0; disarm(me) }
+      :: atomic { !found -> count = 0; unlock(me) }
+#ifdef NO_LOOK_BACK
+        break
+#else
+        if
+        :: me == PROGRESS -> break /* whoever rang has changed its bell */
+        :: else ->
+#ifndef NO_UNLOCK_FENCE
+          FENCE(BUFFER_OF(me));
+#endif
+          if
+          :: armed == PROGRESS -> break
+          :: else ->
+            tryLock(me, got);
+            if
+            :: atomic { got -> got = false }
+            :: else -> break
+            fi
+          fi
+        fi
+#endif
+      fi
+    fi
+  od
+}
+
+active proctype mainThread() {
+  byte entries, count, wanted; /* wanted: value of `delivered` that ends the wait */
+  bool found, got;
+
+  do
+  :: atomic { entries < ENTRIES -> entries++ }
+    lock(MAIN);
+    disarm(MAIN);
+    if
+    :: true /* start() or test(): one pass */
+    :: delivered < TOTAL -> /* wait(): until some more messages have arrived */
+      choose(wanted);
+      wanted = wanted + delivered;
+      do
+      :: poll();
+        if
+        :: atomic { delivered >= wanted -> wanted = 0; break }
+        :: else ->
+#ifndef LATE_BELL
+          readBell(MAIN);
+#endif
+          arm(MAIN, MAIN, wanted - delivered);
+          look(found);
+#ifdef LATE_BELL
+          readBell(MAIN);
+#endif
+          if
+          :: atomic { found -> found = false; disarm(MAIN) }
+          :: else -> futexWait(MAIN)
+          fi
+        fi
+      od
+    fi;
+    leave(MAIN)
+  :: atomic { true -> entries = 0; break }
+  od;
+
+  /* From here on it computes, without any call into the library. */
+  delivered == TOTAL;
+
+  /* close() */
+  stopping = true;
+  ring(PROGRESS)
+}
+
+active proctype progressThread() {
+  byte count;
+  bool found, got;
+
+  do
+  :: readBell(PROGRESS); /* before tryLock: whoever rings after a failed attempt makes futexWait return */
+    if
+    :: stopping -> break
+    :: else -> skip
+    fi;
+    tryLock(PROGRESS, got);
+    if
+    :: atomic { got -> got = false; disarm(PROGRESS) }
+      leave(PROGRESS)
+    :: else -> skip
+    fi;
+    futexWait(PROGRESS)
+  od
+}
