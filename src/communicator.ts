@@ -1,0 +1,394 @@
+/**
+ * Communicators: a group of ranks, and the operations they do together.
+ *
+ * All ranks of a communicator start its collectives in the same order, with matching sizes, as MPI demands. The methods here
+ * check arguments, look up the plan for the shape of the call, and start it: schedules/ says what a plan does.
+ */
+import { bytesOf, IN_PLACE, type InPlace, overlap } from './buffers.js';
+import { ArgumentError, ClosedError, errorFromNative } from './errors.js';
+import { duplicate, splitByColor } from './groups.js';
+import { PlanCache, type PlanSource } from './plans.js';
+import { Request } from './request.js';
+import {
+  chooseIalltoall,
+  IALLTOALL_ALGORITHMS,
+  type IalltoallAlgorithm,
+  ialltoallSchedule,
+} from './schedules/ialltoall.js';
+import { chooseIbcast, IBCAST_ALGORITHMS, type IbcastAlgorithm, ibcastSchedule } from './schedules/ibcast.js';
+import { chooseIgather, IGATHER_ALGORITHMS, type IgatherAlgorithm, igatherSchedule } from './schedules/igather.js';
+import type { World } from './world.js';
+
+const inspect = Symbol.for('nodejs.util.inspect.custom');
+
+export interface IbcastOptions {
+  /** Default: chosen by size and number of ranks. Equal on all ranks. */
+  algorithm?: IbcastAlgorithm | undefined;
+}
+export interface IgatherOptions {
+  /** Default: chosen by size and number of ranks. Equal on all ranks. */
+  algorithm?: IgatherAlgorithm | undefined;
+}
+export interface IalltoallOptions {
+  /** Default: chosen by size and number of ranks. Equal on all ranks. */
+  algorithm?: IalltoallAlgorithm | undefined;
+}
+
+/** Highest tag of a point-to-point message. */
+export const MAX_TAG = 32767;
+
+const ibcastPlans: PlanSource = {
+  operation: 'ibcast',
+  algorithms: IBCAST_ALGORITHMS,
+  build: ({ rank, size }, algorithm, root, bytes) =>
+    ibcastSchedule((algorithm as IbcastAlgorithm) ?? chooseIbcast(bytes, size), rank, size, root, bytes),
+};
+
+/** Looked up by the bytes of one block. */
+function igatherPlans(inPlace: boolean): PlanSource {
+  return {
+    operation: 'igather',
+    algorithms: IGATHER_ALGORITHMS,
+    build: ({ rank, size }, algorithm, root, bytes) =>
+      igatherSchedule((algorithm as IgatherAlgorithm) ?? chooseIgather(bytes, size), rank, size, root, bytes, inPlace),
+  };
+}
+
+/** Looked up by the bytes of the whole buffer, so that the hot path need not divide. */
+function ialltoallPlans(inPlace: boolean): PlanSource {
+  return {
+    operation: 'ialltoall',
+    algorithms: IALLTOALL_ALGORITHMS,
+    build: ({ rank, size }, algorithm, _root, bytes) => {
+      const block = bytes / size;
+      const chosen = (algorithm as IalltoallAlgorithm) ?? chooseIalltoall(block, size);
+      return ialltoallSchedule(chosen, rank, size, block, inPlace);
+    },
+  };
+}
+
+const igatherFromSend = igatherPlans(false);
+const igatherInPlace = igatherPlans(true);
+const ialltoallFromSend = ialltoallPlans(false);
+const ialltoallInPlace = ialltoallPlans(true);
+
+/**
+ * A group of ranks. `init()` returns the one that has all of them; `dup` and `split` make others.
+ *
+ * Buffers are views: typed arrays of any kind, Buffer, DataView. A buffer belongs to the operation until that has ended; see
+ * {@link Request}. Wrong arguments throw an {@link ArgumentError} that names the argument, before anything is sent.
+ */
+export class Communicator {
+  /** This process's rank in the communicator: 0 to size − 1. */
+  readonly rank: number;
+  /** Number of ranks. */
+  readonly size: number;
+  /** @internal */ readonly world: World;
+  /** @internal What native code knows this communicator by. */
+  readonly handle: number;
+  /** @internal World rank of each rank. */
+  readonly members: Uint32Array;
+  /** @internal */ readonly context: { high: number; low: number };
+
+  /** @internal The last dup or split that was called: the next one starts when it has ended. */
+  lastControl: Promise<unknown> = Promise.resolve();
+
+  private closed = false;
+  private ownControl: Communicator | null = null;
+  private readonly ibcastPlans: PlanCache;
+  private readonly igatherPlans: PlanCache;
+  private readonly igatherInPlacePlans: PlanCache;
+  private readonly ialltoallPlans: PlanCache;
+  private readonly ialltoallInPlacePlans: PlanCache;
+
+  /** @internal */
+  constructor(world: World, members: Uint32Array, rank: number, context: { high: number; low: number }) {
+    this.world = world;
+    this.members = members;
+    this.rank = rank;
+    this.size = members.length;
+    this.context = context;
+    try {
+      this.handle = world.native.createCommunicator(members, rank, context.high, context.low);
+    } catch (thrown) {
+      throw errorFromNative(thrown, { rank: world.rank });
+    }
+    world.communicators.add(this);
+    this.ibcastPlans = new PlanCache(this, ibcastPlans);
+    this.igatherPlans = new PlanCache(this, igatherFromSend);
+    this.igatherInPlacePlans = new PlanCache(this, igatherInPlace);
+    this.ialltoallPlans = new PlanCache(this, ialltoallFromSend);
+    this.ialltoallInPlacePlans = new PlanCache(this, ialltoallInPlace);
+  }
+
+  /**
+   * Broadcasts the root's buffer: when complete, every rank's buffer holds the same bytes. All pass buffers of the same size.
+   *
+   * Source: MPI_Ibcast.
+   */
+  ibcast(buffer: ArrayBufferView, root: number, options?: IbcastOptions): Request {
+    const bytes = bytesOf(buffer, 'buffer', 'ibcast');
+    const plans = this.ibcastPlans;
+    const repeated = bytes === plans.bytes && root === plans.root && options === undefined;
+    return this.start('ibcast', repeated ? plans.plan : plans.find(bytes, root, options), null, buffer);
+  }
+
+  /**
+   * Gathers a block from every rank at the root: when complete, block i of `recv` there is `send` of rank i.
+   *
+   * @param send this rank's block, of the same size everywhere. At the root also `IN_PLACE`: its block stands in `recv` already
+   * @param recv at the root, `size` blocks that don't overlap `send`; ignored at other ranks, usually null
+   *
+   * Source: MPI_Igather.
+   */
+  igather(
+    send: ArrayBufferView | InPlace,
+    recv: ArrayBufferView | null,
+    root: number,
+    options?: IgatherOptions,
+  ): Request {
+    if (this.rank === root) return this.igatherAtRoot(send, recv, root, options);
+    if (send === IN_PLACE && this.isRank(root)) throw this.wrong('igather', 'send', 'IN_PLACE is for the root only');
+    const bytes = bytesOf(send as ArrayBufferView, 'send', 'igather');
+    const plans = this.igatherPlans;
+    const repeated = bytes === plans.bytes && root === plans.root && options === undefined;
+    return this.start(
+      'igather',
+      repeated ? plans.plan : plans.find(bytes, root, options),
+      send as ArrayBufferView,
+      null,
+    );
+  }
+
+  private igatherAtRoot(
+    send: ArrayBufferView | InPlace,
+    recv: ArrayBufferView | null,
+    root: number,
+    options?: IgatherOptions,
+  ): Request {
+    const all = bytesOf(recv as ArrayBufferView, 'recv', 'igather');
+    let block: number;
+    let source: ArrayBufferView | null = null;
+    let plans: PlanCache;
+    if (send === IN_PLACE) {
+      block = this.blockOf(all, 'recv', 'igather');
+      plans = this.igatherInPlacePlans;
+    } else {
+      block = bytesOf(send, 'send', 'igather');
+      if (all !== block * this.size) {
+        const message = `must have ${this.size} blocks of ${block} bytes (send), not ${all} bytes`;
+        throw this.wrong('igather', 'recv', message);
+      }
+      if (overlap(send, recv!)) throw this.wrong('igather', 'recv', 'overlaps send; use IN_PLACE');
+      source = send;
+      plans = this.igatherPlans;
+    }
+    const repeated = block === plans.bytes && root === plans.root && options === undefined;
+    return this.start('igather', repeated ? plans.plan : plans.find(block, root, options), source, recv);
+  }
+
+  /**
+   * Exchanges blocks between all ranks: when complete, block i of `recv` is what was block `rank` of `send` at rank i.
+   *
+   * @param send `size` blocks; or `IN_PLACE`: they stand in `recv`, and are replaced by those received
+   * @param recv `size` blocks, as large as `send`, without overlap
+   *
+   * Source: MPI_Ialltoall.
+   */
+  ialltoall(send: ArrayBufferView | InPlace, recv: ArrayBufferView, options?: IalltoallOptions): Request {
+    const bytes = bytesOf(recv, 'recv', 'ialltoall');
+    let source: ArrayBufferView | null = null;
+    let plans: PlanCache;
+    if (send === IN_PLACE) {
+      plans = this.ialltoallInPlacePlans;
+    } else {
+      const sendBytes = bytesOf(send, 'send', 'ialltoall');
+      if (sendBytes !== bytes) {
+        throw this.wrong('ialltoall', 'recv', `must be as large as send: ${sendBytes} bytes, not ${bytes}`);
+      }
+      if (overlap(send, recv)) throw this.wrong('ialltoall', 'recv', 'overlaps send; use IN_PLACE');
+      source = send;
+      plans = this.ialltoallPlans;
+    }
+    if (bytes === plans.bytes && options === undefined) return this.start('ialltoall', plans.plan, source, recv);
+    this.blockOf(bytes, 'recv', 'ialltoall');
+    return this.start('ialltoall', plans.find(bytes, 0, options), source, recv);
+  }
+
+  /**
+   * Sends a message to rank `dest`, which receives it with {@link irecv}. Messages with one tag arrive in the order in which they were
+   * sent.
+   *
+   * @param tag 0 to 32767, the same on both sides
+   */
+  isend(buffer: ArrayBufferView, dest: number, tag = 0): Request {
+    bytesOf(buffer, 'buffer', 'isend');
+    this.checkMessage('isend', 'dest', dest, tag);
+    const { world } = this;
+    const slot = world.nextSlot >= 0 ? world.nextSlot : world.findSlot('isend');
+    let complete: boolean;
+    try {
+      complete = world.native.isend(this.handle, slot, buffer, dest, tag);
+    } catch (thrown) {
+      throw errorFromNative(thrown, { operation: 'isend', rank: world.rank });
+    }
+    return complete ? this.ended('isend') : this.pending('isend', slot, buffer, null);
+  }
+
+  /** Receives the message that rank `source` sends with {@link isend} and the same tag. The buffer has exactly its size. */
+  irecv(buffer: ArrayBufferView, source: number, tag = 0): Request {
+    bytesOf(buffer, 'buffer', 'irecv');
+    this.checkMessage('irecv', 'source', source, tag);
+    const { world } = this;
+    const slot = world.nextSlot >= 0 ? world.nextSlot : world.findSlot('irecv');
+    let complete: boolean;
+    try {
+      complete = world.native.irecv(this.handle, slot, buffer, source, tag);
+    } catch (thrown) {
+      throw errorFromNative(thrown, { operation: 'irecv', rank: world.rank });
+    }
+    return complete ? this.ended('irecv') : this.pending('irecv', slot, null, buffer);
+  }
+
+  /**
+   * A communicator of the same ranks, whose messages never meet those of this one. Collective: all ranks call `dup` and `split` in the
+   * same order; other operations may go on meanwhile.
+   */
+  dup(): Promise<Communicator> {
+    return duplicate(this);
+  }
+
+  /**
+   * Divides the ranks into groups, one for each color, ordered by key and then by rank. Collective, as {@link dup}.
+   *
+   * @param color a whole number from 0 to 2³¹ − 1, or undefined: this rank is in no group
+   * @param key where in the group: a 32-bit number, default 0
+   * @returns this rank's group, or null
+   */
+  split(color: number | undefined, key = 0): Promise<Communicator | null> {
+    return splitByColor(this, color, key);
+  }
+
+  /** Counters of this rank since `init()`: messages, bytes by path, doorbells… The same on all its communicators. */
+  stats(): Record<string, number> {
+    this.requireOpen('stats');
+    return this.world.native.stats();
+  }
+
+  /**
+   * Ends this communicator; on the one from `init()`, all of them. Operations that are still pending there fail with a
+   * {@link ClosedError}, as do later calls. Each rank may close when it likes; to close twice does nothing.
+   */
+  async close(): Promise<void> {
+    if (this.closed) return;
+    if (this.context.high === 0 && this.context.low === 0) {
+      this.world.close();
+      return;
+    }
+    await this.ownControl?.close();
+    this.closed = true;
+    const { native } = this.world;
+    for (const plans of this.allPlans()) plans.release();
+    native.freeCommunicator(this.handle);
+    this.world.communicators.delete(this);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** @internal A communicator of the same ranks for the needs of dup and split, apart from all that users send. */
+  get control(): Communicator {
+    const { high, low } = this.context;
+    this.ownControl ??= this.derive(this.members, this.rank, { high, low: low + 2 });
+    return this.ownControl;
+  }
+
+  /** @internal A communicator of other members or another context, of the same world. */
+  derive(members: Uint32Array, rank: number, context: { high: number; low: number }): Communicator {
+    this.requireOpen('derive');
+    return new Communicator(this.world, members, rank, context);
+  }
+
+  /** @internal The world is gone: every later call must notice. */
+  forget(): void {
+    this.closed = true;
+    for (const plans of this.allPlans()) plans.forget();
+  }
+
+  /** @internal @throws {ClosedError} */
+  requireOpen(operation: string): void {
+    if (!this.closed) return;
+    const context = { operation, rank: this.world.rank };
+    throw new ClosedError(`${operation}: the communicator is closed`, context);
+  }
+
+  /** @internal */
+  [inspect](): string {
+    return `Communicator { rank ${this.rank} of ${this.size}${this.closed ? ', closed' : ''} }`;
+  }
+
+  private start(
+    operation: string,
+    plan: number,
+    send: ArrayBufferView | null,
+    receive: ArrayBufferView | null,
+  ): Request {
+    const { world } = this;
+    const slot = world.nextSlot >= 0 ? world.nextSlot : world.findSlot(operation);
+    let complete: boolean;
+    try {
+      complete = world.native.start(plan, slot, send, receive);
+    } catch (thrown) {
+      throw errorFromNative(thrown, { operation, rank: world.rank });
+    }
+    return complete ? this.ended(operation) : this.pending(operation, slot, send, receive);
+  }
+
+  /** The request of an operation that was complete when it had started. It needs no slot. */
+  private ended(operation: string): Request {
+    return new Request(this.world, this, operation, -1, null, null);
+  }
+
+  private pending(
+    operation: string,
+    slot: number,
+    send: ArrayBufferView | null,
+    receive: ArrayBufferView | null,
+  ): Request {
+    const request = new Request(this.world, this, operation, slot, send, receive);
+    this.world.track(request);
+    return request;
+  }
+
+  private checkMessage(operation: string, argument: string, peer: number, tag: number): void {
+    this.requireOpen(operation);
+    if (!this.isRank(peer)) {
+      const message = `must be a rank of the communicator, 0 to ${this.size - 1}, not ${String(peer)}`;
+      throw this.wrong(operation, argument, message);
+    }
+    if (peer === this.rank) throw this.wrong(operation, argument, 'a rank sends no messages to itself; copy the data');
+    if (!Number.isInteger(tag) || tag < 0 || tag > MAX_TAG) {
+      throw this.wrong(operation, 'tag', `must be a whole number from 0 to ${MAX_TAG}, not ${String(tag)}`);
+    }
+  }
+
+  private isRank(value: number): boolean {
+    return Number.isInteger(value) && value >= 0 && value < this.size;
+  }
+
+  /** Bytes of one of `size` equal blocks. */
+  private blockOf(bytes: number, argument: string, operation: string): number {
+    if (bytes % this.size === 0) return bytes / this.size;
+    throw this.wrong(operation, argument, `must have ${this.size} equal blocks, one per rank; ${bytes} bytes have not`);
+  }
+
+  private wrong(operation: string, argument: string, message: string): ArgumentError {
+    return new ArgumentError(argument, message, { operation, rank: this.world.rank });
+  }
+
+  private allPlans(): PlanCache[] {
+    const { ibcastPlans, igatherPlans, igatherInPlacePlans, ialltoallPlans, ialltoallInPlacePlans } = this;
+    return [ibcastPlans, igatherPlans, igatherInPlacePlans, ialltoallPlans, ialltoallInPlacePlans];
+  }
+}

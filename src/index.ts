@@ -1,0 +1,34 @@
+/**
+ * node-nbc: non-blocking collective operations. Ranks start a collective, go on computing, and it finishes by itself.
+ *
+ * ```ts
+ * import { init } from 'node-nbc';
+ *
+ * const world = await init();
+ * const request = world.ialltoall(send, recv); // starts; returns at once
+ * compute(); // the collective progresses meanwhile
+ * await request; // or request.wait(), which blocks
+ * await world.close();
+ * ```
+ */
+export { init } from './init.js';
+export type { InitOptions } from './transport/options.js';
+export { alloc, IN_PLACE } from './buffers.js';
+export type { InPlace, ViewConstructor } from './buffers.js';
+export { Communicator, MAX_TAG } from './communicator.js';
+export type { IalltoallOptions, IbcastOptions, IgatherOptions } from './communicator.js';
+export type { IalltoallAlgorithm, IbcastAlgorithm, IgatherAlgorithm } from './schedules/index.js';
+export { Request, startall, testAll, waitAll, waitAny } from './request.js';
+export {
+  ArgumentError,
+  ClosedError,
+  ExhaustedError,
+  MismatchError,
+  NbcError,
+  OptionError,
+  PeerClosedError,
+  ScheduleError,
+  SystemError,
+  TimeoutError,
+  TruncatedError,
+} from './errors.js';

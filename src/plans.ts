@@ -1,0 +1,95 @@
+/**
+ * Compiled schedules of one operation on one communicator, by shape (bytes, root, algorithm) and never by buffer: a program that
+ * repeats an operation builds its schedule once.
+ */
+import type { Communicator } from './communicator.js';
+import { ArgumentError, errorFromNative } from './errors.js';
+import type { Schedule } from './schedules/schedule.js';
+
+/** Plans kept per operation. Programs have a handful of shapes; a bound is for those that never repeat one. */
+const MAX_PLANS = 256;
+
+/** An operation, as far as its plans are concerned. */
+export interface PlanSource {
+  readonly operation: string;
+  /** What `options.algorithm` may be. */
+  readonly algorithms: readonly string[];
+  /** The schedule of this rank; `algorithm` undefined: choose. `bytes` is what the operation is looked up by. */
+  build(communicator: Communicator, algorithm: string | undefined, root: number, bytes: number): Schedule;
+}
+
+export class PlanCache {
+  // The plan used last: most programs repeat one shape for a while, and then these three comparisons are all of the look-up.
+  bytes = -1;
+  root = -1;
+  plan = -1;
+
+  private readonly plans = new Map<number, number>();
+
+  constructor(
+    private readonly communicator: Communicator,
+    private readonly source: PlanSource,
+  ) {}
+
+  /**
+   * The plan for a shape that is not the last one used, compiled if need be.
+   * @throws {ClosedError} if the communicator is closed (closing it forgets the plan used last, so every call gets here)
+   * @throws {ArgumentError} naming `root` or `algorithm`
+   */
+  find(bytes: number, root: number, options: { algorithm?: string | undefined } | undefined): number {
+    const { communicator } = this;
+    const { operation, algorithms } = this.source;
+    const context = { operation, rank: communicator.world.rank };
+    communicator.requireOpen(operation);
+    if (!Number.isInteger(root) || root < 0 || root >= communicator.size) {
+      const message = `must be a rank of the communicator, 0 to ${communicator.size - 1}, not ${String(root)}`;
+      throw new ArgumentError('root', message, context);
+    }
+    const algorithm = options?.algorithm;
+    const index = algorithm === undefined ? 0 : 1 + algorithms.indexOf(algorithm);
+    if (index === 0 && algorithm !== undefined) {
+      const message = `${operation} has ${algorithms.map((name) => `'${name}'`).join(', ')}, but not '${String(algorithm)}'`;
+      throw new ArgumentError('algorithm', message, context);
+    }
+
+    // A number below 2^53 for all sizes that memory and ranks can have.
+    const key = (bytes * communicator.size + root) * (1 + algorithms.length) + index;
+    let plan = this.plans.get(key);
+    if (plan === undefined) {
+      const words = this.source.build(communicator, algorithm, root, bytes).encode();
+      try {
+        plan = communicator.world.native.compile(communicator.handle, words);
+      } catch (thrown) {
+        throw errorFromNative(thrown, context);
+      }
+      this.makeRoom();
+      this.plans.set(key, plan);
+    }
+    if (index === 0) {
+      this.bytes = bytes;
+      this.root = root;
+      this.plan = plan;
+    }
+    return plan;
+  }
+
+  /** The next look-up of any shape goes through `find`. */
+  forget(): void {
+    this.bytes = -1;
+  }
+
+  /** Gives all plans back. */
+  release(): void {
+    this.forget();
+    for (const plan of this.plans.values()) this.communicator.world.native.releasePlan(plan);
+    this.plans.clear();
+  }
+
+  private makeRoom(): void {
+    if (this.plans.size < MAX_PLANS) return;
+    const [oldest, plan] = this.plans.entries().next().value!;
+    this.plans.delete(oldest);
+    if (plan === this.plan) this.forget();
+    this.communicator.world.native.releasePlan(plan);
+  }
+}

@@ -1,0 +1,241 @@
+/**
+ * Requests: operations that have been started, and how to learn that they are complete.
+ *
+ * Source: MPI 3.1, 3.7.3 to 3.7.5 (test, wait and their plural forms); OF_Startall from the LibOF paper, section IV.B.
+ */
+import type { Communicator } from './communicator.js';
+import { ArgumentError, type NbcError, TimeoutError } from './errors.js';
+import type { Waiter, World } from './world.js';
+
+const inspect = Symbol.for('nodejs.util.inspect.custom');
+
+/**
+ * An operation in progress. Its buffers belong to it until it is complete: don't write to them, and don't read what it
+ * receives. They are kept alive; the request itself may be dropped, the operation goes on.
+ *
+ * Await it, `wait()` for it, or ask `test()` from time to time. A failed operation throws (or rejects) its error every time it is
+ * asked; a failure nobody asks about is silent.
+ */
+export class Request implements PromiseLike<void> {
+  // All fields are set here, so that all requests have one shape and the code that uses them stays fast.
+  /** @internal */ readonly world: World;
+  /** @internal */ readonly communicator: Communicator;
+  /** @internal */ readonly operation: string;
+  /** @internal Slot in the state table while pending; -1 once settled. */
+  slot: number;
+  /** @internal The views of a pending operation, so that they stay alive. */
+  send: ArrayBufferView | null;
+  /** @internal */
+  receive: ArrayBufferView | null;
+  /** @internal Why it failed, once settled. */
+  error: NbcError | null;
+  /** @internal */
+  waiters: Waiter[] | null;
+  /** @internal Native code calls back at its end. */
+  watched: boolean;
+
+  /** @internal */
+  constructor(
+    world: World,
+    communicator: Communicator,
+    operation: string,
+    slot: number,
+    send: ArrayBufferView | null,
+    receive: ArrayBufferView | null,
+  ) {
+    this.world = world;
+    this.communicator = communicator;
+    this.operation = operation;
+    this.slot = slot;
+    this.send = send;
+    this.receive = receive;
+    this.error = null;
+    this.waiters = null;
+    this.watched = false;
+  }
+
+  /** Whether the operation has ended, well or not. Only looks: makes no progress and never throws. */
+  get done(): boolean {
+    return this.world.settleIfEnded(this);
+  }
+
+  /**
+   * Makes some progress and says whether the operation is complete.
+   * @throws {NbcError} if it has failed
+   */
+  test(): boolean {
+    if (this.slot >= 0 && !this.world.test(this)) return false;
+    if (this.error !== null) throw this.error;
+    return true;
+  }
+
+  /**
+   * Blocks this thread until the operation is complete, driving progress meanwhile.
+   *
+   * @param timeoutMs time limit in milliseconds; 0: make progress once; Infinity: none. Default: the option `timeout` of `init()`.
+   * @throws {TimeoutError} when the limit passes; the request stays pending
+   * @throws {NbcError} if the operation has failed
+   */
+  wait(timeoutMs?: number): void {
+    if (this.slot >= 0) this.world.wait(this, timeoutMs === undefined ? timeoutMs : toLimit(timeoutMs, 'wait'));
+    if (this.error !== null) throw this.error;
+  }
+
+  /**
+   * Lets a request be awaited. Nothing is set up before somebody does. With the option `timeout` of `init()` the promise rejects with a
+   * {@link TimeoutError} after that time; the request stays pending then.
+   */
+  then<Fulfilled = void, Rejected = never>(
+    onFulfilled?: ((value: void) => Fulfilled | PromiseLike<Fulfilled>) | null,
+    onRejected?: ((reason: unknown) => Rejected | PromiseLike<Rejected>) | null,
+  ): Promise<Fulfilled | Rejected> {
+    let ended: Promise<void>;
+    if (!this.world.settleIfEnded(this)) {
+      ended = new Promise<void>((resolve, reject) => this.world.await(this, resolve, reject));
+    } else if (this.error === null) {
+      ended = Promise.resolve();
+    } else {
+      ended = Promise.reject(this.error);
+    }
+    return ended.then(onFulfilled, onRejected);
+  }
+
+  /** @internal */
+  [inspect](): string {
+    const state = this.slot >= 0 ? 'pending' : this.error === null ? 'complete' : `failed: ${this.error.code}`;
+    return `Request { ${this.operation}, ${state} }`;
+  }
+}
+
+/**
+ * Blocks until all requests have ended.
+ *
+ * @param timeoutMs as in {@link Request.wait}
+ * @throws {TimeoutError} when the limit passes; what has not ended stays pending
+ * @throws {NbcError} the error of the first request, in the order given, that failed
+ */
+export function waitAll(requests: readonly Request[], timeoutMs?: number): void {
+  const world = worldOf(requests, 'waitAll');
+  const pending = countPending(requests);
+  if (pending === 1) {
+    const request = requests.find((candidate) => candidate.slot >= 0)!;
+    world!.wait(request, timeoutMs === undefined ? timeoutMs : toLimit(timeoutMs, 'waitAll'));
+  } else if (pending > 1) {
+    const limit = timeoutMs === undefined ? world!.timeout : toLimit(timeoutMs, 'waitAll');
+    const inTime = world!.native.waitAll(slotsOf(requests, pending), limit);
+    const left = countPending(requests);
+    if (!inTime) throw timeoutOf('waitAll', limit, left, requests.length, world!);
+  }
+  throwFirstError(requests);
+}
+
+/**
+ * Blocks until at least one request has ended, and returns its index (the lowest, if there are several).
+ *
+ * @param timeoutMs as in {@link Request.wait}
+ * @throws {TimeoutError} when the limit passes; all stay pending
+ * @throws {NbcError} the error of the request that ended, if it failed
+ */
+export function waitAny(requests: readonly Request[], timeoutMs?: number): number {
+  const world = worldOf(requests, 'waitAny');
+  if (world === null) throw new ArgumentError('requests', 'must not be empty', { operation: 'waitAny' });
+  const pending = countPending(requests);
+  if (pending === requests.length) {
+    const limit = timeoutMs === undefined ? world.timeout : toLimit(timeoutMs, 'waitAny');
+    if (!world.native.waitAny(slotsOf(requests, pending), limit)) {
+      throw timeoutOf('waitAny', limit, pending, requests.length, world);
+    }
+  }
+  const index = requests.findIndex((request) => request.done);
+  const error = requests[index]!.error;
+  if (error !== null) throw error;
+  return index;
+}
+
+/**
+ * Makes some progress and says whether all requests are complete.
+ * @throws {NbcError} the error of the first request that failed, once all have ended
+ */
+export function testAll(requests: readonly Request[]): boolean {
+  const world = worldOf(requests, 'testAll');
+  if (countPending(requests) > 0) {
+    world!.native.test();
+    if (countPending(requests) > 0) return false;
+  }
+  throwFirstError(requests);
+  return true;
+}
+
+/** Microseconds for `startall` where neither the call nor `init()` says: several times what a peer takes to answer that runs. */
+const DEFAULT_STARTALL = 100;
+
+/**
+ * Drives large sends together until all their receivers are ready or the time has passed: N sends pay for one wait. Useful with
+ * `progress: 'manual'`, where nothing else does this between two calls. Does not wait for the sends to complete.
+ *
+ * @param microseconds time limit. Default: the option `startall` of `init()` if that is not 0, else 100
+ */
+export function startall(requests: readonly Request[], microseconds?: number): void {
+  const world = worldOf(requests, 'startall');
+  if (microseconds !== undefined && !(microseconds >= 0 && Number.isFinite(microseconds))) {
+    const message = `must be a number of microseconds, not ${String(microseconds)}`;
+    throw new ArgumentError('microseconds', message, { operation: 'startall' });
+  }
+  const pending = countPending(requests);
+  if (pending === 0) return;
+  world!.native.startall(slotsOf(requests, pending), microseconds ?? (world!.startall || DEFAULT_STARTALL));
+  countPending(requests);
+}
+
+/** Checks a list of requests; null if it is empty. All pending requests belong to the one open world. */
+function worldOf(requests: readonly Request[], operation: string): World | null {
+  if (!Array.isArray(requests)) throw new ArgumentError('requests', 'must be an array of requests', { operation });
+  let world: World | null = null;
+  for (let index = 0; index < requests.length; index++) {
+    const request = requests[index];
+    if (!(request instanceof Request)) throw new ArgumentError(`requests[${index}]`, 'is not a request', { operation });
+    // Settled requests may be left over from a world that was closed.
+    if (world === null || request.slot >= 0) world = request.world;
+  }
+  return world;
+}
+
+/** Settles those that have ended, and counts the others. */
+function countPending(requests: readonly Request[]): number {
+  let pending = 0;
+  for (let index = 0; index < requests.length; index++) if (!requests[index]!.done) pending++;
+  return pending;
+}
+
+/** Lists of slots handed to native code, by length; longer ones are made when they are needed. */
+const scratch: Int32Array[] = Array.from({ length: 33 }, (_, length) => new Int32Array(length));
+
+/** The slots of the `count` requests that are not settled. Valid until the next call. */
+function slotsOf(requests: readonly Request[], count: number): Int32Array {
+  const slots = count < scratch.length ? scratch[count]! : new Int32Array(count);
+  let at = 0;
+  for (let index = 0; index < requests.length; index++) {
+    const slot = requests[index]!.slot;
+    if (slot >= 0) slots[at++] = slot;
+  }
+  return slots;
+}
+
+function throwFirstError(requests: readonly Request[]): void {
+  for (let index = 0; index < requests.length; index++) {
+    const error = requests[index]!.error;
+    if (error !== null) throw error;
+  }
+}
+
+function timeoutOf(operation: string, limit: number, pending: number, all: number, world: World): TimeoutError {
+  return new TimeoutError(limit, { operation: `${operation} (${pending} of ${all} pending)`, rank: world.rank });
+}
+
+/** A time limit as native code takes it: negative for none. */
+function toLimit(timeoutMs: number, operation: string): number {
+  if (timeoutMs === Infinity) return -1;
+  if (typeof timeoutMs === 'number' && timeoutMs >= 0) return timeoutMs;
+  const message = `must be a number of milliseconds from 0, not ${String(timeoutMs)}`;
+  throw new ArgumentError('timeoutMs', message, { operation });
+}

@@ -1,0 +1,169 @@
+/**
+ * The options of `init()`: defaults, environment variables, checks. An option that is given wins over its variable.
+ */
+import { NbcError, OptionError } from '../errors.js';
+
+export interface InitOptions {
+  /**
+   * How ranks reach each other. `'shm'`: shared memory of one machine. `'auto'` (default): the fastest that all ranks have, in this
+   * version always `'shm'`. Variable NBC_TRANSPORT.
+   */
+  transport?: 'auto' | 'shm' | 'tcp' | 'verbs' | undefined;
+  /**
+   * `'thread'` (default): operations progress by themselves. `'manual'`: only inside calls of this library, as in the LibOF paper.
+   * Variable NBC_PROGRESS.
+   */
+  progress?: 'thread' | 'manual' | undefined;
+  /** Largest message, in bytes, that is sent without waiting for its receiver. Equal on all ranks. Variable NBC_EAGER_LIMIT. */
+  eagerLimit?: number | undefined;
+  /** Whether starting an operation also begins to send and receive (default true). Variable NBC_TEST_ON_INIT (1 or 0). */
+  testOnInit?: boolean | undefined;
+  /** How long, in microseconds, starting a large send waits for its receiver (default 0: not at all). Variable NBC_WAIT_ON_SEND. */
+  waitOnSend?: number | undefined;
+  /**
+   * How long, in microseconds, a started round drives its sends together until all their receivers are ready (default 0: not at
+   * all). Variable NBC_STARTALL.
+   */
+  startall?: number | undefined;
+  /** Time limit, in milliseconds, of `wait()` and of awaited requests (default 0: none). Variable NBC_TIMEOUT. */
+  timeout?: number | undefined;
+  /**
+   * Whether large plain buffers may be copied straight from process to process. `'auto'` (default): where the system allows it.
+   * `'off'`: always through shared memory. Variable NBC_CROSS_MEMORY.
+   */
+  crossMemory?: 'auto' | 'off' | undefined;
+}
+
+/** Complete and checked options. */
+export interface Settings {
+  transport: 'auto' | 'shm';
+  progress: 'thread' | 'manual';
+  eagerLimit: number;
+  testOnInit: boolean;
+  waitOnSend: number;
+  startall: number;
+  timeout: number;
+  crossMemory: 'auto' | 'off';
+}
+
+/** Bytes; the paper's eager limit. */
+export const DEFAULT_EAGER_LIMIT = 255;
+
+/** Bytes; a mailbox of native/libof/mailbox.h holds four messages of this size. */
+export const MAX_EAGER_LIMIT = 15320;
+
+/** Milliseconds; what a timer of Node can hold. */
+const MAX_TIMEOUT = 2 ** 31 - 1;
+
+/** Microseconds; a bounded poll that blocks the caller for longer than a minute is a mistake in the unit. */
+const MAX_POLL = 60e6;
+
+type Environment = Record<string, string | undefined>;
+
+/** What an option may be: parses the text of a variable, and says what is wrong with a value. */
+interface Rule<T> {
+  variable: string;
+  fallback: T;
+  /** The value that a text means, or undefined. */
+  parse(text: string): unknown;
+  /** Whether the value is one. */
+  accepts(value: unknown): boolean;
+  /** Ends the sentence "must be …". */
+  expected: string;
+}
+
+const rules: { [K in keyof Settings]: Rule<Settings[K]> } = {
+  transport: oneOf('NBC_TRANSPORT', 'auto', ['auto', 'shm']),
+  progress: oneOf('NBC_PROGRESS', 'thread', ['thread', 'manual']),
+  eagerLimit: integer('NBC_EAGER_LIMIT', DEFAULT_EAGER_LIMIT, MAX_EAGER_LIMIT, 'bytes'),
+  testOnInit: flag('NBC_TEST_ON_INIT', true),
+  waitOnSend: integer('NBC_WAIT_ON_SEND', 0, MAX_POLL, 'microseconds'),
+  startall: integer('NBC_STARTALL', 0, MAX_POLL, 'microseconds'),
+  timeout: integer('NBC_TIMEOUT', 0, MAX_TIMEOUT, 'milliseconds'),
+  crossMemory: oneOf('NBC_CROSS_MEMORY', 'auto', ['auto', 'off']),
+};
+
+/** Transports that are planned, so that whoever asks for one learns that it is not a typing error. */
+const laterTransports = new Set<unknown>(['tcp', 'verbs']);
+
+/**
+ * Options, environment and defaults, in this order.
+ * @throws {OptionError} naming the option or the variable
+ */
+export function resolveOptions(options: InitOptions = {}, environment: Environment = process.env): Settings {
+  if (typeof options !== 'object' || options === null) {
+    throw new OptionError('options', `must be an object, not ${describe(options)}`);
+  }
+  for (const name of Object.keys(options)) {
+    if (!Object.hasOwn(rules, name)) {
+      throw new OptionError(name, `no such option; there are ${Object.keys(rules).join(', ')}`);
+    }
+  }
+  return {
+    transport: resolve('transport', options, environment),
+    progress: resolve('progress', options, environment),
+    eagerLimit: resolve('eagerLimit', options, environment),
+    testOnInit: resolve('testOnInit', options, environment),
+    waitOnSend: resolve('waitOnSend', options, environment),
+    startall: resolve('startall', options, environment),
+    timeout: resolve('timeout', options, environment),
+    crossMemory: resolve('crossMemory', options, environment),
+  };
+}
+
+function resolve<K extends keyof Settings>(option: K, options: InitOptions, environment: Environment): Settings[K] {
+  const rule = rules[option] as Rule<Settings[K]>;
+  const given: unknown = options[option];
+  if (given !== undefined) return check(option, rule, given, given);
+  const text = environment[rule.variable];
+  if (text === undefined || text === '') return rule.fallback;
+  return check(rule.variable, rule, rule.parse(text), text);
+}
+
+function check<T>(name: string, rule: Rule<T>, value: unknown, shown: unknown): T {
+  if (rule.accepts(value)) return value as T;
+  if (rule === (rules.transport as Rule<unknown>) && laterTransports.has(value)) {
+    const message = `${name}: transport '${String(value)}' is not in this version; use 'auto' or 'shm'`;
+    throw new NbcError('ERR_NBC_TRANSPORT', message);
+  }
+  throw new OptionError(name, `must be ${rule.expected}, not ${describe(shown)}`);
+}
+
+function oneOf<T extends string>(variable: string, fallback: T, values: readonly T[]): Rule<T> {
+  const expected = values.map((value) => `'${value}'`).join(' or ');
+  return {
+    variable,
+    fallback,
+    expected,
+    parse: (text) => text.trim().toLowerCase(),
+    accepts: (value) => values.includes(value as T),
+  };
+}
+
+function integer(variable: string, fallback: number, max: number, unit: string): Rule<number> {
+  return {
+    variable,
+    fallback,
+    expected: `a whole number of ${unit} from 0 to ${max}`,
+    parse: (text) => (/^\s*\d+\s*$/.test(text) ? Number(text) : undefined),
+    accepts: (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= max,
+  };
+}
+
+function flag(variable: string, fallback: boolean): Rule<boolean> {
+  const texts = new Map([
+    ...['1', 'true', 'yes', 'on'].map((text) => [text, true] as const),
+    ...['0', 'false', 'no', 'off'].map((text) => [text, false] as const),
+  ]);
+  return {
+    variable,
+    fallback,
+    expected: 'true or false (in the environment: 1 or 0)',
+    parse: (text) => texts.get(text.trim().toLowerCase()),
+    accepts: (value) => typeof value === 'boolean',
+  };
+}
+
+function describe(value: unknown): string {
+  return typeof value === 'string' ? `'${value}'` : String(value);
+}
