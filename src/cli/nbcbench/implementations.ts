@@ -1,0 +1,19 @@
+/** What can be measured: node-nbc in each of its settings, and C programs on other libraries. */
+import type { Job } from './job.js';
+import type { BufferKind } from './wire.js';
+import type { Placement } from './processors.js';
+
+/** One library in one setting. Its ranks form one job for each number of ranks. */
+export interface Implementation {
+  /** As in the JSON rows: 'node-nbc', 'openmpi', 'mpich'. */
+  name: string;
+  /** With its version, for people. */
+  title: string;
+  transport: string;
+  progress: string;
+  buffers: readonly BufferKind[];
+  launch(ranks: number, placement: Placement): Promise<Job>;
+}
+
+/** Whether to compare with it (a peer), or to compare it with others. */
+export const isPeer = (implementation: Implementation): boolean => implementation.name !== 'node-nbc';

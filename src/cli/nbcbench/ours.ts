@@ -1,0 +1,37 @@
+/** node-nbc as something to measure. */
+import { fileURLToPath } from 'node:url';
+import type { Implementation } from './implementations.js';
+import { Job } from './job.js';
+import type { BufferKind } from './wire.js';
+import { version } from './version.js';
+
+const program = fileURLToPath(new URL('rank.js', import.meta.url));
+
+export function nodeNbc(transport: string, progress: string, buffers: readonly BufferKind[]): Implementation {
+  return {
+    name: 'node-nbc',
+    title: `node-nbc ${version} (Node ${process.versions.node})`,
+    transport,
+    progress,
+    buffers,
+    async launch(ranks, placement) {
+      const { native } = await import('../../native.js');
+      return Job.launch('node-nbc', ranks, (directory) => ({
+        inherit: native.createJob(ranks),
+        commands: Array.from({ length: ranks }, (_, rank) => {
+          const node = [process.execPath, program, directory];
+          const [file, ...rest] = placement.cpus ? ['taskset', '-c', String(placement.cpus[rank]), ...node] : node;
+          const env = {
+            ...process.env,
+            NBC_RANK: String(rank),
+            NBC_SIZE: String(ranks),
+            NBC_JOB_FD: '3',
+            NBC_TRANSPORT: transport,
+            NBC_PROGRESS: progress,
+          };
+          return { file, arguments: rest, env };
+        }),
+      }));
+    },
+  };
+}

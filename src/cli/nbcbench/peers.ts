@@ -1,0 +1,109 @@
+/** The same method on MPI libraries: our C program, built with each MPI that is installed and started by its launcher. */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Implementation } from './implementations.js';
+import { Job } from './job.js';
+import type { Placement } from './processors.js';
+
+const source = fileURLToPath(new URL('../../../bench/peers/nbcbench_mpi.c', import.meta.url));
+
+interface Mpi {
+  name: string;
+  title: string;
+  compiler: string;
+  launcher: string;
+  /** Debian's package that brings both. */
+  package: string;
+  /** Where to read the version, and how to find it there. */
+  version: { command: string[]; pattern: RegExp };
+  flags(placement: Placement): string[];
+  env: Record<string, string>;
+}
+
+const mpis: Mpi[] = [
+  {
+    name: 'openmpi',
+    title: 'Open MPI',
+    compiler: 'mpicc.openmpi',
+    launcher: 'mpirun.openmpi',
+    package: 'libopenmpi-dev',
+    version: { command: ['mpirun.openmpi', '--version'], pattern: /\(Open(?:RTE| MPI)\) (\S+)/ },
+    // The program binds itself (see nbcbench_mpi.c). --oversubscribe also makes waiting ranks yield.
+    flags: (placement) => ['--bind-to', 'none', ...(placement.dedicated ? [] : ['--oversubscribe'])],
+    env: process.getuid?.() === 0 ? { OMPI_ALLOW_RUN_AS_ROOT: '1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1' } : {},
+  },
+  {
+    name: 'mpich',
+    title: 'MPICH',
+    compiler: 'mpicc.mpich',
+    launcher: 'mpirun.mpich',
+    package: 'libmpich-dev',
+    version: { command: ['mpirun.mpich', '--version'], pattern: /Version:\s*(\S+)/ },
+    flags: () => ['-bind-to', 'none'],
+    env: {},
+  },
+];
+
+const missing = (command: string): boolean =>
+  (spawnSync(command, ['--version'], { stdio: 'ignore' }).error as NodeJS.ErrnoException | undefined)?.code ===
+  'ENOENT';
+
+/**
+ * Builds the program for every MPI found, in a directory that goes when nbcbench does. An MPI that is missing or does not
+ * build is left out, and `warn` is told what to do about it.
+ */
+export function findPeers(warn: (text: string) => void): Implementation[] {
+  const found: Implementation[] = [];
+  let directory: string | undefined;
+  for (const mpi of mpis) {
+    const absent = [mpi.compiler, mpi.launcher].filter(missing);
+    if (absent.length > 0) {
+      warn(`${mpi.title} is left out: ${absent.join(' and ')} not found; on Debian install ${mpi.package}`);
+      continue;
+    }
+    if (directory === undefined) {
+      const made = (directory = mkdtempSync(join(tmpdir(), 'nbcbench-peers-')));
+      process.on('exit', () => rmSync(made, { recursive: true, force: true }));
+    }
+    const program = join(directory, mpi.name);
+    const built = spawnSync(mpi.compiler, ['-O2', '-std=gnu11', source, '-o', program, '-lm'], { encoding: 'utf8' });
+    if (built.status !== 0) {
+      warn(`${mpi.title} is left out: ${mpi.compiler} could not build ${source}\n${built.stderr ?? built.error}`);
+      continue;
+    }
+    found.push(peer(mpi, program));
+  }
+  return found;
+}
+
+function peer(mpi: Mpi, program: string): Implementation {
+  const [command, ...args] = mpi.version.command;
+  const version = mpi.version.pattern.exec(spawnSync(command, args, { encoding: 'utf8' }).stdout ?? '')?.[1] ?? '';
+  return {
+    name: mpi.name,
+    title: `${mpi.title} ${version}`.trim(),
+    transport: 'shm',
+    progress: 'manual', // neither has a progress thread unless asked for one
+    buffers: ['plain'],
+    launch: (ranks, placement) =>
+      Job.launch(mpi.name, ranks, (directory) => ({
+        commands: [
+          {
+            file: mpi.launcher,
+            arguments: [
+              '-n',
+              String(ranks),
+              ...mpi.flags(placement),
+              program,
+              directory,
+              placement.cpus?.join(',') ?? '-',
+            ],
+            env: { ...process.env, ...mpi.env },
+          },
+        ],
+      })),
+  };
+}

@@ -1,0 +1,42 @@
+/** Which processor each rank gets: one policy, the same for node-nbc and its peers. */
+import { readFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+
+/** Expands a list as the kernel writes it: "0-2,5" is [0, 1, 2, 5]. */
+export function parseCpuList(text: string): number[] {
+  const result: number[] = [];
+  for (const part of text.trim().split(',')) {
+    if (part === '') continue;
+    const [first, last = first] = part.split('-').map(Number);
+    for (let cpu = first; cpu <= last; cpu++) result.push(cpu);
+  }
+  return result;
+}
+
+/** The processors that this process may use, which is what containers and batch systems restrict. */
+export function allowedProcessors(): number[] {
+  const line = /^Cpus_allowed_list:\s*(.*)$/m.exec(readFileSync('/proc/self/status', 'latin1'));
+  return line ? parseCpuList(line[1]) : [];
+}
+
+export interface Placement {
+  /** The processor of each rank, or undefined: the kernel decides. */
+  cpus: number[] | undefined;
+  /** Whether every rank has a processor of its own. */
+  dedicated: boolean;
+  /** The policy in words, for the report. */
+  text: string;
+}
+
+/** Rank i is bound to the i-th allowed processor where there is one for each; else no rank of any implementation is bound. */
+export function place(ranks: number): Placement {
+  const allowed = allowedProcessors();
+  if (ranks > allowed.length) {
+    return { cpus: undefined, dedicated: false, text: `${ranks} ranks on ${allowed.length} processors, none bound` };
+  }
+  if (spawnSync('taskset', ['--version'], { stdio: 'ignore' }).status !== 0) {
+    return { cpus: undefined, dedicated: true, text: 'not bound: taskset (package util-linux) is missing' };
+  }
+  const cpus = allowed.slice(0, ranks);
+  return { cpus, dedicated: true, text: `rank i bound to the i-th of processors ${cpus.join(', ')}` };
+}
