@@ -1,0 +1,23 @@
+/** Sizes in the order x, y, z. In memory x runs fastest, as in a NIfTI file: the value of voxel (x, y, z) is at (z·ny + y)·nx + x. */
+export type Triple = readonly [x: number, y: number, z: number];
+
+/** A volume in memory. */
+export interface Volume {
+  /** Voxels along x, y and z. */
+  size: Triple;
+  /** Distance of neighbouring voxels along x, y and z, in millimetres. */
+  voxel: Triple;
+  /** The values, x fastest. */
+  data: Float64Array;
+}
+
+export const AXES = ['x', 'y', 'z'] as const;
+
+export const product = ([x, y, z]: Triple): number => x * y * z;
+
+export const format = (triple: Triple): string => triple.map((value) => +value.toFixed(3)).join(' x ');
+
+/** A mistake of whoever started the program: its message is all they need to see. */
+export class UsageError extends Error {
+  override name = 'UsageError';
+}

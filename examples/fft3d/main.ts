@@ -1,0 +1,189 @@
+#!/usr/bin/env node
+/**
+ * A parallel 3D FFT: smooths a volume by a Gaussian in Fourier space, on any number of ranks.
+ *
+ *     nbcrun -n 4 out/examples/fft3d/main.js --input brain.nii.gz
+ *
+ * What is parallel is in transform.ts; how its transposes overlap its computation, in transpose.ts.
+ */
+import { alloc, init, type Communicator } from 'node-nbc';
+import { broadcast, gather, scatterSlabs } from './distribute.js';
+import { correctBorder, gaussianFilter, paddedGrid, periodicGrid, sigmaOf, type GaussianFilter } from './filter.js';
+import { format, product, UsageError, type Triple, type Volume } from './geometry.js';
+import { energyError, spectrumError, sum } from './inspect.js';
+import { parseOptions, type Options, type Variant } from './options.js';
+import { phantom } from './phantom.js';
+import { Progress } from './progress.js';
+import { checkLines, pack, summarise, timingLines, unpack, type Timing } from './report.js';
+import { writeResults } from './results.js';
+import { SerialFft3d } from './serial.js';
+import { smooth } from './smooth.js';
+import { ParallelFft3d } from './transform.js';
+import { check, MaxError, type Check } from './verify.js';
+import { readNifti } from './volume.js';
+
+const TITLES: Record<Variant, string> = { blocking: 'blocking', nonblocking: 'non-blocking' };
+
+/** What rank 0 knows at first, and every rank in the end. */
+interface Shape {
+  size: Triple;
+  voxel: Triple;
+  grid: Triple;
+}
+
+/** Does this process speak for the job? Known before the job is joined, so that a mistake is told once. */
+const speaker = (process.env['NBC_RANK'] ?? '0') === '0';
+
+function say(...lines: string[]): void {
+  if (speaker) process.stdout.write(lines.map((line) => `${line}\n`).join(''));
+}
+
+/** Reads or makes the volume, and decides on the grid. */
+function load({ input, grid: size, voxel, slice, border, fwhm }: Options): { volume: Volume; shape: Shape } {
+  const volume = input === undefined ? phantom(size, [voxel, voxel, voxel]) : readNifti(input);
+  if (slice !== undefined && slice >= volume.size[2]) {
+    throw new UsageError(`--slice ${slice}: the volume's planes are 0 to ${volume.size[2] - 1}`);
+  }
+  const grid = border === 'periodic' ? periodicGrid(volume.size) : paddedGrid(volume.size, volume.voxel, sigmaOf(fwhm));
+  return { volume, shape: { size: volume.size, voxel: volume.voxel, grid } };
+}
+
+/** Tells every rank what rank 0 knows. Collective. */
+function share(world: Communicator, shape: Shape | undefined): Shape {
+  const numbers = new Float64Array(9);
+  if (shape) numbers.set([...shape.size, ...shape.voxel, ...shape.grid]);
+  const [sx, sy, sz, vx, vy, vz, gx, gy, gz] = broadcast(world, numbers);
+  return { size: [sx, sy, sz], voxel: [vx, vy, vz], grid: [gx, gy, gz] };
+}
+
+function describe(options: Options, { size, voxel, grid }: Shape, fft: ParallelFft3d, ranks: number): void {
+  const block = (fft.forwardLayout.lengthOf(0) * Float64Array.BYTES_PER_ELEMENT) / ranks;
+  say(
+    `${options.input ?? 'phantom of a head'}: ${format(size)} voxels of ${format(voxel)} mm`,
+    `Gaussian of ${options.fwhm} mm FWHM on a grid of ${format(grid)}, ${options.border} border; ranks: ${ranks}`,
+    `transposes: ${fft.chunks} there and back, up to ${(block / 1024).toFixed(1)} KiB to each rank, ` +
+      `${options.depth} in flight, ${options.buffers} buffers`,
+    '',
+  );
+}
+
+interface Measurement {
+  /** By variant: all ranks' repetitions, the first rank's first. Only on rank 0. */
+  timings: Timing[][] | null;
+  checks: Check[];
+  /** Our slab of the filtered volume. */
+  result: Float64Array;
+}
+
+/** Runs all variants in turn, once to warm up and then measured; checks the spectrum and that all repetitions agree. Collective. */
+function measure(
+  world: Communicator,
+  fft: ParallelFft3d,
+  filter: GaussianFilter,
+  volume: Float64Array,
+  serial: SerialFft3d | null,
+  { check: how, repetitions, depth }: Options,
+  variants: Variant[],
+  progress: Progress,
+): Measurement {
+  const checks: Check[] = [];
+  const timings = variants.map((): Timing[] => []);
+  const result = new Float64Array(fft.slabLength);
+  let first: Buffer | undefined;
+  let deviating = 0;
+  for (let repetition = 0; repetition <= repetitions; repetition++) {
+    variants.forEach((variant, index) => {
+      const title = TITLES[variant];
+      progress.stage(repetition === 0 ? `${title}, warm-up` : `${title}, repetition ${repetition} of ${repetitions}`);
+      const inspect = () => {
+        if (how === 'serial')
+          checks.push(check(`spectrum, ${title}, against serial`, spectrumError(world, fft, serial)));
+        checks.push(check(`spectrum, ${title}, energy by Parseval`, energyError(world, fft, volume)));
+      };
+      const last = repetition === repetitions;
+      const timing = smooth(
+        world,
+        fft,
+        filter,
+        volume,
+        result,
+        variant === 'blocking' ? 0 : depth,
+        last ? inspect : undefined,
+      );
+      if (repetition > 0) timings[index].push(timing);
+      // All do the same operations in the same order, so they agree to the last bit, whatever travelled meanwhile.
+      const bytes = Buffer.from(result.buffer);
+      first ??= Buffer.from(bytes);
+      if (!first.equals(bytes)) deviating++;
+    });
+  }
+  checks.push(
+    check('slabs of a repetition that deviate from the first', sum(gather(world, Float64Array.of(deviating)))),
+  );
+  const gathered = timings.map((own) => gather(world, pack(own)));
+  return { timings: world.rank === 0 ? gathered.map((numbers) => unpack(numbers!)) : null, checks, result };
+}
+
+/** @returns whether all results are right (rank 0; the others don't know) */
+async function run(options: Options): Promise<boolean> {
+  // Before joining the job: what is wrong with the input should be the first and only thing to be said.
+  const loaded = speaker ? load(options) : undefined;
+  const world = await init();
+  const shape = share(world, loaded?.shape);
+  const { size, voxel, grid } = shape;
+  const filter = gaussianFilter(size, grid, voxel, sigmaOf(options.fwhm));
+  const variants: Variant[] = options.variant === 'both' ? ['blocking', 'nonblocking'] : [options.variant];
+
+  let progress: Progress | undefined;
+  const fft = new ParallelFft3d(world, size, grid, {
+    planes: options.planes,
+    maxDepth: variants.includes('nonblocking') ? options.depth : 0,
+    allocate: (length) => (options.buffers === 'alloc' ? alloc(Float64Array, length) : new Float64Array(length)),
+    test: options.test,
+    onChunk: () => progress?.step(),
+  });
+  describe(options, shape, fft, world.size);
+  progress = new Progress(fft.chunks * variants.length * (options.repetitions + 1), speaker);
+
+  const volume = scatterSlabs(world, loaded?.volume.data ?? null, fft.planes, size[0] * size[1]);
+  progress.stage('serial transform, to check against');
+  const serial = loaded && options.check === 'serial' ? new SerialFft3d(loaded.volume, grid) : null;
+  serial?.forward();
+  const { timings, checks, result } = measure(world, fft, filter, volume, serial, options, variants, progress);
+  const whole = gather(world, result);
+  progress.stage('checking and writing the result');
+  await world.close();
+
+  let written: [string, string][] = [];
+  if (loaded && whole) {
+    const filtered = { size, voxel, data: whole.subarray(0, product(size)) };
+    if (serial) {
+      serial.filter(sigmaOf(options.fwhm));
+      serial.inverse();
+      const expected = serial.crop();
+      correctBorder(expected, filter, 0, size[2]);
+      checks.push(check('result against serial', new MaxError().addAll(filtered.data, expected).relative));
+    }
+    written = writeResults(options, loaded.volume, filtered);
+  }
+  progress.stop();
+  if (!timings) return true;
+
+  const summaries = timings.map((all, index) => ({
+    title: TITLES[variants[index]],
+    timing: summarise(all, options.repetitions),
+  }));
+  say(...timingLines(summaries), '', ...checkLines(checks), '');
+  for (const [file, content] of written) say(`${file}: ${content}`);
+  return checks.every(({ ok }) => ok);
+}
+
+try {
+  const ok = await run(parseOptions(process.argv, speaker));
+  say('', ok ? 'verified' : 'NOT verified: see the lines marked WRONG');
+  if (!ok) process.exitCode = 1;
+} catch (error) {
+  if (!(error instanceof UsageError)) throw error;
+  process.stderr.write(`fft3d: ${error.message}\n`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,34 @@
+import { Presets, SingleBar } from 'cli-progress';
+
+/** Shows how far the work is: a bar where someone watches a terminal, a line for each stage elsewhere, nothing on the other ranks. */
+export class Progress {
+  readonly #show: boolean;
+  readonly #bar: SingleBar | undefined;
+
+  /**
+   * @param steps how many times `step` will be called
+   * @param show is this the rank that speaks?
+   */
+  constructor(steps: number, show: boolean) {
+    this.#show = show;
+    if (!show || !process.stderr.isTTY) return;
+    this.#bar = new SingleBar(
+      { format: '{bar} {percentage} %  {stage}', clearOnComplete: true, hideCursor: true },
+      Presets.shades_classic,
+    );
+    this.#bar.start(steps, 0, { stage: '' });
+  }
+
+  stage(name: string): void {
+    if (this.#bar) this.#bar.update({ stage: name });
+    else if (this.#show) process.stderr.write(`${name}\n`);
+  }
+
+  step(): void {
+    this.#bar?.increment();
+  }
+
+  stop(): void {
+    this.#bar?.stop();
+  }
+}

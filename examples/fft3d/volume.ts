@@ -1,0 +1,144 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import * as nifti from 'nifti-reader-js';
+import { product, UsageError, type Triple, type Volume } from './geometry.js';
+
+type Header = nifti.NIFTI1 | nifti.NIFTI2;
+
+/** A volume from a file, with what else its file said. */
+export interface NiftiVolume extends Volume {
+  /** The file's header: position and orientation are taken over into results. */
+  header: Header;
+  /** What the reader should know about how it was read; empty if there is nothing to say. */
+  notes: string[];
+}
+
+/** Reads one value of each datatype; those not listed are no real numbers (or, as 128-bit floats, not known to JavaScript). */
+const READERS = new Map<number, (view: DataView, byte: number, littleEndian: boolean) => number>([
+  [nifti.NIFTI1.TYPE_UINT8, (view, byte) => view.getUint8(byte)],
+  [nifti.NIFTI1.TYPE_INT8, (view, byte) => view.getInt8(byte)],
+  [nifti.NIFTI1.TYPE_INT16, (view, byte, little) => view.getInt16(byte, little)],
+  [nifti.NIFTI1.TYPE_UINT16, (view, byte, little) => view.getUint16(byte, little)],
+  [nifti.NIFTI1.TYPE_INT32, (view, byte, little) => view.getInt32(byte, little)],
+  [nifti.NIFTI1.TYPE_UINT32, (view, byte, little) => view.getUint32(byte, little)],
+  [nifti.NIFTI1.TYPE_INT64, (view, byte, little) => Number(view.getBigInt64(byte, little))],
+  [nifti.NIFTI1.TYPE_UINT64, (view, byte, little) => Number(view.getBigUint64(byte, little))],
+  [nifti.NIFTI1.TYPE_FLOAT32, (view, byte, little) => view.getFloat32(byte, little)],
+  [nifti.NIFTI1.TYPE_FLOAT64, (view, byte, little) => view.getFloat64(byte, little)],
+]);
+
+/** Millimetres in the file's unit of length; a file that doesn't say means millimetres. */
+const MILLIMETRES = new Map([
+  [nifti.NIFTI1.UNITS_METER, 1000],
+  [nifti.NIFTI1.UNITS_MICRON, 0.001],
+]);
+
+/** Header and data of a single file, as the format has it: 348 bytes of header, 4 that announce no extensions. */
+const DATA_OFFSET = 352;
+
+/**
+ * Reads a NIfTI-1 or NIfTI-2 file (.nii or .nii.gz, of either byte order), scaled as its header says. Of a series the first volume is taken;
+ * values that are not finite become 0, because one of them would spread over the whole spectrum.
+ *
+ * @throws UsageError naming the file and what is wrong with it
+ */
+export function readNifti(file: string): NiftiVolume {
+  const fail = (reason: string): never => {
+    throw new UsageError(`${file}: ${reason}`);
+  };
+  const bytes = readBytes(file, fail);
+  if (!nifti.isNIFTI(bytes)) fail('not a NIfTI file (.nii or .nii.gz; pairs of .hdr and .img are not read)');
+  const header = nifti.readHeader(bytes);
+  const size: Triple = [extent(header, 1), extent(header, 2), extent(header, 3)];
+  const read = READERS.get(header.datatypeCode) ?? fail(`values of type ${typeName(header)} cannot be filtered`);
+
+  const step = header.numBitsPerVoxel / 8;
+  const count = product(size);
+  if (count <= 0) fail(`its header says ${size.join(' x ')} values`);
+  const present = Math.max(0, bytes.byteLength - header.vox_offset);
+  if (present < count * step) {
+    fail(`is cut short: ${present} bytes of data for ${size.join(' x ')} values of ${step} bytes`);
+  }
+  const image = new DataView(bytes, header.vox_offset);
+  const { notes, slope, intercept } = scaling(header);
+  const data = new Float64Array(count);
+  let notFinite = 0;
+  for (let index = 0; index < count; index++) {
+    const value = slope * read(image, index * step, header.littleEndian) + intercept;
+    if (Number.isFinite(value)) data[index] = value;
+    else notFinite++;
+  }
+  if (notFinite > 0) notes.push(`${notFinite} values that are not finite count as 0`);
+  const volumes = header.dims.slice(4, header.dims[0] + 1).reduce((all, length) => all * Math.max(1, length), 1);
+  if (volumes > 1) notes.push(`the first of ${volumes} volumes`);
+  return { size, voxel: voxelOf(header), data, header, notes };
+}
+
+/**
+ * Writes a volume as NIfTI-1, single precision floats; compressed if the name ends in .gz.
+ *
+ * @param like header of the file that the volume came from: its position, orientation and units are taken over
+ */
+export function writeNifti(file: string, volume: Volume, description: string, like?: Header): void {
+  const header = new nifti.NIFTI1();
+  header.littleEndian = true;
+  header.dims = [3, ...volume.size, 1, 1, 1, 1];
+  header.pixDims = [1, ...volume.voxel, 0, 0, 0, 0];
+  header.datatypeCode = nifti.NIFTI1.TYPE_FLOAT32;
+  header.numBitsPerVoxel = 32;
+  header.vox_offset = DATA_OFFSET;
+  header.scl_slope = 1;
+  header.xyzt_units = nifti.NIFTI1.UNITS_MM;
+  header.description = description.slice(0, 79);
+  header.magic = 'n+1';
+  if (like) {
+    header.pixDims = like.pixDims.slice(0, 4).concat(0, 0, 0, 0);
+    header.xyzt_units = like.xyzt_units & nifti.NIFTI1.SPATIAL_UNITS_MASK;
+    for (const field of POSITION) header[field] = like[field];
+    header.affine = like.affine;
+    // The library knows one of the two transformations only, and writes it as the second.
+    header.sform_code = like.sform_code >= like.qform_code ? like.sform_code : 0;
+  } else {
+    volume.voxel.forEach((distance, axis) => (header.affine[axis][axis] = distance));
+  }
+
+  const bytes = Buffer.alloc(DATA_OFFSET + 4 * volume.data.length);
+  bytes.set(new Uint8Array(header.toArrayBuffer()).subarray(0, DATA_OFFSET));
+  const view = new DataView(bytes.buffer, bytes.byteOffset + DATA_OFFSET);
+  volume.data.forEach((value, index) => view.setFloat32(4 * index, value, true));
+  writeFileSync(file, file.endsWith('.gz') ? gzipSync(bytes) : bytes);
+}
+
+const POSITION = ['qform_code', 'quatern_b', 'quatern_c', 'quatern_d', 'qoffset_x', 'qoffset_y', 'qoffset_z'] as const;
+
+function readBytes(file: string, fail: (reason: string) => never): ArrayBuffer {
+  try {
+    const stored = readFileSync(file);
+    const bytes = isGzip(stored) ? gunzipSync(stored) : stored;
+    // The library wants an ArrayBuffer of the file and nothing else.
+    return new Uint8Array(bytes).buffer;
+  } catch (error) {
+    return fail(`cannot be read: ${(error as Error).message}`);
+  }
+}
+
+const isGzip = (bytes: Uint8Array): boolean => bytes[0] === 0x1f && bytes[1] === 0x8b;
+
+const extent = (header: Header, axis: number): number => (axis <= header.dims[0] ? header.dims[axis] : 1);
+
+const typeName = (header: Header): string =>
+  `${header.getDatatypeCodeString(header.datatypeCode)} (datatype ${header.datatypeCode})`;
+
+function scaling(header: Header): { notes: string[]; slope: number; intercept: number } {
+  // The standard: a slope of 0 means that the values are as they are. Broken files have NaN there.
+  const { scl_slope: slope, scl_inter: intercept } = header;
+  if (slope === 0) return { notes: [], slope: 1, intercept: 0 };
+  if (Number.isFinite(slope) && Number.isFinite(intercept)) return { notes: [], slope, intercept };
+  return { notes: ['its scaling is not finite and was left out'], slope: 1, intercept: 0 };
+}
+
+function voxelOf(header: Header): Triple {
+  const unit = MILLIMETRES.get(header.xyzt_units & nifti.NIFTI1.SPATIAL_UNITS_MASK) ?? 1;
+  const distance = (axis: number) => Math.abs(header.pixDims[axis]) * unit || 1;
+  return [distance(1), distance(2), distance(3)];
+}
