@@ -1,5 +1,5 @@
 /*
- * The park/doorbell protocol of the shm fabric, for the model checker spin. `npm test` runs it when spin is installed.
+ * The park/doorbell protocol (fabric/shm/doorbell.h, engine/engine.cc), for the model checker spin. `npm test` runs it when spin is installed.
  *
  * What is modelled: one rank with its two threads (the calling thread, MAIN, and the PROGRESS thread), two peers that
  * write messages into its mailboxes, and the words they share. Every store goes through a store buffer and becomes
@@ -31,6 +31,7 @@
  * second look and the unlocking. PROGRESS then wakes, finds the engine locked, and sleeps again; nobody is armed any
  * more and nobody has seen the message. So MAIN looks back: after unlocking, and after a fence, it loads `armed`; if the
  * value is not PROGRESS any more, the bell has been rung, and MAIN goes in again unless PROGRESS already has the lock.
+ * (The fence pairs with PROGRESS's failed attempt to lock, which comes after the exchange of `armed`.)
  */
 
 #ifndef ENTRIES
@@ -59,6 +60,7 @@ bool rung[3];          /* the futex word has changed since its sleeper read it *
 /* --- memory of the rank --- */
 
 bool locked;    /* the engine belongs to somebody */
+bool wanted;    /* MAIN waits for the lock */
 byte delivered; /* what MAIN sees in the state table while it computes; written by the owner of the engine */
 bool stopping;
 bool asleep[3];
@@ -198,8 +200,10 @@ inline disarm(me) {
   STORE(BUFFER_OF(me), AT_ARMED, NOBODY)
 }
 
+/* Only MAIN waits for the lock; PROGRESS sees that, and leaves without arming. */
 inline lock(me) {
-  atomic { empty(BUFFER_OF(me)) && !locked -> locked = true }
+  atomic { empty(BUFFER_OF(me)) -> wanted = locked }
+  atomic { !locked -> locked = true; wanted = false }
 }
 
 inline tryLock(me, got) {
@@ -225,6 +229,7 @@ inline leave(me) {
   :: poll();
     if
     :: delivered == TOTAL -> disarm(me); unlock(me); break
+    :: me == PROGRESS && wanted -> unlock(me); break
     :: else ->
       choose(count);
       arm(me, PROGRESS, count);
@@ -258,7 +263,7 @@ inline leave(me) {
 }
 
 active proctype mainThread() {
-  byte entries, count, wanted; /* wanted: value of `delivered` that ends the wait */
+  byte entries, count, enough; /* enough: value of `delivered` that ends the wait */
   bool found, got;
 
   do
@@ -266,19 +271,19 @@ active proctype mainThread() {
     lock(MAIN);
     disarm(MAIN);
     if
-    :: true /* start() or test(): one pass */
+    :: true /* start(), test(): one pass */
     :: delivered < TOTAL -> /* wait(): until some more messages have arrived */
-      choose(wanted);
-      wanted = wanted + delivered;
+      choose(enough);
+      enough = enough + delivered;
       do
       :: poll();
         if
-        :: atomic { delivered >= wanted -> wanted = 0; break }
+        :: atomic { delivered >= enough -> enough = 0; break }
         :: else ->
 #ifndef LATE_BELL
           readBell(MAIN);
 #endif
-          arm(MAIN, MAIN, wanted - delivered);
+          arm(MAIN, MAIN, enough - delivered);
           look(found);
 #ifdef LATE_BELL
           readBell(MAIN);
