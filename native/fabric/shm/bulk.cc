@@ -130,7 +130,7 @@ bool Bulk::announce(Link& link, Put& put) {
     if (!from_arena && length > 0) {
       if (put.open_slots >= 2) return false;  // two staged pieces in flight keep both sides busy
       length = std::min(length, kStagingBytes);
-      void* staging = arena_->allocate(length);
+      void* staging = staging_buffer();
       if (staging == nullptr) return false;
       std::memcpy(staging, from, length);
       counters_.staged_bytes += length;
@@ -230,6 +230,13 @@ uint64_t Bulk::work() const {
     if ((slot.flags & kReceiverCopies) != 0) bytes += rest(slot);
   }
   return bytes;
+}
+
+void* Bulk::staging_buffer() {
+  if (free_staging_.empty()) return arena_->allocate(kStagingBytes);
+  void* buffer = free_staging_.back();
+  free_staging_.pop_back();
+  return buffer;
 }
 
 void Bulk::recycle(Put* put) {

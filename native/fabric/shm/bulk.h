@@ -49,7 +49,7 @@ enum BulkFlags : uint16_t {
 constexpr size_t kShareFrom = 64 * 1024;
 constexpr size_t kSmallestPiece = 32 * 1024;
 constexpr size_t kLargestPiece = 256 * 1024;
-constexpr size_t kStagingBytes = 256 * 1024;
+constexpr size_t kStagingBytes = 128 * 1024;
 
 struct BulkCounters {
   uint64_t mapped_bytes = 0;         // copied through shared mappings
@@ -117,6 +117,7 @@ class Bulk {
   bool announce(Link& link, Put& put);
   bool work_on(Link& link, BulkSlot& slot, bool sending);  // claims and copies one piece; true if it finished the slot
   void recycle(Put* put);
+  void* staging_buffer();
 
   std::shared_ptr<Segment> segment_;
   std::shared_ptr<Arena> arena_;
@@ -128,6 +129,7 @@ class Bulk {
   std::vector<Link*> receivers_;   // links from which immediates are expected
   std::deque<Put> pool_;
   Put* free_puts_ = nullptr;
+  std::vector<void*> free_staging_;  // kStagingBytes each, in the arena; fresh pages would cost more than the copy
   BulkCounters counters_;
 };
 
@@ -174,7 +176,7 @@ unsigned Bulk::poll(Completion* out, unsigned max, Effort effort, Ring&& ring) {
       link.in_flight[s] = nullptr;
       --link.flying;
       if (link.staging[s] != nullptr) {
-        arena_->release(link.staging[s]);
+        free_staging_.push_back(link.staging[s]);
         link.staging[s] = nullptr;
       }
       if (--put->open_slots == 0 && put->announced == put->bytes) {
