@@ -342,21 +342,33 @@ void Engine::unlock_and_notify() {
   if (notify) notify_();
 }
 
-// The calling thread goes back to its own work.
+// The calling thread goes back to its own work. A peer may ring for the progress thread between the last look and the unlocking; the
+// progress thread then finds the door locked and sleeps again. So the caller looks back at the bell, after a fence that pairs with the
+// progress thread's failed attempt, and goes in again if it was rung and nobody has the engine (found by native/test/model).
 void Engine::leave() {
-  if (options_.progress_thread) {
-    while (background_needed()) {
-      if (fabric_.work() > 0) {
-        unlock_and_notify();
-        fabric_.ring_self(Sleeper::progress);
-        return;
+  for (;;) {
+    bool armed = false;
+    if (options_.progress_thread) {
+      while (background_needed()) {
+        if (fabric_.work() > 0) {
+          unlock_and_notify();
+          fabric_.ring_self(Sleeper::progress);
+          return;
+        }
+        fabric_.arm(Sleeper::progress, arrivals_needed(false));
+        armed = true;
+        if (!pass(Effort::look) && !libof_.fail_closed_peers()) break;
+        fabric_.disarm();
+        armed = false;
       }
-      fabric_.arm(Sleeper::progress, arrivals_needed(false));
-      if (!pass(Effort::look) && !libof_.fail_closed_peers()) break;
-      fabric_.disarm();
     }
+    unlock_and_notify();
+    if (!armed) return;
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (fabric_.is_armed() || !lock_.try_lock()) return;
+    fabric_.disarm();
+    pass(Effort::look);
   }
-  unlock_and_notify();
 }
 
 void Engine::background() {

@@ -98,6 +98,7 @@ class Fabric {
   virtual uint32_t ticket(Sleeper who) = 0;
   virtual void arm(Sleeper who, uint32_t need) = 0;
   virtual void disarm() = 0;
+  virtual bool is_armed() const = 0;  // nobody has rung since arm()
   virtual void sleep(Sleeper who, uint32_t ticket, int64_t nanoseconds) = 0;
   virtual void ring_self(Sleeper who) = 0;
 };

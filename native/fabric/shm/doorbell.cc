@@ -30,6 +30,8 @@ void doorbell_disarm(DoorbellLine& bell) {
   if (bell.armed.load(std::memory_order_relaxed) != 0) bell.armed.store(0, std::memory_order_relaxed);
 }
 
+bool doorbell_is_armed(const DoorbellLine& bell) { return bell.armed.load(std::memory_order_acquire) != 0; }
+
 void doorbell_sleep(DoorbellLine& bell, Sleeper who, uint32_t ticket, int64_t nanoseconds) {
   timespec limit{static_cast<time_t>(nanoseconds / 1000000000), static_cast<long>(nanoseconds % 1000000000)};
   // Not FUTEX_PRIVATE: the word is shared between processes. Interrupted or late: the caller looks again anyway.

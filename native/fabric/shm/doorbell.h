@@ -13,7 +13,7 @@
 //   else futex_wait(rung, t)
 //
 // F1 pairs with F2: either the sleeper's last look sees the message, or the writer's load sees that somebody is armed. Because the look
-// comes after `need` was stored, every message that it did not see will be counted. test/model/doorbell.pml proves it.
+// comes after `need` was stored, every message that it did not see will be counted. native/test/model/doorbell.pml proves it.
 #pragma once
 #include <cstdint>
 
@@ -25,6 +25,7 @@ namespace nbc::shm {
 uint32_t doorbell_ticket(DoorbellLine& bell, Sleeper who);
 void doorbell_arm(DoorbellLine& bell, Sleeper who, uint32_t need);
 void doorbell_disarm(DoorbellLine& bell);
+bool doorbell_is_armed(const DoorbellLine& bell);
 void doorbell_sleep(DoorbellLine& bell, Sleeper who, uint32_t ticket, int64_t nanoseconds);
 // Writing side. The caller has done F2 after its last write. True if a sleeper was woken.
 bool doorbell_ring(DoorbellLine& bell, uint32_t messages);

@@ -50,6 +50,7 @@ class ShmFabric final : public Fabric {
   uint32_t ticket(Sleeper who) override { return doorbell_ticket(bell(), who); }
   void arm(Sleeper who, uint32_t need) override { doorbell_arm(bell(), who, need); }
   void disarm() override { doorbell_disarm(bell()); }
+  bool is_armed() const override { return doorbell_is_armed(segment_->line(options_.rank).bell); }
   void sleep(Sleeper who, uint32_t ticket, int64_t nanoseconds) override;
   void ring_self(Sleeper who) override { doorbell_wake(bell(), who); }
 
