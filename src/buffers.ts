@@ -1,7 +1,7 @@
 /**
  * Buffers: which memory may take part in an operation, and how to get the fastest kind.
  */
-import { ArgumentError, errorFromNative } from './errors.js';
+import { ArgumentError, errorFromNative, show } from './errors.js';
 import { currentWorld } from './world.js';
 
 /**
@@ -38,7 +38,7 @@ export function alloc(constructor: unknown, length: number): ArrayBufferView {
   }
   const bytes = length * (View.BYTES_PER_ELEMENT ?? 1);
   if (!Number.isSafeInteger(length) || length < 0 || !Number.isSafeInteger(bytes)) {
-    throw new ArgumentError('length', `must be a number of elements, not ${String(length)}`, { operation });
+    throw new ArgumentError('length', `must be a number of elements, not ${show(length)}`, { operation });
   }
   const world = currentWorld(operation);
   let memory: ArrayBuffer;
@@ -117,9 +117,8 @@ export function overlap(a: ArrayBufferView, b: ArrayBufferView): boolean {
 
 /** For messages: what a wrong argument is. */
 export function kindOf(value: unknown): string {
-  if (value === null) return 'null';
   if (value === IN_PLACE) return 'IN_PLACE';
   if (Array.isArray(value)) return 'an array';
   if (value instanceof ArrayBuffer) return 'an ArrayBuffer (pass a view of it)';
-  return typeof value === 'object' ? 'an object' : typeof value;
+  return show(value);
 }

@@ -5,7 +5,7 @@
  * check arguments, look up the plan for the shape of the call, and start it: schedules/ says what a plan does.
  */
 import { bytesOf, IN_PLACE, type InPlace, overlap } from './buffers.js';
-import { ArgumentError, ClosedError, errorFromNative } from './errors.js';
+import { ArgumentError, ClosedError, errorFromNative, show } from './errors.js';
 import { duplicate, splitByColor } from './groups.js';
 import { PlanCache, type PlanSource } from './plans.js';
 import { Request } from './request.js';
@@ -364,12 +364,12 @@ export class Communicator {
   private checkMessage(operation: string, argument: string, peer: number, tag: number): void {
     this.requireOpen(operation);
     if (!this.isRank(peer)) {
-      const message = `must be a rank of the communicator, 0 to ${this.size - 1}, not ${String(peer)}`;
+      const message = `must be a rank of the communicator, 0 to ${this.size - 1}, not ${show(peer)}`;
       throw this.wrong(operation, argument, message);
     }
     if (peer === this.rank) throw this.wrong(operation, argument, 'a rank sends no messages to itself; copy the data');
     if (!Number.isInteger(tag) || tag < 0 || tag > MAX_TAG) {
-      throw this.wrong(operation, 'tag', `must be a whole number from 0 to ${MAX_TAG}, not ${String(tag)}`);
+      throw this.wrong(operation, 'tag', `must be a whole number from 0 to ${MAX_TAG}, not ${show(tag)}`);
     }
   }
 

@@ -167,6 +167,10 @@ const exhaustionCodes = new Set(['ERR_NBC_NO_MEMORY', 'ERR_NBC_TOO_MANY_REQUESTS
 
 /** The typed error for a code and a text that come from native code. */
 export function errorFromCode(code: string, message: string, context?: ErrorContext): NbcError {
+  if (code === 'ERR_NBC_ARGUMENT') {
+    const [argument, ...reason] = message.split(': ');
+    return new ArgumentError(argument!, reason.join(': '), context);
+  }
   const Class = classOfCode.get(code);
   if (Class !== undefined) return new Class(message, context);
   if (exhaustionCodes.has(code)) return new ExhaustedError(code, message, context);
@@ -179,4 +183,11 @@ export function errorFromNative(thrown: unknown, context?: ErrorContext): unknow
   const code = (thrown as { code?: unknown }).code;
   if (typeof code !== 'string' || !code.startsWith('ERR_NBC_')) return thrown;
   return errorFromCode(code, thrown.message, { ...context, cause: thrown });
+}
+
+/** For messages: a value that is not what it should be. */
+export function show(value: unknown): string {
+  if (typeof value === 'string') return `'${value}'`;
+  if (typeof value === 'function') return 'a function';
+  return typeof value === 'object' && value !== null ? 'an object' : String(value);
 }

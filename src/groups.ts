@@ -12,7 +12,7 @@
  * Source: MPI 3.1, 6.4.2 (MPI_Comm_dup, MPI_Comm_split).
  */
 import type { Communicator } from './communicator.js';
-import { ArgumentError } from './errors.js';
+import { ArgumentError, show } from './errors.js';
 
 /** Who chooses ids and groups. */
 const ROOT = 0;
@@ -36,11 +36,11 @@ export async function splitByColor(
 ): Promise<Communicator | null> {
   const context = { operation: 'split', rank: parent.world.rank };
   if (color !== undefined && !(Number.isInteger(color) && color >= 0 && color <= INT32_MAX)) {
-    const message = `must be undefined or a whole number from 0 to ${INT32_MAX}, not ${String(color)}`;
+    const message = `must be undefined or a whole number from 0 to ${INT32_MAX}, not ${show(color)}`;
     throw new ArgumentError('color', message, context);
   }
   if (!(Number.isInteger(key) && key >= INT32_MIN && key <= INT32_MAX)) {
-    throw new ArgumentError('key', `must be a 32-bit whole number, not ${String(key)}`, context);
+    throw new ArgumentError('key', `must be a 32-bit whole number, not ${show(key)}`, context);
   }
   return inOrder(parent, 'split', async (control) => {
     const wish = Int32Array.of(color ?? NO_COLOR, key);

@@ -3,7 +3,7 @@
  * repeats an operation builds its schedule once.
  */
 import type { Communicator } from './communicator.js';
-import { ArgumentError, errorFromNative } from './errors.js';
+import { ArgumentError, errorFromNative, show } from './errors.js';
 import type { Schedule } from './schedules/schedule.js';
 
 /** Plans kept per operation. Programs have a handful of shapes; a bound is for those that never repeat one. */
@@ -42,13 +42,13 @@ export class PlanCache {
     const context = { operation, rank: communicator.world.rank };
     communicator.requireOpen(operation);
     if (!Number.isInteger(root) || root < 0 || root >= communicator.size) {
-      const message = `must be a rank of the communicator, 0 to ${communicator.size - 1}, not ${String(root)}`;
+      const message = `must be a rank of the communicator, 0 to ${communicator.size - 1}, not ${show(root)}`;
       throw new ArgumentError('root', message, context);
     }
     const algorithm = options?.algorithm;
     const index = algorithm === undefined ? 0 : 1 + algorithms.indexOf(algorithm);
     if (index === 0 && algorithm !== undefined) {
-      const message = `${operation} has ${algorithms.map((name) => `'${name}'`).join(', ')}, but not '${String(algorithm)}'`;
+      const message = `${operation} has ${algorithms.map((name) => `'${name}'`).join(', ')}, but not ${show(algorithm)}`;
       throw new ArgumentError('algorithm', message, context);
     }
 

@@ -4,7 +4,7 @@
  * Source: MPI 3.1, 3.7.3 to 3.7.5 (test, wait and their plural forms); OF_Startall from the LibOF paper, section IV.B.
  */
 import type { Communicator } from './communicator.js';
-import { ArgumentError, type NbcError, TimeoutError } from './errors.js';
+import { ArgumentError, type NbcError, show, TimeoutError } from './errors.js';
 import type { Waiter, World } from './world.js';
 
 const inspect = Symbol.for('nodejs.util.inspect.custom');
@@ -77,7 +77,8 @@ export class Request implements PromiseLike<void> {
    * @throws {NbcError} if the operation has failed
    */
   wait(timeoutMs?: number): void {
-    if (this.slot >= 0) this.world.wait(this, timeoutMs === undefined ? timeoutMs : toLimit(timeoutMs, 'wait'));
+    const limit = timeoutMs === undefined ? this.world.timeout : toLimit(timeoutMs, 'wait');
+    if (this.slot >= 0) this.world.wait(this, limit);
     if (this.error !== null) throw this.error;
   }
 
@@ -116,15 +117,13 @@ export class Request implements PromiseLike<void> {
  */
 export function waitAll(requests: readonly Request[], timeoutMs?: number): void {
   const world = worldOf(requests, 'waitAll');
+  if (world === null) return;
+  const limit = timeoutMs === undefined ? world.timeout : toLimit(timeoutMs, 'waitAll');
   const pending = countPending(requests);
-  if (pending === 1) {
-    const request = requests.find((candidate) => candidate.slot >= 0)!;
-    world!.wait(request, timeoutMs === undefined ? timeoutMs : toLimit(timeoutMs, 'waitAll'));
-  } else if (pending > 1) {
-    const limit = timeoutMs === undefined ? world!.timeout : toLimit(timeoutMs, 'waitAll');
-    const inTime = world!.native.waitAll(slotsOf(requests, pending), limit);
+  if (pending > 0) {
+    const inTime = world.native.waitAll(slotsOf(requests, pending), limit);
     const left = countPending(requests);
-    if (!inTime) throw timeoutOf('waitAll', limit, left, requests.length, world!);
+    if (!inTime) throw timeoutOf('waitAll', limit, left, requests.length, world);
   }
   throwFirstError(requests);
 }
@@ -139,9 +138,9 @@ export function waitAll(requests: readonly Request[], timeoutMs?: number): void 
 export function waitAny(requests: readonly Request[], timeoutMs?: number): number {
   const world = worldOf(requests, 'waitAny');
   if (world === null) throw new ArgumentError('requests', 'must not be empty', { operation: 'waitAny' });
+  const limit = timeoutMs === undefined ? world.timeout : toLimit(timeoutMs, 'waitAny');
   const pending = countPending(requests);
   if (pending === requests.length) {
-    const limit = timeoutMs === undefined ? world.timeout : toLimit(timeoutMs, 'waitAny');
     if (!world.native.waitAny(slotsOf(requests, pending), limit)) {
       throw timeoutOf('waitAny', limit, pending, requests.length, world);
     }
@@ -158,8 +157,8 @@ export function waitAny(requests: readonly Request[], timeoutMs?: number): numbe
  */
 export function testAll(requests: readonly Request[]): boolean {
   const world = worldOf(requests, 'testAll');
-  if (countPending(requests) > 0) {
-    world!.native.test();
+  if (world !== null && countPending(requests) > 0) {
+    world.native.test();
     if (countPending(requests) > 0) return false;
   }
   throwFirstError(requests);
@@ -169,6 +168,9 @@ export function testAll(requests: readonly Request[]): boolean {
 /** Microseconds for `startall` where neither the call nor `init()` says: several times what a peer takes to answer that runs. */
 const DEFAULT_STARTALL = 100;
 
+/** Microseconds that a call can last: a minute. */
+const MAX_STARTALL = 60e6;
+
 /**
  * Drives large sends together until all their receivers are ready or the time has passed: N sends pay for one wait. Useful with
  * `progress: 'manual'`, where nothing else does this between two calls. Does not wait for the sends to complete.
@@ -177,13 +179,15 @@ const DEFAULT_STARTALL = 100;
  */
 export function startall(requests: readonly Request[], microseconds?: number): void {
   const world = worldOf(requests, 'startall');
-  if (microseconds !== undefined && !(microseconds >= 0 && Number.isFinite(microseconds))) {
-    const message = `must be a number of microseconds, not ${String(microseconds)}`;
+  if (microseconds !== undefined && !(microseconds >= 0 && microseconds <= MAX_STARTALL)) {
+    const message = `must be a number of microseconds from 0 to ${MAX_STARTALL}, not ${show(microseconds)}`;
     throw new ArgumentError('microseconds', message, { operation: 'startall' });
   }
+  if (world === null) return;
   const pending = countPending(requests);
   if (pending === 0) return;
-  world!.native.startall(slotsOf(requests, pending), microseconds ?? (world!.startall || DEFAULT_STARTALL));
+  const limit = Math.round(microseconds ?? (world.startall || DEFAULT_STARTALL));
+  world.native.startall(slotsOf(requests, pending), limit);
   countPending(requests);
 }
 
@@ -236,6 +240,6 @@ function timeoutOf(operation: string, limit: number, pending: number, all: numbe
 function toLimit(timeoutMs: number, operation: string): number {
   if (timeoutMs === Infinity) return -1;
   if (typeof timeoutMs === 'number' && timeoutMs >= 0) return timeoutMs;
-  const message = `must be a number of milliseconds from 0, not ${String(timeoutMs)}`;
+  const message = `must be a number of milliseconds from 0, not ${show(timeoutMs)}`;
   throw new ArgumentError('timeoutMs', message, { operation });
 }

@@ -116,11 +116,10 @@ export class World {
     return true;
   }
 
-  /** Drives progress until the request has ended, and settles it. @throws {TimeoutError} */
-  wait(request: Request, timeoutMs: number | undefined): void {
-    if (this.states[request.slot] === PENDING) {
-      const limit = timeoutMs ?? this.timeout;
-      if (!this.native.wait(request.slot, limit)) throw new TimeoutError(limit, this.contextOf(request));
+  /** Drives progress until the request has ended, and settles it. A negative limit is none. @throws {TimeoutError} */
+  wait(request: Request, limitMs: number): void {
+    if (this.states[request.slot] === PENDING && !this.native.wait(request.slot, limitMs)) {
+      throw new TimeoutError(limitMs, this.contextOf(request));
     }
     this.settle(request);
   }
@@ -158,15 +157,21 @@ export class World {
     if (current === this) current = null;
     this.sweep();
     this.native.close();
-    for (const request of this.pending) {
-      if (request === null) continue;
-      const message = `the world was closed while ${request.operation} was pending`;
-      this.settleAs(request, new ClosedError(message, this.contextOf(request)));
-    }
+    for (const request of this.pending) if (request !== null) this.settleClosed(request);
     this.watched = [];
     this.keptAlive = false;
     for (const communicator of this.communicators) communicator.forget();
     this.communicators.clear();
+  }
+
+  /** After native code has gone; the state table stays readable. */
+  private settleClosed(request: Request): void {
+    if (this.states[request.slot] === SlotState.DONE) {
+      this.settleAs(request, null);
+    } else {
+      const message = `the world was closed while ${request.operation} was pending`;
+      this.settleAs(request, new ClosedError(message, this.contextOf(request)));
+    }
   }
 
   private settleAs(request: Request, error: NbcError | null): void {

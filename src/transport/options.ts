@@ -1,7 +1,7 @@
 /**
  * The options of `init()`: defaults, environment variables, checks. An option that is given wins over its variable.
  */
-import { NbcError, OptionError } from '../errors.js';
+import { NbcError, OptionError, show } from '../errors.js';
 
 export interface InitOptions {
   /**
@@ -92,7 +92,7 @@ const laterTransports = new Set<unknown>(['tcp', 'verbs']);
  */
 export function resolveOptions(options: InitOptions = {}, environment: Environment = process.env): Settings {
   if (typeof options !== 'object' || options === null) {
-    throw new OptionError('options', `must be an object, not ${describe(options)}`);
+    throw new OptionError('options', `must be an object, not ${show(options)}`);
   }
   for (const name of Object.keys(options)) {
     if (!Object.hasOwn(rules, name)) {
@@ -123,10 +123,10 @@ function resolve<K extends keyof Settings>(option: K, options: InitOptions, envi
 function check<T>(name: string, rule: Rule<T>, value: unknown, shown: unknown): T {
   if (rule.accepts(value)) return value as T;
   if (rule === (rules.transport as Rule<unknown>) && laterTransports.has(value)) {
-    const message = `${name}: transport '${String(value)}' is not in this version; use 'auto' or 'shm'`;
+    const message = `${name}: transport ${show(value)} is not in this version; use 'auto' or 'shm'`;
     throw new NbcError('ERR_NBC_TRANSPORT', message);
   }
-  throw new OptionError(name, `must be ${rule.expected}, not ${describe(shown)}`);
+  throw new OptionError(name, `must be ${rule.expected}, not ${show(shown)}`);
 }
 
 function oneOf<T extends string>(variable: string, fallback: T, values: readonly T[]): Rule<T> {
@@ -162,8 +162,4 @@ function flag(variable: string, fallback: boolean): Rule<boolean> {
     parse: (text) => texts.get(text.trim().toLowerCase()),
     accepts: (value) => typeof value === 'boolean',
   };
-}
-
-function describe(value: unknown): string {
-  return typeof value === 'string' ? `'${value}'` : String(value);
 }
