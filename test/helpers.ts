@@ -1,0 +1,161 @@
+/**
+ * What tests need to run jobs of ranks: start them, end them by a hard time limit, and say what they printed when one fails.
+ *
+ * Ranks are started here and not by nbcrun, so that a test can give each rank its own environment and see each exit code.
+ */
+import assert from 'node:assert/strict';
+import { spawn, type ChildProcess } from 'node:child_process';
+import { closeSync, existsSync, readdirSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const require = createRequire(import.meta.url);
+const root = dirname(require.resolve('node-nbc/package.json'));
+const { createJob } = require(join(root, 'build/Release/nbc.node')) as { createJob(size: number): number };
+
+export interface JobOptions {
+  size: number;
+  args?: readonly string[];
+  /** Variables beside those of this process; those set to undefined are taken away. */
+  env?: Record<string, string | undefined> | ((rank: number) => Record<string, string | undefined>);
+  /** Options of node itself, for example `--expose-gc`. */
+  nodeOptions?: readonly string[];
+  /** A program that executes the rest of its command line, in front of node. */
+  wrapper?: readonly string[];
+  /** After this time all ranks are killed and the job fails. */
+  timeoutMs?: number;
+  /** Give the ranks a moment to end when one has failed, then kill them: the default. Without, each has the full time. */
+  stopOnFailure?: boolean;
+  /** Sees every line of standard output as it comes. The child is there to be signalled. */
+  onLine?: (line: string, rank: number, child: ChildProcess) => void;
+}
+
+export interface RankResult {
+  rank: number;
+  code: number | null;
+  signal: NodeJS.Signals | null;
+  stdout: string;
+  stderr: string;
+  /** Killed by the test, not ended by itself. */
+  killed: boolean;
+}
+
+/** Long enough for a machine that is busy with other things; a test that hangs ends all the same. */
+const DEFAULT_TIMEOUT_MS = 60_000;
+/** What ranks have to end after another one has failed: each should fail by itself, since its peer is gone. */
+const GRACE_MS = 3_000;
+
+/** The compiled form of a program in test/programs, by name without extension. */
+export function program(name: string): string {
+  return fileURLToPath(new URL(`./programs/${name}.js`, import.meta.url));
+}
+
+/** Runs a program as all ranks of a job. Returns how each ended; throws if the time limit had to end them. */
+export async function runJob(name: string, options: JobOptions): Promise<RankResult[]> {
+  const { size, timeoutMs = DEFAULT_TIMEOUT_MS, stopOnFailure = true } = options;
+  const [command, ...front] = [...(options.wrapper ?? []), process.execPath];
+  const jobFd = createJob(size);
+  const children: ChildProcess[] = [];
+  const killed = new Set<ChildProcess>();
+  const killRest = (): void => {
+    for (const child of children) {
+      if (child.exitCode !== null || child.signalCode !== null) continue;
+      killed.add(child);
+      child.kill('SIGKILL');
+    }
+  };
+  let timedOut = false;
+  let grace: NodeJS.Timeout | undefined;
+  const limit = setTimeout(() => {
+    timedOut = true;
+    killRest();
+  }, timeoutMs);
+  try {
+    const ends = Array.from({ length: size }, (_, rank) => {
+      const own = typeof options.env === 'function' ? options.env(rank) : options.env;
+      const env = { ...process.env, NBC_RANK: `${rank}`, NBC_SIZE: `${size}`, NBC_JOB_FD: '3', ...own };
+      const args = [...front, ...(options.nodeOptions ?? []), program(name), ...(options.args ?? [])];
+      const child = spawn(command!, args, { stdio: ['ignore', 'pipe', 'pipe', jobFd], env });
+      children.push(child);
+      return endOf(child, rank, options.onLine).then((end) => {
+        if (stopOnFailure && (end.code !== 0 || end.signal !== null)) grace ??= setTimeout(killRest, GRACE_MS);
+        return { ...end, killed: killed.has(child) };
+      });
+    });
+    const results = await Promise.all(ends);
+    if (timedOut) throw new Error(`the job did not end within ${timeoutMs} ms\n${describeJob(results)}`);
+    return results;
+  } finally {
+    clearTimeout(limit);
+    clearTimeout(grace);
+    killRest();
+    closeSync(jobFd);
+  }
+}
+
+/** As {@link runJob}; every rank must end with code 0. */
+export async function runRanks(name: string, options: JobOptions): Promise<RankResult[]> {
+  const results = await runJob(name, options);
+  assert(
+    results.every(({ code }) => code === 0),
+    `a rank failed\n${describeJob(results)}`,
+  );
+  return results;
+}
+
+/** What every rank reported, one value each, by `report()` of test/programs/scenario.ts. */
+export function reports<T>(results: readonly RankResult[]): T[] {
+  return results.map(({ rank, stdout, stderr }) => {
+    const line = stdout.split('\n').find((candidate) => candidate.startsWith('report '));
+    assert(line !== undefined, `rank ${rank} reported nothing\n${stdout}${stderr}`);
+    return JSON.parse(line.slice('report '.length)) as T;
+  });
+}
+
+export function describeJob(results: readonly RankResult[]): string {
+  return results
+    .map(({ rank, code, signal, stdout, stderr, killed }) => {
+      const end = killed ? 'killed by the test' : signal !== null ? `ended by ${signal}` : `exit code ${code}`;
+      return `--- rank ${rank}: ${end}\n${stdout}${stderr}`;
+    })
+    .join('\n');
+}
+
+/** The wrapper that forbids cross-memory attach to what it runs, as a kernel with a strict ptrace scope does; or null. */
+export function forbidCrossMemory(): string | null {
+  const build = join(root, 'build/native-test');
+  if (!existsSync(build)) return null;
+  const found = readdirSync(build, { recursive: true, encoding: 'utf8' }).find((path) => /(^|\/)forbid_cma$/.test(path));
+  return found === undefined ? null : join(build, found);
+}
+
+/** Skips a test with a reason; where everything is required, fails instead. */
+export function skip(context: Mocha.Context, reason: string): never {
+  if (process.env['NBC_REQUIRE_ALL'] === '1') throw new Error(`required, but ${reason}`);
+  console.log(`      skipped: ${reason}`);
+  context.skip();
+}
+
+async function endOf(
+  child: ChildProcess,
+  rank: number,
+  onLine: JobOptions['onLine'],
+): Promise<Omit<RankResult, 'killed'>> {
+  let stdout = '';
+  let stderr = '';
+  let seen = 0;
+  child.stdout!.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text;
+    if (onLine === undefined) return;
+    for (let end = stdout.indexOf('\n', seen); end >= 0; end = stdout.indexOf('\n', seen)) {
+      onLine(stdout.slice(seen, end), rank, child);
+      seen = end + 1;
+    }
+  });
+  child.stderr!.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  return new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (code, signal) => resolve({ rank, code, signal, stdout, stderr }));
+  });
+}

@@ -1,0 +1,24 @@
+/**
+ * For programs that have several scenarios: the first argument says which one to play.
+ */
+import { writeSync } from 'node:fs';
+
+export type Scenarios = Record<string, () => Promise<void> | void>;
+
+/** Plays the scenario named on the command line. An assertion that fails ends the rank with exit code 1, as any uncaught error. */
+export async function play(scenarios: Scenarios): Promise<void> {
+  const name = process.argv[2] ?? '';
+  const scenario = scenarios[name];
+  if (scenario === undefined) throw new Error(`no scenario '${name}'; there are ${Object.keys(scenarios).join(', ')}`);
+  await scenario();
+}
+
+/** Tells the test a value. Written at once, so that it arrives even if the rank dies next. */
+export function report(value: unknown): void {
+  say(`report ${JSON.stringify(value)}`);
+}
+
+/** Prints a line at once, past all streams. */
+export function say(line: string): void {
+  writeSync(1, `${line}\n`);
+}
