@@ -1,7 +1,7 @@
 /**
  * Buffers: which memory may take part in an operation, and how to get the fastest kind.
  */
-import { ArgumentError, errorFromNative, show } from './errors.js';
+import { ArgumentError, type ErrorContext, errorFromNative, show } from './errors.js';
 import { currentWorld } from './world.js';
 
 /**
@@ -56,24 +56,22 @@ function isViewConstructor(value: unknown): boolean {
 }
 
 /**
- * Bytes of a view that may take part in an operation. On the hot path: three inlined loads for every view that is not special.
- * @throws {ArgumentError} for anything that is not a view, and for views of detached or resizable memory
+ * Bytes of what should be a view; NaN, which equals nothing, if it has none to tell. For the hot path: native code finds out about
+ * everything else that can be wrong with a view, and then {@link checkView} says what it is.
  */
-export function bytesOf(view: ArrayBufferView, argument: string, operation: string): number {
-  // `resizable` is undefined on SharedArrayBuffers. A view of no bytes may be one whose buffer was detached.
+export function bytesOf(view: ArrayBufferView | InPlace | null): number {
   try {
-    if (ArrayBuffer.isView(view) && (view.buffer as { resizable?: boolean }).resizable === false) {
-      const bytes = view.byteLength;
-      if (bytes > 0) return bytes;
-    }
+    return (view as ArrayBufferView).byteLength;
   } catch {
-    // A DataView of a detached buffer throws when asked for its length.
+    return NaN; // null, or a DataView of a detached buffer
   }
-  return bytesOfSpecial(view, argument, operation);
 }
 
-function bytesOfSpecial(view: unknown, argument: string, operation: string): number {
-  const context = { operation };
+/**
+ * Bytes of a view that may take part in an operation.
+ * @throws {ArgumentError} for anything that is not a view, and for views of detached or resizable memory
+ */
+export function checkView(view: unknown, argument: string, context: ErrorContext): number {
   if (!ArrayBuffer.isView(view)) {
     throw new ArgumentError(argument, `must be a typed array, Buffer or DataView, not ${kindOf(view)}`, context);
   }
@@ -108,7 +106,7 @@ function isDetached(memory: ArrayBufferLike): boolean {
   }
 }
 
-/** Whether two views share bytes. Both must be accepted by {@link bytesOf}. */
+/** Whether two views share bytes. Both must be accepted by {@link checkView}. */
 export function overlap(a: ArrayBufferView, b: ArrayBufferView): boolean {
   return (
     a.buffer === b.buffer && a.byteOffset < b.byteOffset + b.byteLength && b.byteOffset < a.byteOffset + a.byteLength

@@ -4,8 +4,8 @@
  * All ranks of a communicator start its collectives in the same order, with matching sizes, as MPI demands. The methods here
  * check arguments, look up the plan for the shape of the call, and start it: schedules/ says what a plan does.
  */
-import { bytesOf, IN_PLACE, type InPlace, overlap } from './buffers.js';
-import { ArgumentError, ClosedError, errorFromNative, show } from './errors.js';
+import { bytesOf, checkView, IN_PLACE, type InPlace, overlap } from './buffers.js';
+import { ArgumentError, ClosedError, type ErrorContext, errorFromNative, show } from './errors.js';
 import { duplicate, splitByColor } from './groups.js';
 import { PlanCache, type PlanSource } from './plans.js';
 import { Request } from './request.js';
@@ -127,10 +127,10 @@ export class Communicator {
    * Source: MPI_Ibcast.
    */
   ibcast(buffer: ArrayBufferView, root: number, options?: IbcastOptions): Request {
-    const bytes = bytesOf(buffer, 'buffer', 'ibcast');
     const plans = this.ibcastPlans;
-    const repeated = bytes === plans.bytes && root === plans.root && options === undefined;
-    return this.start('ibcast', repeated ? plans.plan : plans.find(bytes, root, options), null, buffer);
+    const repeated = bytesOf(buffer) === plans.bytes && root === plans.root && options === undefined;
+    const plan = repeated ? plans.plan : this.ibcastPlan(buffer, root, options);
+    return this.start('ibcast', plan, null, buffer);
   }
 
   /**
@@ -147,44 +147,18 @@ export class Communicator {
     root: number,
     options?: IgatherOptions,
   ): Request {
-    if (this.rank === root) return this.igatherAtRoot(send, recv, root, options);
-    if (send === IN_PLACE && this.isRank(root)) throw this.wrong('igather', 'send', 'IN_PLACE is for the root only');
-    const bytes = bytesOf(send as ArrayBufferView, 'send', 'igather');
-    const plans = this.igatherPlans;
-    const repeated = bytes === plans.bytes && root === plans.root && options === undefined;
-    return this.start(
-      'igather',
-      repeated ? plans.plan : plans.find(bytes, root, options),
-      send as ArrayBufferView,
-      null,
-    );
-  }
-
-  private igatherAtRoot(
-    send: ArrayBufferView | InPlace,
-    recv: ArrayBufferView | null,
-    root: number,
-    options?: IgatherOptions,
-  ): Request {
-    const all = bytesOf(recv as ArrayBufferView, 'recv', 'igather');
-    let block: number;
-    let source: ArrayBufferView | null = null;
-    let plans: PlanCache;
-    if (send === IN_PLACE) {
-      block = this.blockOf(all, 'recv', 'igather');
-      plans = this.igatherInPlacePlans;
-    } else {
-      block = bytesOf(send, 'send', 'igather');
-      if (all !== block * this.size) {
-        const message = `must have ${this.size} blocks of ${block} bytes (send), not ${all} bytes`;
-        throw this.wrong('igather', 'recv', message);
-      }
-      if (overlap(send, recv!)) throw this.wrong('igather', 'recv', 'overlaps send; use IN_PLACE');
-      source = send;
-      plans = this.igatherPlans;
-    }
-    const repeated = block === plans.bytes && root === plans.root && options === undefined;
-    return this.start('igather', repeated ? plans.plan : plans.find(block, root, options), source, recv);
+    const inPlace = send === IN_PLACE;
+    const source = inPlace ? null : send;
+    const target = root === this.rank ? recv : null;
+    const plans = inPlace ? this.igatherInPlacePlans : this.igatherPlans;
+    const block = inPlace ? bytesOf(recv) / this.size : bytesOf(send);
+    const repeated =
+      block === plans.bytes &&
+      root === plans.root &&
+      options === undefined &&
+      (target === null || bytesOf(target) === block * this.size);
+    const plan = repeated ? plans.plan : this.igatherPlan(send, recv, root, options);
+    return this.start('igather', plan, source, target);
   }
 
   /**
@@ -196,23 +170,13 @@ export class Communicator {
    * Source: MPI_Ialltoall.
    */
   ialltoall(send: ArrayBufferView | InPlace, recv: ArrayBufferView, options?: IalltoallOptions): Request {
-    const bytes = bytesOf(recv, 'recv', 'ialltoall');
-    let source: ArrayBufferView | null = null;
-    let plans: PlanCache;
-    if (send === IN_PLACE) {
-      plans = this.ialltoallInPlacePlans;
-    } else {
-      const sendBytes = bytesOf(send, 'send', 'ialltoall');
-      if (sendBytes !== bytes) {
-        throw this.wrong('ialltoall', 'recv', `must be as large as send: ${sendBytes} bytes, not ${bytes}`);
-      }
-      if (overlap(send, recv)) throw this.wrong('ialltoall', 'recv', 'overlaps send; use IN_PLACE');
-      source = send;
-      plans = this.ialltoallPlans;
-    }
-    if (bytes === plans.bytes && options === undefined) return this.start('ialltoall', plans.plan, source, recv);
-    this.blockOf(bytes, 'recv', 'ialltoall');
-    return this.start('ialltoall', plans.find(bytes, 0, options), source, recv);
+    const inPlace = send === IN_PLACE;
+    const source = inPlace ? null : send;
+    const plans = inPlace ? this.ialltoallInPlacePlans : this.ialltoallPlans;
+    const bytes = bytesOf(recv);
+    const repeated = bytes === plans.bytes && options === undefined && (source === null || bytesOf(source) === bytes);
+    const plan = repeated ? plans.plan : this.ialltoallPlan(send, recv, options);
+    return this.start('ialltoall', plan, source, recv);
   }
 
   /**
@@ -222,7 +186,6 @@ export class Communicator {
    * @param tag 0 to 32767, the same on both sides
    */
   isend(buffer: ArrayBufferView, dest: number, tag = 0): Request {
-    bytesOf(buffer, 'buffer', 'isend');
     this.checkMessage('isend', 'dest', dest, tag);
     const { world } = this;
     const slot = world.nextSlot >= 0 ? world.nextSlot : world.findSlot('isend');
@@ -230,14 +193,13 @@ export class Communicator {
     try {
       complete = world.native.isend(this.handle, slot, buffer, dest, tag);
     } catch (thrown) {
-      throw errorFromNative(thrown, { operation: 'isend', rank: world.rank });
+      throw this.explain(thrown, 'isend', buffer, null);
     }
     return complete ? this.ended('isend') : this.pending('isend', slot, buffer, null);
   }
 
   /** Receives the message that rank `source` sends with {@link isend} and the same tag. The buffer has exactly its size. */
   irecv(buffer: ArrayBufferView, source: number, tag = 0): Request {
-    bytesOf(buffer, 'buffer', 'irecv');
     this.checkMessage('irecv', 'source', source, tag);
     const { world } = this;
     const slot = world.nextSlot >= 0 ? world.nextSlot : world.findSlot('irecv');
@@ -245,7 +207,7 @@ export class Communicator {
     try {
       complete = world.native.irecv(this.handle, slot, buffer, source, tag);
     } catch (thrown) {
-      throw errorFromNative(thrown, { operation: 'irecv', rank: world.rank });
+      throw this.explain(thrown, 'irecv', null, buffer);
     }
     return complete ? this.ended('irecv') : this.pending('irecv', slot, null, buffer);
   }
@@ -328,6 +290,52 @@ export class Communicator {
     return `Communicator { rank ${this.rank} of ${this.size}${this.closed ? ', closed' : ''} }`;
   }
 
+  // Plans for calls that don't repeat the last one: all arguments are checked.
+
+  private ibcastPlan(buffer: ArrayBufferView, root: number, options: IbcastOptions | undefined): number {
+    return this.ibcastPlans.find(checkView(buffer, 'buffer', this.during('ibcast')), root, options);
+  }
+
+  private igatherPlan(
+    send: ArrayBufferView | InPlace,
+    recv: ArrayBufferView | null,
+    root: number,
+    options: IgatherOptions | undefined,
+  ): number {
+    const context = this.during('igather');
+    this.checkRank(root, 'root', context);
+    if (root !== this.rank) {
+      if (send === IN_PLACE) throw new ArgumentError('send', 'IN_PLACE is for the root only', context);
+      return this.igatherPlans.find(checkView(send, 'send', context), root, options);
+    }
+    const all = checkView(recv, 'recv', context);
+    if (send === IN_PLACE) return this.igatherInPlacePlans.find(this.blockOf(all, 'recv', context), root, options);
+    const block = checkView(send, 'send', context);
+    if (all !== block * this.size) {
+      const message = `must hold ${this.size} blocks of ${block} bytes (as send has), which ${all} bytes are not`;
+      throw new ArgumentError('recv', message, context);
+    }
+    checkApart(send, recv!, context);
+    return this.igatherPlans.find(block, root, options);
+  }
+
+  private ialltoallPlan(
+    send: ArrayBufferView | InPlace,
+    recv: ArrayBufferView,
+    options: IalltoallOptions | undefined,
+  ): number {
+    const context = this.during('ialltoall');
+    const bytes = checkView(recv, 'recv', context);
+    this.blockOf(bytes, 'recv', context);
+    if (send === IN_PLACE) return this.ialltoallInPlacePlans.find(bytes, 0, options);
+    const sendBytes = checkView(send, 'send', context);
+    if (sendBytes !== bytes) {
+      throw new ArgumentError('recv', `must be as large as send: ${sendBytes} bytes, not ${bytes}`, context);
+    }
+    checkApart(send, recv, context);
+    return this.ialltoallPlans.find(bytes, 0, options);
+  }
+
   private start(
     operation: string,
     plan: number,
@@ -340,14 +348,33 @@ export class Communicator {
     try {
       complete = world.native.start(plan, slot, send, receive);
     } catch (thrown) {
-      throw errorFromNative(thrown, { operation, rank: world.rank });
+      throw this.explain(thrown, operation, send, receive);
     }
     return complete ? this.ended(operation) : this.pending(operation, slot, send, receive);
   }
 
+  /** What native code would not start, in terms of the arguments. */
+  private explain(
+    thrown: unknown,
+    operation: string,
+    send: ArrayBufferView | null,
+    receive: ArrayBufferView | null,
+  ): unknown {
+    const context = this.during(operation);
+    const one = operation === 'igather' || operation === 'ialltoall' ? null : 'buffer';
+    try {
+      if (send !== null) checkView(send, one ?? 'send', context);
+      if (receive !== null) checkView(receive, one ?? 'recv', context);
+      if (send !== null && receive !== null) checkApart(send, receive, context);
+    } catch (better) {
+      return better;
+    }
+    return errorFromNative(thrown, context);
+  }
+
   /** The request of an operation that was complete when it had started. It needs no slot. */
   private ended(operation: string): Request {
-    return new Request(this.world, this, operation, -1, null, null);
+    return new Request(this.world, operation, -1, null, null);
   }
 
   private pending(
@@ -356,39 +383,59 @@ export class Communicator {
     send: ArrayBufferView | null,
     receive: ArrayBufferView | null,
   ): Request {
-    const request = new Request(this.world, this, operation, slot, send, receive);
+    const request = new Request(this.world, operation, slot, send, receive);
     this.world.track(request);
     return request;
   }
 
   private checkMessage(operation: string, argument: string, peer: number, tag: number): void {
+    if (this.closed || !this.isRank(peer) || peer === this.rank || !isTag(tag)) {
+      this.refuseMessage(operation, argument, peer, tag);
+    }
+  }
+
+  private refuseMessage(operation: string, argument: string, peer: number, tag: number): never {
     this.requireOpen(operation);
-    if (!this.isRank(peer)) {
-      const message = `must be a rank of the communicator, 0 to ${this.size - 1}, not ${show(peer)}`;
-      throw this.wrong(operation, argument, message);
-    }
-    if (peer === this.rank) throw this.wrong(operation, argument, 'a rank sends no messages to itself; copy the data');
-    if (!Number.isInteger(tag) || tag < 0 || tag > MAX_TAG) {
-      throw this.wrong(operation, 'tag', `must be a whole number from 0 to ${MAX_TAG}, not ${show(tag)}`);
-    }
+    const context = this.during(operation);
+    this.checkRank(peer, argument, context);
+    if (peer === this.rank)
+      throw new ArgumentError(argument, 'a rank sends no messages to itself; copy the data', context);
+    throw new ArgumentError('tag', `must be a whole number from 0 to ${MAX_TAG}, not ${show(tag)}`, context);
   }
 
   private isRank(value: number): boolean {
     return Number.isInteger(value) && value >= 0 && value < this.size;
   }
 
-  /** Bytes of one of `size` equal blocks. */
-  private blockOf(bytes: number, argument: string, operation: string): number {
-    if (bytes % this.size === 0) return bytes / this.size;
-    throw this.wrong(operation, argument, `must have ${this.size} equal blocks, one per rank; ${bytes} bytes have not`);
+  /** @internal */
+  checkRank(value: number, argument: string, context: ErrorContext): void {
+    if (this.isRank(value)) return;
+    const message = `must be a rank of the communicator, 0 to ${this.size - 1}, not ${show(value)}`;
+    throw new ArgumentError(argument, message, context);
   }
 
-  private wrong(operation: string, argument: string, message: string): ArgumentError {
-    return new ArgumentError(argument, message, { operation, rank: this.world.rank });
+  /** Bytes of one of `size` equal blocks. */
+  private blockOf(bytes: number, argument: string, context: ErrorContext): number {
+    if (bytes % this.size === 0) return bytes / this.size;
+    const message = `must hold ${this.size} equal blocks, one per rank, which ${bytes} bytes are not`;
+    throw new ArgumentError(argument, message, context);
+  }
+
+  private during(operation: string): ErrorContext {
+    return { operation, rank: this.world.rank };
   }
 
   private allPlans(): PlanCache[] {
     const { ibcastPlans, igatherPlans, igatherInPlacePlans, ialltoallPlans, ialltoallInPlacePlans } = this;
     return [ibcastPlans, igatherPlans, igatherInPlacePlans, ialltoallPlans, ialltoallInPlacePlans];
   }
+}
+
+function isTag(value: number): boolean {
+  return Number.isInteger(value) && value >= 0 && value <= MAX_TAG;
+}
+
+function checkApart(send: ArrayBufferView, recv: ArrayBufferView, context: ErrorContext): void {
+  if (overlap(send, recv))
+    throw new ArgumentError('recv', 'overlaps send in memory; use IN_PLACE or two buffers', context);
 }

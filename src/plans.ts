@@ -20,8 +20,9 @@ export interface PlanSource {
 
 export class PlanCache {
   // The plan used last: most programs repeat one shape for a while, and then these three comparisons are all of the look-up.
-  bytes = -1;
-  root = -1;
+  // NaN equals nothing, so that without a last plan every call is looked up.
+  bytes = NaN;
+  root = NaN;
   plan = -1;
 
   private readonly plans = new Map<number, number>();
@@ -41,10 +42,7 @@ export class PlanCache {
     const { operation, algorithms } = this.source;
     const context = { operation, rank: communicator.world.rank };
     communicator.requireOpen(operation);
-    if (!Number.isInteger(root) || root < 0 || root >= communicator.size) {
-      const message = `must be a rank of the communicator, 0 to ${communicator.size - 1}, not ${show(root)}`;
-      throw new ArgumentError('root', message, context);
-    }
+    communicator.checkRank(root, 'root', context);
     const algorithm = options?.algorithm;
     const index = algorithm === undefined ? 0 : 1 + algorithms.indexOf(algorithm);
     if (index === 0 && algorithm !== undefined) {
@@ -75,7 +73,7 @@ export class PlanCache {
 
   /** The next look-up of any shape goes through `find`. */
   forget(): void {
-    this.bytes = -1;
+    this.bytes = NaN;
   }
 
   /** Gives all plans back. */

@@ -3,7 +3,6 @@
  *
  * Source: MPI 3.1, 3.7.3 to 3.7.5 (test, wait and their plural forms); OF_Startall from the LibOF paper, section IV.B.
  */
-import type { Communicator } from './communicator.js';
 import { ArgumentError, type NbcError, show, TimeoutError } from './errors.js';
 import type { Waiter, World } from './world.js';
 
@@ -19,7 +18,6 @@ const inspect = Symbol.for('nodejs.util.inspect.custom');
 export class Request implements PromiseLike<void> {
   // All fields are set here, so that all requests have one shape and the code that uses them stays fast.
   /** @internal */ readonly world: World;
-  /** @internal */ readonly communicator: Communicator;
   /** @internal */ readonly operation: string;
   /** @internal Slot in the state table while pending; -1 once settled. */
   slot: number;
@@ -37,14 +35,12 @@ export class Request implements PromiseLike<void> {
   /** @internal */
   constructor(
     world: World,
-    communicator: Communicator,
     operation: string,
     slot: number,
     send: ArrayBufferView | null,
     receive: ArrayBufferView | null,
   ) {
     this.world = world;
-    this.communicator = communicator;
     this.operation = operation;
     this.slot = slot;
     this.send = send;
