@@ -15,6 +15,9 @@ export interface Launch {
   inherit?: number;
 }
 
+/** A command that takes longer hangs. The longest one is a handful of repetitions of a job whose ranks crowd each other out. */
+const PATIENCE_S = 120;
+
 /** Ends every job that is still there when nbcbench itself ends, whatever the reason. */
 const open = new Set<Job>();
 process.on('exit', () => {
@@ -55,7 +58,8 @@ export class Job {
     open.add(job);
     try {
       const { commands, inherit } = describe(job.directory);
-      const ready = job.#answered();
+      const ready = job.#answered('after the start');
+      ready.catch(() => {}); // until somebody waits for it
       const stdio: StdioOptions = ['ignore', 'pipe', 'pipe', ...(inherit === undefined ? [] : [inherit])];
       for (const command of commands) job.#start(command.file, command.arguments, command.env, stdio);
       if (inherit !== undefined) closeSync(inherit);
@@ -109,17 +113,26 @@ export class Job {
     this.#pending = undefined;
   }
 
-  #answered(): Promise<void> {
-    return new Promise((resolve, reject) => {
-      if (this.#failure) return reject(this.#failure);
-      this.#pending = { missing: new Set(Array.from({ length: this.ranks }, (_, rank) => rank)), resolve, reject };
-    });
+  async #answered(to: string): Promise<void> {
+    if (this.#failure) throw this.#failure;
+    const missing = new Set(Array.from({ length: this.ranks }, (_, rank) => rank));
+    const timer = setTimeout(() => {
+      this.#fail(`no answer ${to} within ${PATIENCE_S} s from rank ${[...missing].join(', ')}`);
+    }, PATIENCE_S * 1000);
+    try {
+      await new Promise<void>((resolve, reject) => {
+        this.#pending = { missing, resolve, reject };
+      });
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   /** Gives the ranks their turn: all obey one command. Resolves when the last is asleep again; rejects if any failed. */
   async command(...words: (string | number)[]): Promise<void> {
-    const answered = this.#answered();
-    for (const control of this.#control) writeSync(control, `${words.join(' ')}\n`);
+    const line = words.join(' ');
+    const answered = this.#answered(`to "${line}"`);
+    for (const control of this.#control) writeSync(control, `${line}\n`);
     await answered;
   }
 

@@ -23,11 +23,11 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-/** The maximum over ranks, repetition by repetition. Repetitions that a rank started late are left out. */
-export function repetitions(batch: Batch): Repetition[] {
+/** The maximum over ranks, repetition by repetition, from number `first`. Those that a rank started late are left out. */
+export function repetitions(batch: Batch, first = 0): Repetition[] {
   const result: Repetition[] = [];
   const count = (batch[0]?.length ?? 0) / FIELDS;
-  for (let i = 0; i < count; i++) {
+  for (let i = first; i < count; i++) {
     const slowest: Repetition = { init: 0, test: 0, wait: 0, total: 0 };
     let overhead = -Infinity;
     let firstStart = Infinity;

@@ -1,0 +1,307 @@
+#!/usr/bin/env node
+/** nbcbench: NBCBench for node-nbc, and for MPI beside it. What the command line says; the work is in nbcbench/. */
+import { writeFileSync } from 'node:fs';
+import { Command, CommanderError, Option } from 'commander';
+import { drawOverhead, loadCharts } from './nbcbench/chart.js';
+import { isPeer, type Implementation } from './nbcbench/implementations.js';
+import { measure, type Listener, type Result, type Settings } from './nbcbench/measure.js';
+import { measureMemory } from './nbcbench/memory.js';
+import * as parse from './nbcbench/options.js';
+import { nodeNbc } from './nbcbench/ours.js';
+import { findPeers } from './nbcbench/peers.js';
+import { ProgressLine } from './nbcbench/progress.js';
+import { blockingTable, formatRatio, formatTime, overheadTable, table, toRows } from './nbcbench/report.js';
+import { judge, memoryTarget, targets, verdictOf, waitingTarget } from './nbcbench/targets.js';
+import { version } from './nbcbench/version.js';
+import { measureWaiting, type Waiting } from './nbcbench/waiting.js';
+import { BUFFER_KINDS, OPS, STARTS, type BufferKind, type Op, type Start } from './nbcbench/wire.js';
+
+interface MeasureOptions {
+  ranks: number[];
+  ops: Op[];
+  sizes: number[];
+  intervals: number[];
+  transport: string[];
+  progress: string[];
+  buffers: BufferKind[];
+  repetitions: number;
+  maxSeconds: number;
+  start: Start | 'auto';
+  peers: boolean;
+  ours: boolean;
+  json?: string;
+  svg?: string;
+}
+
+const MIB = 1024 ** 2;
+const line = new ProgressLine();
+
+/** The exit code of a run that ended but lacks something. */
+let failed = false;
+
+const listener: Listener = {
+  progress: (fraction, text) => line.update(fraction, text),
+  note: (text) => line.log(`  ${text}`),
+  failure(error) {
+    failed = true;
+    line.log(`nbcbench: ${error.message}\n  goes on without it`);
+  },
+};
+
+/** Standard output is for tables, unless it is for JSON. */
+function print(text: string, json?: string): void {
+  line.clear();
+  (json === '-' ? process.stderr : process.stdout).write(`${text}\n`);
+}
+
+function writeJson(file: string | undefined, value: unknown): void {
+  if (file === undefined) return;
+  const text = `${JSON.stringify(value, null, 2)}\n`;
+  if (file === '-') process.stdout.write(text);
+  else writeFileSync(file, text);
+}
+
+function peersIf(wanted: boolean): Implementation[] {
+  return wanted ? findPeers((text) => line.log(`nbcbench: ${text}`)) : [];
+}
+
+async function benchmark(options: MeasureOptions, command: Command): Promise<void> {
+  if (!options.ours && !options.peers) command.error('error: --no-ours leaves nothing to measure without --peers');
+  const charts = options.svg === undefined ? undefined : await loadCharts();
+  const ours = options.ours
+    ? options.transport.flatMap((transport) =>
+        options.progress.map((progress) => nodeNbc(transport, progress, options.buffers)),
+      )
+    : [];
+  const implementations = [...ours, ...peersIf(options.peers)];
+  if (implementations.length === 0) throw new Error('nothing to measure');
+  line.log(`nbcbench ${version}: ${[...new Set(implementations.map(({ title }) => title))].join(', ')}`);
+  const settings: Settings = options;
+  const results = await measure(implementations, settings, listener);
+  report(results, options);
+  const rows = toRows(results);
+  writeJson(options.json, rows);
+  if (charts && options.svg !== undefined) writeFileSync(options.svg, drawOverhead(charts, rows));
+}
+
+function report(results: readonly Result[], { intervals, json, peers, ours }: MeasureOptions): void {
+  if (results.length === 0) return;
+  const ratios = peers && ours ? '; /name: node-nbc divided by it, below 1 node-nbc is faster' : '';
+  print(`\nBlocking: start + wait, µs${ratios}\n`, json);
+  print(blockingTable(results), json);
+  for (const interval of intervals) {
+    const tests = interval === 0 ? 'no tests' : `a test every ${parse.formatBytes(interval)}`;
+    print(`\nOverhead: init + test + wait around a computation of that length, ${tests}, µs${ratios}\n`, json);
+    print(overheadTable(results, interval), json);
+  }
+}
+
+async function waiting(options: { ranks: number; seconds: number; peers: boolean; json?: string }): Promise<void> {
+  const found: Waiting[] = [];
+  for (const implementation of [nodeNbc('auto', 'thread', ['plain']), ...peersIf(options.peers)]) {
+    line.update(0, `${implementation.title}: ${options.ranks} ranks wait for ${options.seconds} s`);
+    const ways = isPeer(implementation) ? (['wait'] as const) : (['wait', 'await'] as const);
+    try {
+      found.push(...(await measureWaiting(implementation, options.ranks, options.seconds, ways)));
+    } catch (error) {
+      listener.failure(error as Error);
+    }
+  }
+  print(
+    `Processor time of ${options.ranks} ranks together, waiting ${options.seconds} s in an igather\n`,
+    options.json,
+  );
+  const body = found.map((one) => [one.implementation, one.how, one.cpu_ms.toFixed(1), one.cpu_pct.toFixed(3)]);
+  print(table(['implementation', 'how', 'ms', '% of one core'], body, 2), options.json);
+  writeJson(options.json, found);
+}
+
+async function memory(options: { ranks: number; bytes: number; json?: string }): Promise<void> {
+  line.update(0, `${options.ranks} bare Node processes, then ${options.ranks} ranks`);
+  const found = await measureMemory(nodeNbc('auto', 'thread', ['plain']), options.ranks, options.bytes);
+  const { ranks, bytes, bare, rank } = found;
+  print(
+    `Memory of a rank, MiB: mean of ${ranks} ranks after an ialltoall of ${parse.formatBytes(bytes)}\n`,
+    options.json,
+  );
+  const mib = (value: number) => (value / MIB).toFixed(1);
+  const rows = [
+    ['resident (RSS)', mib(bare.rss), mib(rank.rss), mib(rank.rss - bare.rss)],
+    ['its share (PSS)', mib(bare.pss), mib(rank.pss), mib(rank.pss - bare.pss)],
+  ];
+  print(table(['', 'bare Node', 'rank', 'above'], rows, 1), options.json);
+  writeJson(options.json, found);
+}
+
+async function targetTable(options: { repetitions: number; json?: string }): Promise<void> {
+  const peers = peersIf(true);
+  if (peers.length === 0) throw new Error('the targets are ratios: install libopenmpi-dev, libmpich-dev, or both');
+  const implementations = [nodeNbc('auto', 'thread', [...BUFFER_KINDS]), ...peers];
+  line.log(`nbcbench ${version}: ${implementations.map(({ title }) => title).join(', ')}`);
+  const results: Result[] = [];
+  for (const ranks of new Set(targets.map((target) => target.ranks))) {
+    const own = targets.filter((target) => target.ranks === ranks);
+    const sizes = [...new Set(own.flatMap((target) => target.sizes))];
+    // Only the implementations that these targets are about: others may be slow with more ranks than processors.
+    const needed = implementations.filter(
+      ({ name }) => name === 'node-nbc' || own.some(({ against }) => against === 'better' || against === name),
+    );
+    const settings = { ranks: [ranks], ops: [...OPS], sizes, intervals: [], maxSeconds: 20, start: 'auto' } as const;
+    results.push(...(await measure(needed, { ...settings, repetitions: options.repetitions }, listener)));
+  }
+  const verdicts = judge(results);
+  const body = verdicts.map(({ target, op, bytes, ours, theirs, ratio }) => [
+    op,
+    target.buffers,
+    String(target.ranks),
+    parse.formatBytes(bytes),
+    formatTime(ours),
+    formatTime(theirs),
+    target.against,
+    formatRatio(ratio),
+    `≤ ${formatRatio(target.must)}`,
+    `≤ ${formatRatio(target.aim)}`,
+    verdictOf(ratio, target),
+  ]);
+  const header = ['op', 'buffers', 'ranks', 'size', 'µs', 'peer µs', 'peer', 'ratio', 'must', 'aim', 'reached'];
+  print(`\nStart + wait, medians\n`, options.json);
+  print(table(header, body, 2), options.json);
+
+  line.update(1, 'waiting ranks');
+  const ours = nodeNbc('auto', 'thread', ['plain']);
+  const waits = await measureWaiting(ours, waitingTarget.ranks, waitingTarget.seconds, ['wait', 'await']);
+  line.update(1, 'memory of 64 ranks');
+  const footprint = await measureMemory(ours, memoryTarget.ranks, memoryTarget.bytes);
+  const above = footprint.rank.rss - footprint.bare.rss;
+  const rest = [
+    ...waits.map(({ how, cpu_pct }) => [
+      `${waitingTarget.ranks} ranks waiting (${how}), % of one core`,
+      cpu_pct.toFixed(3),
+      `≤ ${waitingTarget.must}`,
+      `${waitingTarget.aim}`,
+      verdictOf(Math.floor(cpu_pct * 100) / 100, waitingTarget),
+    ]),
+    [
+      `${memoryTarget.ranks} ranks, resident above bare Node, MiB`,
+      (above / MIB).toFixed(1),
+      `≤ ${memoryTarget.must / MIB}`,
+      `≤ ${memoryTarget.aim / MIB}`,
+      verdictOf(above, memoryTarget),
+    ],
+    [`the same, PSS`, ((footprint.rank.pss - footprint.bare.pss) / MIB).toFixed(1), '', '', ''],
+  ];
+  print(`\n${table(['', 'figure', 'must', 'aim', 'reached'], rest, 1)}`, options.json);
+  const points = verdicts.map(({ target, ...verdict }) => ({ ...target, ...verdict }));
+  writeJson(options.json, { points, waiting: waits, memory: footprint });
+}
+
+const program = new Command('nbcbench')
+  .description(
+    'Measures what non-blocking collectives cost: the blocking time of start + wait, and the overhead that is left of it\n' +
+      'when a computation of the same length runs between the two. With --peers, on MPI libraries beside node-nbc.',
+  )
+  .version(version)
+  .option('--ranks <list>', 'numbers of ranks', parse.parseRanks, [2])
+  .option('--ops <list>', `operations: ${OPS.join(', ')}`, parse.parseOps, [...OPS])
+  .option(
+    '--sizes <list>',
+    'bytes of a block, e.g. 8,16K,1M or 1K..64K (doubling)',
+    parse.parseSizes,
+    [8, 1024, 16384, 131072, 1048576],
+  )
+  .option('--intervals <list>', 'a test every so many bytes of the block; 0: no tests', parse.parseIntervals, [0])
+  .option('--transport <list>', "node-nbc's transport: auto, shm", parse.parseTransports, ['auto'])
+  .option('--progress <list>', "node-nbc's progress: thread, manual", parse.parseProgress, ['thread'])
+  .option('--buffers <kind>', "node-nbc's buffers: plain, alloc or both", parse.parseBuffers, [...BUFFER_KINDS])
+  .option('--repetitions <n>', 'measured repetitions of each combination and pass', parse.parsePositive, 500)
+  .option('--max-seconds <s>', 'for each combination and pass: stop before all repetitions', parse.parseSeconds, 10)
+  .addOption(
+    new Option('--start <how>', `how ranks start together: auto, ${STARTS.join(', ')} (see below)`)
+      .argParser(parse.parseStart)
+      .default('auto'),
+  )
+  .option('--peers', 'also build and measure Open MPI and MPICH, where installed, and print ratios', false)
+  .option('--no-ours', 'measure the peers alone')
+  .option('--json <file>', 'write the rows as JSON; "-" is standard output (tables then go to standard error)')
+  .option('--svg <file>', 'draw overhead against size, a panel for each operation and number of ranks')
+  .addHelpText(
+    'after',
+    `
+A block is the buffer of ibcast, what each rank contributes to igather, and what each rank sends to each in ialltoall.
+Rank 0 is the root. Every combination is first checked for correct data, then warmed up, then measured in small batches
+in which all implementations take turns, bound to the same processors. Times are medians over the repetitions of the
+slowest rank's time, in microseconds.
+
+  blocking   from the common start to the end of the slowest rank, start and wait with nothing in between
+  overhead   init + test + wait, with a computation as long as the blocking time in between
+  overlap    100 − (total − computation alone) / blocking · 100: also charges a computation that was slowed down
+
+Common start: with a processor for each rank they are bound one to one and start at an instant that rank 0 names
+(instant). With more ranks than processors none is bound and the kernel wakes all of them at once (gate); spinning would
+only keep ranks from the processor. barrier is what most benchmarks do: each library's own, with its own skew.
+
+Exit codes: 0 all measured; 1 something failed (the rest is still reported); 2 wrong usage.
+
+Examples:
+  $ nbcbench                                           the three operations between 2 ranks
+  $ nbcbench --peers --buffers both                    against Open MPI and MPICH
+  $ nbcbench --ops ialltoall --sizes 1K..256K --intervals 0,1K,8K --progress thread,manual --svg overhead.svg
+  $ nbcbench --ranks 16 --sizes 8,1K --peers --json rows.json
+  $ nbcbench targets                                   every figure of BENCHMARKS.md
+  $ nbcbench waiting --peers                           processor time of ranks that wait
+  $ nbcbench memory --ranks 64                         memory of a rank above bare Node`,
+  )
+  .action(benchmark);
+
+program
+  .command('waiting')
+  .description('processor time of ranks that wait in an igather for a root that joins late')
+  .option('--ranks <n>', 'number of ranks', parse.parsePositive, waitingTarget.ranks)
+  .option('--seconds <s>', 'how late the root joins', parse.parseSeconds, waitingTarget.seconds)
+  .option('--peers', 'also of Open MPI and MPICH, where installed', false)
+  .option('--json <file>', 'write the figures as JSON; "-" is standard output')
+  // The program's own options of these names would win otherwise.
+  .action((_, command: Command) => waiting(ownOptions(command)));
+
+program
+  .command('memory')
+  .description('memory of a rank after an ialltoall, above that of a bare Node process')
+  .option('--ranks <n>', 'number of ranks', parse.parsePositive, memoryTarget.ranks)
+  .option('--bytes <size>', 'what each rank sends to each', parse.parseBytes, memoryTarget.bytes)
+  .option('--json <file>', 'write the figures as JSON; "-" is standard output')
+  .action((_, command: Command) => memory(ownOptions(command)));
+
+program
+  .command('targets')
+  .description("the project's performance targets, in one run: ratios to the peers, waiting, memory")
+  .option('--repetitions <n>', 'measured repetitions of each combination', parse.parsePositive, 1000)
+  .option('--json <file>', 'write the figures as JSON; "-" is standard output')
+  .action((_, command: Command) => targetTable(ownOptions(command)));
+
+function ownOptions<Options>(command: Command): Options {
+  return command.opts() as Options;
+}
+
+for (const command of [program, ...program.commands]) command.exitOverride().enablePositionalOptions();
+
+for (const [signal, code] of [
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+] as const) {
+  process.on(signal, () => {
+    line.clear();
+    process.exit(code); // jobs and files go in 'exit' handlers
+  });
+}
+
+try {
+  await program.parseAsync();
+  process.exitCode = failed ? 1 : 0;
+} catch (error) {
+  line.clear();
+  if (error instanceof CommanderError) {
+    process.exit(error.exitCode === 0 ? 0 : 2); // commander has said what it is
+  }
+  process.stderr.write(`nbcbench: ${error instanceof Error ? error.message : String(error)}\n`);
+  process.exit(1);
+}

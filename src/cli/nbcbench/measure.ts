@@ -1,0 +1,333 @@
+/**
+ * The two passes of NBCBench over every combination of operation, size and number of ranks, with all implementations taking
+ * turns: a small batch of repetitions each, round after round, so that whatever the machine does meanwhile hits all of them.
+ */
+import { isPeer, type Implementation } from './implementations.js';
+import type { Job } from './job.js';
+import { place, type Placement } from './processors.js';
+import { median, overlapPercentage, repetitions, testsFor, type Repetition } from './statistics.js';
+import type { BufferKind, Mode, Op, Start } from './wire.js';
+
+export interface Settings {
+  ranks: readonly number[];
+  ops: readonly Op[];
+  sizes: readonly number[];
+  /** Empty: only pass one. */
+  intervals: readonly number[];
+  repetitions: number;
+  /** Limit for one implementation in one pass of one combination; measured is what fits in. */
+  maxSeconds: number;
+  start: Start | 'auto';
+}
+
+/** Pass two with one test interval; times in µs. */
+export interface Overlap {
+  interval: number;
+  init: number;
+  test: number;
+  wait: number;
+  /** init + test + wait */
+  overhead: number;
+  /** OSU's percentage: 100 − (total − compute) / blocking · 100. */
+  percentage: number;
+}
+
+/** What was found out about one implementation, with one kind of buffers, in one combination. */
+export interface Result {
+  implementation: Implementation;
+  ranks: number;
+  op: Op;
+  bytes: number;
+  buffers: BufferKind;
+  /** µs from the common start to the end of the slowest rank. */
+  blocking: number;
+  repetitions: number;
+  overlaps: Overlap[];
+}
+
+export interface Listener {
+  /** How much of all is done, 0 to 1, and what is being done. */
+  progress(fraction: number, text: string): void;
+  /** Something about the results that a reader must know. */
+  note(text: string): void;
+  /** An implementation could not be measured (any further). */
+  failure(error: Error): void;
+}
+
+/** A batch takes about this long: short against what disturbs a machine, long against waking the ranks for it. */
+const BATCH_MS = 20;
+const BATCH_LIMIT = 50;
+/** Repetitions at the beginning of a batch that don't count: the caches belong to who was on turn before. */
+const LEAD_IN = 5;
+/** How long an implementation runs a new combination before measurements begin. */
+const WARM_UP_MS = 100;
+const WARM_UP_LIMIT = 1000;
+/**
+ * Repetitions of every operation and mode before any measurement, and how often all of that: optimised code is thrown away
+ * when it meets the next mode for the first time, so that the compiler needs more than one look at everything.
+ */
+const JIT_WARM_UP = 1000;
+const JIT_ROUNDS = 4;
+
+/** An implementation at work with one number of ranks. */
+interface Team {
+  implementation: Implementation;
+  job: Job;
+  /** How far ahead, in µs, rank 0 sets the common start. */
+  lead: number;
+  alive: boolean;
+}
+
+/** A series of equal repetitions of one team. */
+interface Series {
+  team: Team;
+  words: { mode: Mode; op: Op; bytes: number; buffers: BufferKind; compute: number; tests: number; start: Start };
+  batch: number;
+  found: Repetition[];
+  late: number;
+  seconds: number;
+}
+
+export async function measure(
+  implementations: readonly Implementation[],
+  settings: Settings,
+  listener: Listener,
+): Promise<Result[]> {
+  const results: Result[] = [];
+  let step = 0;
+  const passes = settings.intervals.length > 0 ? 2 : 1;
+  const steps = settings.ranks.length * settings.ops.length * settings.sizes.length * passes;
+  for (const ranks of settings.ranks) {
+    const placement = place(ranks);
+    const start = settings.start === 'auto' ? (placement.dedicated ? 'instant' : 'gate') : settings.start;
+    listener.note(`${placement.text}; common start: ${start}`);
+    listener.progress(step / steps, `starting ${ranks} ranks`);
+    const teams = await launch(implementations, ranks, placement, listener);
+    try {
+      await warmUp(teams, settings.ops, start, listener);
+      for (const op of settings.ops) {
+        for (const bytes of settings.sizes) {
+          const text = `${op}, ${ranks} ranks, ${bytes} B`;
+          const tell = (pass: number) => (fraction: number) =>
+            listener.progress((step + fraction) / steps, `${text}, pass ${pass} of ${passes}`);
+          const blocking = await passOne(teams, op, bytes, start, settings, tell(1), listener);
+          step++;
+          if (passes === 2) {
+            await passTwo(blocking, start, settings, tell(2), listener);
+            step++;
+          }
+          results.push(...blocking.filter(({ team }) => team.alive).map(({ result }) => result));
+        }
+      }
+    } finally {
+      await Promise.all(teams.map(({ job }) => job.close()));
+    }
+  }
+  return results;
+}
+
+async function launch(
+  implementations: readonly Implementation[],
+  ranks: number,
+  placement: Placement,
+  listener: Listener,
+): Promise<Team[]> {
+  const teams: Team[] = [];
+  for (const implementation of implementations) {
+    try {
+      const job = await implementation.launch(ranks, placement);
+      teams.push({ implementation, job, lead: 20, alive: true });
+      await job.command('calibrate');
+    } catch (error) {
+      listener.failure(error as Error);
+    }
+  }
+  return teams;
+}
+
+/** Gives a team a command. If that fails the team is out, and the others go on. */
+async function attempt(team: Team, listener: Listener, words: (string | number)[]): Promise<boolean> {
+  if (!team.alive) return false;
+  try {
+    await team.job.command(...words);
+  } catch (error) {
+    team.alive = false;
+    team.job.kill();
+    listener.failure(error as Error);
+  }
+  return team.alive;
+}
+
+async function warmUp(teams: readonly Team[], ops: readonly Op[], start: Start, listener: Listener): Promise<void> {
+  for (const team of teams) {
+    if (isPeer(team.implementation)) continue; // compiled ahead of time
+    for (let round = 0; round < JIT_ROUNDS; round++) {
+      for (const op of ops) {
+        for (const mode of ['blocking', 'overlap', 'compute'] as const) {
+          await attempt(team, listener, ['run', mode, op, 8, 'plain', 1, round, JIT_WARM_UP, start, team.lead]);
+        }
+      }
+    }
+  }
+  for (const team of teams) {
+    if (!(await attempt(team, listener, ['run', 'compute', 'ibcast', 8, 'plain', 0, 0, 200, start, team.lead])))
+      continue;
+    const empty = median(repetitions(team.job.results()).map(({ total }) => total));
+    listener.note(`${team.implementation.title}: a repetition of nothing takes ${empty.toFixed(2)} µs`);
+  }
+}
+
+type Contender = { team: Team; result: Result };
+
+/** Pass one: the blocking time of start + wait. Checks the data first. */
+async function passOne(
+  teams: readonly Team[],
+  op: Op,
+  bytes: number,
+  start: Start,
+  settings: Settings,
+  tell: (fraction: number) => void,
+  listener: Listener,
+): Promise<Contender[]> {
+  const all: { contender: Contender; series: Series }[] = [];
+  for (const team of teams) {
+    const { implementation, job } = team;
+    for (const buffers of implementation.buffers) {
+      if (!(await attempt(team, listener, ['check', op, bytes, buffers]))) continue;
+      const result = {
+        implementation,
+        ranks: job.ranks,
+        op,
+        bytes,
+        buffers,
+        blocking: NaN,
+        repetitions: 0,
+        overlaps: [],
+      };
+      const words = { mode: 'blocking', op, bytes, buffers, compute: 0, tests: 0, start } as const;
+      all.push({ contender: { team, result }, series: newSeries(team, words) });
+    }
+  }
+  await takeTurns(
+    all.map(({ series }) => series),
+    settings,
+    tell,
+    listener,
+  );
+  for (const { contender, series } of all) {
+    contender.result.blocking = median(series.found.map(({ total }) => total));
+    contender.result.repetitions = series.found.length;
+    if (series.found.length === 0 && contender.team.alive) {
+      contender.team.alive = false;
+      listener.failure(new Error(`${describe(series)}: ranks never started together within ${settings.maxSeconds} s`));
+    }
+  }
+  return all.map(({ contender }) => contender);
+}
+
+/** Pass two: the same with a computation as long as the blocking time in between, and that computation alone. */
+async function passTwo(
+  contenders: readonly Contender[],
+  start: Start,
+  settings: Settings,
+  tell: (fraction: number) => void,
+  listener: Listener,
+): Promise<void> {
+  const all = contenders
+    .filter(({ team }) => team.alive)
+    .map(({ team, result }) => {
+      const { op, bytes, buffers, blocking } = result;
+      const words = { mode: 'compute', op, bytes, buffers, compute: blocking, tests: 0, start } as const;
+      const alone = newSeries(team, words);
+      const overlapped = settings.intervals.map((interval) =>
+        newSeries(team, { ...words, mode: 'overlap', tests: testsFor(bytes, interval) }),
+      );
+      return { result, alone, overlapped };
+    });
+  await takeTurns(
+    all.flatMap(({ alone, overlapped }) => [alone, ...overlapped]),
+    settings,
+    tell,
+    listener,
+  );
+  for (const { result, alone, overlapped } of all) {
+    const compute = median(alone.found.map(({ total }) => total));
+    overlapped.forEach(({ found }, i) => {
+      const init = median(found.map((repetition) => repetition.init));
+      const test = median(found.map((repetition) => repetition.test));
+      const wait = median(found.map((repetition) => repetition.wait));
+      const total = median(found.map((repetition) => repetition.total));
+      result.overlaps.push({
+        interval: settings.intervals[i],
+        init,
+        test,
+        wait,
+        overhead: init + test + wait,
+        percentage: overlapPercentage(total, compute, result.blocking),
+      });
+    });
+  }
+}
+
+function newSeries(team: Team, words: Series['words']): Series {
+  return { team, words, batch: 1, found: [], late: 0, seconds: 0 };
+}
+
+const describe = ({ team, words }: Series): string =>
+  `${team.implementation.name}, ${words.op}, ${team.job.ranks} ranks, ${words.bytes} B, ${words.buffers} buffers`;
+
+/** Runs a batch and returns what it took, in ms. What it measured is left in the job's results. */
+async function runBatch(series: Series, count: number, listener: Listener): Promise<number> {
+  const { mode, op, bytes, buffers, compute, tests, start } = series.words;
+  const began = performance.now();
+  const words = ['run', mode, op, bytes, buffers, compute, tests, count, start, series.team.lead];
+  await attempt(series.team, listener, words);
+  return performance.now() - began;
+}
+
+/** Warms every series up, then lets them take turns, in an order that changes, until each has its repetitions. */
+async function takeTurns(
+  all: readonly Series[],
+  settings: Settings,
+  tell: (fraction: number) => void,
+  listener: Listener,
+): Promise<void> {
+  const clamp = (value: number, low: number, high: number) => Math.max(low, Math.min(high, Math.round(value)));
+  tell(0);
+  for (const series of all) {
+    const each = (await runBatch(series, 3, listener)) / 3;
+    const warmUps = clamp(WARM_UP_MS / each, 0, WARM_UP_LIMIT);
+    const pace = warmUps > 0 ? (await runBatch(series, warmUps, listener)) / warmUps : each;
+    series.batch = clamp(BATCH_MS / pace, 1, BATCH_LIMIT);
+  }
+  const unfinished = ({ team, found, seconds }: Series) =>
+    team.alive && found.length < settings.repetitions && seconds < settings.maxSeconds;
+  for (let round = 0; all.some(unfinished); round++) {
+    for (let i = 0; i < all.length; i++) {
+      const series = all[(i + round) % all.length];
+      if (!unfinished(series)) continue;
+      const leadIn = Math.min(LEAD_IN, series.batch);
+      const count = Math.min(series.batch, settings.repetitions - series.found.length);
+      series.seconds += (await runBatch(series, leadIn + count, listener)) / 1000;
+      if (!series.team.alive) continue;
+      const found = repetitions(series.team.job.results(), leadIn);
+      series.found.push(...found);
+      series.late += count - found.length;
+      // Rank 0 has to give the others more time to learn of the common start.
+      if (count - found.length > count / 10) series.team.lead = Math.min(500, series.team.lead * 1.25);
+    }
+    const share = ({ team, found, seconds }: Series) =>
+      team.alive ? Math.min(1, Math.max(found.length / settings.repetitions, seconds / settings.maxSeconds)) : 1;
+    tell(all.reduce((sum, series) => sum + share(series), 0) / all.length);
+  }
+  for (const series of all) {
+    if (!series.team.alive || series.words.mode === 'compute') continue;
+    if (series.found.length < settings.repetitions) {
+      listener.note(`${describe(series)}: ${series.found.length} repetitions in ${settings.maxSeconds} s`);
+    }
+    if (series.late > series.found.length / 10) {
+      const share = (100 * series.late) / (series.late + series.found.length);
+      listener.note(`${describe(series)}: ${share.toFixed(0)} % of the repetitions began late and don't count`);
+    }
+  }
+}

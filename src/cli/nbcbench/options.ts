@@ -1,0 +1,88 @@
+/** What the command line of nbcbench may say, and what it means. */
+import { InvalidArgumentError } from 'commander';
+import { BUFFER_KINDS, OPS, STARTS, type BufferKind, type Op, type Start } from './wire.js';
+
+const units: Record<string, number> = { '': 1, K: 1024, M: 1024 ** 2, G: 1024 ** 3 };
+
+/** "8", "16K", "1MiB" → bytes. Units are binary. */
+export function parseBytes(text: string): number {
+  const [, digits, unit] = /^(\d+)([KMG]?)(?:i?B)?$/i.exec(text.trim()) ?? [];
+  if (digits === undefined) throw new InvalidArgumentError(`"${text}" is not a size, such as 8, 16K or 1M.`);
+  const bytes = Number(digits) * units[unit.toUpperCase()];
+  if (bytes > 2 ** 31 - 1) throw new InvalidArgumentError(`${text} is more than an MPI count can hold (2G - 1).`);
+  return bytes;
+}
+
+/** "8,16K" → [8, 16384]; "1K..8K" → [1024, 2048, 4096, 8192]. */
+export function parseSizes(text: string): number[] {
+  return list(text).flatMap((part) => {
+    const [from, to] = part.split('..');
+    const first = parseBytes(from);
+    if (to === undefined) return first;
+    const last = parseBytes(to);
+    if (first === 0 || last < first) throw new InvalidArgumentError(`"${part}" is not a range: FROM..TO doubles FROM.`);
+    const result = [];
+    for (let bytes = first; bytes <= last; bytes *= 2) result.push(bytes);
+    return result;
+  });
+}
+
+/** "0,1024" → [0, 1024] */
+export const parseIntervals = (text: string): number[] => list(text).map(parseBytes);
+
+export const parseRanks = (text: string): number[] => list(text).map((part) => parseCount(part, 'a number of ranks'));
+
+export function parsePositive(text: string): number {
+  return parseCount(text, 'a positive whole number');
+}
+
+export function parseSeconds(text: string): number {
+  const seconds = Number(text);
+  if (!(seconds > 0 && seconds < 1e6)) throw new InvalidArgumentError(`"${text}" is not a number of seconds.`);
+  return seconds;
+}
+
+function parseCount(text: string, what: string): number {
+  const count = Number(text);
+  if (!/^\d+$/.test(text) || count < 1 || count > 1e7) throw new InvalidArgumentError(`"${text}" is not ${what}.`);
+  return count;
+}
+
+export const parseOps = (text: string): Op[] => words(text, OPS);
+export const parseProgress = (text: string): string[] => words(text, ['thread', 'manual'] as const);
+export const parseStart = (text: string): Start | 'auto' => words(text, ['auto', ...STARTS] as const)[0];
+export const parseTransports = list;
+
+export function parseBuffers(text: string): BufferKind[] {
+  const kinds = words(text, [...BUFFER_KINDS, 'both'] as const);
+  return kinds.includes('both') ? [...BUFFER_KINDS] : (kinds as BufferKind[]);
+}
+
+function list(text: string): string[] {
+  const parts = text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '');
+  if (parts.length === 0) throw new InvalidArgumentError('The list is empty.');
+  return [...new Set(parts)];
+}
+
+function words<Word extends string>(text: string, known: readonly Word[]): Word[] {
+  return list(text).map((part) => {
+    const word = known.find((candidate) => candidate === part);
+    if (word === undefined) throw new InvalidArgumentError(`"${part}" is not one of ${known.join(', ')}.`);
+    return word;
+  });
+}
+
+/** 16384 → "16 KiB" */
+export function formatBytes(bytes: number): string {
+  for (const [unit, factor] of [
+    ['GiB', 1024 ** 3],
+    ['MiB', 1024 ** 2],
+    ['KiB', 1024],
+  ] as const) {
+    if (bytes >= factor && bytes % factor === 0) return `${bytes / factor} ${unit}`;
+  }
+  return `${bytes} B`;
+}

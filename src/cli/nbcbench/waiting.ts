@@ -1,0 +1,47 @@
+/**
+ * `nbcbench waiting`: what ranks cost that wait. All of them start an igather, which cannot complete before the root joins,
+ * seconds later; reported is the processor time of all ranks together meanwhile.
+ */
+import type { Implementation } from './implementations.js';
+import { place } from './processors.js';
+
+export interface Waiting {
+  implementation: string;
+  /** How they wait: 'wait' blocks the thread, 'await' leaves it to the event loop. */
+  how: 'wait' | 'await';
+  ranks: number;
+  seconds: number;
+  /** Processor time of all ranks together, in ms. */
+  cpu_ms: number;
+  /** The same as a share of one processor, in percent. */
+  cpu_pct: number;
+}
+
+export async function measureWaiting(
+  implementation: Implementation,
+  ranks: number,
+  seconds: number,
+  ways: readonly Waiting['how'][],
+): Promise<Waiting[]> {
+  const job = await implementation.launch(ranks, place(ranks));
+  try {
+    const found: Waiting[] = [];
+    for (const how of ways) {
+      await job.command('wait', seconds, how);
+      const results = job.results();
+      const cpu = results.reduce((sum, [used]) => sum + used, 0);
+      const elapsed = Math.max(...results.map(([, time]) => time));
+      found.push({
+        implementation: implementation.name,
+        how,
+        ranks,
+        seconds,
+        cpu_ms: cpu / 1000,
+        cpu_pct: (100 * cpu) / elapsed,
+      });
+    }
+    return found;
+  } finally {
+    await job.close();
+  }
+}
