@@ -9,7 +9,7 @@
 import { alloc, init, type Communicator } from 'node-nbc';
 import { broadcast, gather, scatterSlabs } from './distribute.js';
 import { correctBorder, gaussianFilter, paddedGrid, periodicGrid, sigmaOf, type GaussianFilter } from './filter.js';
-import { format, product, UsageError, type Triple, type Volume } from './geometry.js';
+import { AXES, format, product, UsageError, type Triple, type Volume } from './geometry.js';
 import { energyError, spectrumError, sum } from './inspect.js';
 import { parseOptions, type Options, type Variant } from './options.js';
 import { phantom } from './phantom.js';
@@ -20,7 +20,7 @@ import { SerialFft3d } from './serial.js';
 import { smooth } from './smooth.js';
 import { ParallelFft3d } from './transform.js';
 import { check, MaxError, type Check } from './verify.js';
-import { readNifti } from './volume.js';
+import { readNifti, type NiftiVolume } from './volume.js';
 
 const TITLES: Record<Variant, string> = { blocking: 'blocking', nonblocking: 'non-blocking' };
 
@@ -40,12 +40,21 @@ function say(...lines: string[]): void {
 
 /** Reads or makes the volume, and decides on the grid. */
 function load({ input, grid: size, voxel, slice, border, fwhm }: Options): { volume: Volume; shape: Shape } {
-  const volume = input === undefined ? phantom(size, [voxel, voxel, voxel]) : readNifti(input);
+  const volume: Volume | NiftiVolume = input === undefined ? phantom(size, [voxel, voxel, voxel]) : readNifti(input);
   if (slice !== undefined && slice >= volume.size[2]) {
     throw new UsageError(`--slice ${slice}: the volume's planes are 0 to ${volume.size[2] - 1}`);
   }
+  for (const note of notesOn(volume, fwhm)) say(`note: ${note}`);
   const grid = border === 'periodic' ? periodicGrid(volume.size) : paddedGrid(volume.size, volume.voxel, sigmaOf(fwhm));
   return { volume, shape: { size: volume.size, voxel: volume.voxel, grid } };
+}
+
+/** What whoever looks at the result should know. */
+function notesOn(volume: Volume | NiftiVolume, fwhm: number): string[] {
+  const notes = 'notes' in volume ? volume.notes : [];
+  const coarse = AXES.filter((_, axis) => fwhm > 0 && fwhm < 2 * volume.voxel[axis]);
+  if (coarse.length === 0) return notes;
+  return [...notes, `the Gaussian is narrower than two voxels along ${coarse.join(', ')}: expect ringing at edges`];
 }
 
 /** Tells every rank what rank 0 knows. Collective. */
