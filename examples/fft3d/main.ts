@@ -32,7 +32,7 @@ interface Shape {
 }
 
 /** Does this process speak for the job? Known before the job is joined, so that a mistake is told once. */
-const speaker = (process.env['NBC_RANK'] ?? '0') === '0';
+const speaker = (process.env.NBC_RANK ?? '0') === '0';
 
 function say(...lines: string[]): void {
   if (speaker) process.stdout.write(lines.map((line) => `${line}\n`).join(''));
@@ -143,16 +143,16 @@ async function run(options: Options): Promise<boolean> {
   const filter = gaussianFilter(size, grid, voxel, sigmaOf(options.fwhm));
   const variants: Variant[] = options.variant === 'both' ? ['blocking', 'nonblocking'] : [options.variant];
 
-  let progress: Progress | undefined;
+  const progress = new Progress(speaker);
   const fft = new ParallelFft3d(world, size, grid, {
     planes: options.planes,
     maxDepth: variants.includes('nonblocking') ? options.depth : 0,
     allocate: (length) => (options.buffers === 'alloc' ? alloc(Float64Array, length) : new Float64Array(length)),
     test: options.test,
-    onChunk: () => progress?.step(),
+    onChunk: () => progress.step(),
   });
   describe(options, shape, fft, world.size);
-  progress = new Progress(fft.chunks * variants.length * (options.repetitions + 1), speaker);
+  progress.start(fft.chunks * variants.length * (options.repetitions + 1));
 
   const volume = scatterSlabs(world, loaded?.volume.data ?? null, fft.planes, size[0] * size[1]);
   progress.stage('serial transform, to check against');

@@ -78,7 +78,10 @@ export function parseOptions(argv: string[], speak: boolean): Options {
     .addOption(
       new Option('--format <kind>', 'format of the filtered volume').choices(['nii', 'nii.gz']).default('nii.gz'),
     );
-  if (!speak) program.configureOutput({ writeOut: () => {}, writeErr: () => {} }).exitOverride(() => process.exit(0));
+  if (!speak)
+    program
+      .configureOutput({ writeOut: () => undefined, writeErr: () => undefined })
+      .exitOverride(() => process.exit(0));
   return program.parse(argv).opts<Options>();
 }
 

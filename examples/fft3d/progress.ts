@@ -5,18 +5,19 @@ export class Progress {
   readonly #show: boolean;
   readonly #bar: SingleBar | undefined;
 
-  /**
-   * @param steps how many times `step` will be called
-   * @param show is this the rank that speaks?
-   */
-  constructor(steps: number, show: boolean) {
+  /** @param show is this the rank that speaks? */
+  constructor(show: boolean) {
     this.#show = show;
     if (!show || !process.stderr.isTTY) return;
     this.#bar = new SingleBar(
       { format: '{bar} {percentage} %  {stage}', clearOnComplete: true, hideCursor: true },
       Presets.shades_classic,
     );
-    this.#bar.start(steps, 0, { stage: '' });
+  }
+
+  /** @param steps how many times `step` will be called */
+  start(steps: number): void {
+    this.#bar?.start(steps, 0, { stage: '' });
   }
 
   stage(name: string): void {
