@@ -1,0 +1,161 @@
+#!/usr/bin/env node
+/** nbcrun: starts the ranks of a job on this machine. What the command line says; the work is in nbcrun/. */
+import { spawnSync } from 'node:child_process';
+import { closeSync, statSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { resolve } from 'node:path';
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { allowedProcessors } from './nbcbench/processors.js';
+import { version } from './nbcbench/version.js';
+import { ExitCode, Job, type JobSettings } from './nbcrun/job.js';
+
+/** More processes than this on one machine is a typing error. */
+const MAX_RANKS = 1024;
+
+const HELP = `
+The program's own options follow its name; nbcrun does not look at them. Rank 0 reads standard input, the others
+have none. Each rank finds NBC_RANK, NBC_SIZE and NBC_JOB_FD in its environment, which is what init() needs.
+
+SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH are passed on to all ranks; a second SIGINT (Ctrl-C)
+kills them. When a rank fails, the others are ended: SIGTERM, and SIGKILL after --grace. What a rank leaves in
+its process group ends with it. If nbcrun itself is killed, so are the ranks.
+
+Exit codes:
+  0         every rank exited with 0
+  1 to 255  the exit code of the rank that failed first; 128 + n if signal n ended it
+  124       --timeout has passed
+  125       nbcrun could not do its part: wrong arguments, no such program, no addon, a rank that could not start
+
+Examples:
+  $ nbcrun -n 4 program.js --size 512      4 ranks; --size 512 is the program's
+  $ nbcrun -n 8 --label program.js         "[3] " in front of every line that rank 3 prints
+  $ nbcrun -n 2 --bind core bench.js       one processor for each rank
+  $ nbcrun -n 4 --node-arg=--max-old-space-size=512 --node-arg=--enable-source-maps program.js`;
+
+interface Options {
+  ranks: number;
+  label?: boolean;
+  bind: 'core' | 'none';
+  timeout?: number;
+  grace: number;
+  nodeArg?: string[];
+}
+
+/** A problem that the user can solve; printed without a stack. */
+class LaunchError extends Error {}
+
+function parseRanks(text: string): number {
+  const ranks = Number(text);
+  if (!/^\d+$/.test(text) || ranks < 1) throw new InvalidArgumentError('Give the number of ranks, 1 or more.');
+  if (ranks > MAX_RANKS) throw new InvalidArgumentError(`At most ${MAX_RANKS} ranks run on one machine.`);
+  return ranks;
+}
+
+function parseSeconds(text: string): number {
+  const seconds = Number(text);
+  if (text.trim() === '' || !(seconds >= 0 && seconds <= 2e6)) {
+    throw new InvalidArgumentError('Give a number of seconds, for example 2.5.');
+  }
+  return seconds;
+}
+
+/** The program as an absolute path, so that a rank that changes directory early still means the same file. */
+function findProgram(program: string): string {
+  const path = resolve(program);
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found === undefined) throw new LaunchError(`there is no program ${program} (looked for ${path})`);
+  if (found.isDirectory()) throw new LaunchError(`${program} is a folder; name the file in it that is to run`);
+  return path;
+}
+
+async function createJob(size: number): Promise<number> {
+  let native;
+  try {
+    ({ native } = await import('../native.js'));
+  } catch (error) {
+    throw new LaunchError(
+      `the native part of node-nbc is missing or was built for another version of Node.js.\n` +
+        `  Build it again: npm rebuild node-nbc (in a clone of node-nbc: npm run build). It needs g++, make and python3.\n` +
+        `  ${(error as Error).message.split('\n')[0]}`,
+    );
+  }
+  try {
+    return native.createJob(size);
+  } catch (error) {
+    throw new LaunchError(`no shared memory for a job of ${size} ranks: ${(error as Error).message}`);
+  }
+}
+
+/** The command of each rank. taskset(1) becomes the program that it starts, so the process stays the same. */
+function commands(program: string, args: string[], { bind, nodeArg = [] }: Options): JobSettings['command'] {
+  const node: [string, ...string[]] = [process.execPath, ...nodeArg, program, ...args];
+  if (bind === 'none') return () => node;
+  if (spawnSync('taskset', ['--version'], { stdio: 'ignore' }).status !== 0) {
+    throw new LaunchError('--bind core needs taskset; install the package util-linux, or leave --bind out');
+  }
+  const processors = allowedProcessors();
+  return (rank) => ['taskset', '-c', `${processors[rank % processors.length]}`, ...node];
+}
+
+async function launch(program: string, args: string[], options: Options): Promise<number> {
+  const command = commands(findProgram(program), args, options);
+  const jobFd = await createJob(options.ranks);
+  const job = new Job({
+    size: options.ranks,
+    jobFd,
+    command,
+    label: options.label ?? false,
+    graceMs: options.grace * 1000,
+    timeoutMs: options.timeout === undefined ? undefined : options.timeout * 1000,
+    say,
+  });
+  try {
+    return await job.run();
+  } finally {
+    closeSync(jobFd);
+  }
+}
+
+function say(text: string): void {
+  process.stderr.write(`nbcrun: ${text}\n`);
+}
+
+const cli = new Command('nbcrun')
+  .description('Starts a program as the ranks of a job on this machine.')
+  .usage('[options] <program> [arguments...]')
+  .version(version)
+  .argument('<program>', 'JavaScript file that every rank runs')
+  .argument('[arguments...]', "the program's arguments")
+  .addOption(
+    new Option('-n, --ranks <count>', 'number of ranks')
+      .argParser(parseRanks)
+      .default(availableParallelism(), 'as many as there are processors'),
+  )
+  .option('-l, --label', 'put the rank in front of every line of output')
+  .addOption(
+    new Option('--bind <policy>', 'core: rank i stays on the i-th processor, in turn; none: the system decides')
+      .choices(['core', 'none'])
+      .default('none'),
+  )
+  .option('--timeout <seconds>', 'end the job when it takes longer', parseSeconds)
+  .option('--grace <seconds>', 'time between SIGTERM and SIGKILL when the job is ended', parseSeconds, 5)
+  .option('--node-arg <option>', 'option of node itself; may be repeated', (arg, all: string[] = []) => [...all, arg])
+  .addHelpText('after', HELP)
+  .showHelpAfterError('(nbcrun --help explains)')
+  .enablePositionalOptions()
+  .passThroughOptions()
+  .exitOverride();
+
+try {
+  await cli.parseAsync();
+  process.exitCode = await launch(cli.args[0], cli.args.slice(1), cli.opts<Options>());
+} catch (error) {
+  if (error instanceof CommanderError) {
+    process.exitCode = error.exitCode === 0 ? 0 : ExitCode.LAUNCHER;
+  } else if (error instanceof LaunchError) {
+    say(error.message);
+    process.exitCode = ExitCode.LAUNCHER;
+  } else {
+    throw error;
+  }
+}

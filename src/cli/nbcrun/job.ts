@@ -1,0 +1,243 @@
+/**
+ * A running job: its processes, how they are signalled, and what their ends mean.
+ *
+ * Every rank leads a session, and so a process group, of its own. A terminal's Ctrl-C therefore reaches nbcrun alone, which passes it on
+ * once, and whatever children a rank leaves behind end with its group. (Reading a terminal that does not control the session is allowed, so
+ * rank 0 can still read what is typed.)
+ */
+import { spawn, type ChildProcess, type StdioOptions } from 'node:child_process';
+import { constants } from 'node:os';
+import { Guardian } from './guardian.js';
+import { labelLines } from './label.js';
+
+export interface JobSettings {
+  size: number;
+  /** Descriptor of the job's shared file. Stays open here; the caller closes it. */
+  jobFd: number;
+  /** The command of a rank: file and arguments. */
+  command: (rank: number) => [string, ...string[]];
+  /** Prefix every line of output with the rank. */
+  label: boolean;
+  /** How long ranks have between SIGTERM and SIGKILL when the job is ended. */
+  graceMs: number;
+  /** undefined: no limit */
+  timeoutMs: number | undefined;
+  /** Tells the user something, one line. */
+  say: (text: string) => void;
+}
+
+export const ExitCode = {
+  /** --timeout has passed; as in timeout(1). */
+  TIMEOUT: 124,
+  /** nbcrun could not do its part: wrong arguments, no addon, a rank that could not be started. */
+  LAUNCHER: 125,
+} as const;
+
+/** The exit code by which shells report that a process was ended by a signal. */
+export const codeOfSignal = (signal: NodeJS.Signals): number => 128 + constants.signals[signal];
+
+/** Passed on to every rank as they come. SIGTSTP is treated apart, SIGKILL and SIGSTOP never arrive here. */
+const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2', 'SIGWINCH'] as const;
+/** After one of these the job is expected to end, and need not be told why. */
+const ENDING: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'];
+/** How long output that a rank's stray descendants keep open is waited for after the last rank has ended. */
+const STRAY_OUTPUT_MS = 500;
+
+interface End {
+  rank: number;
+  pid: number;
+  code: number | null;
+  signal: NodeJS.Signals | null;
+}
+
+export class Job {
+  readonly #settings: JobSettings;
+  readonly #guardian = new Guardian();
+  /** Ranks that have not ended. */
+  readonly #running = new Map<number, ChildProcess>();
+  readonly #outputs: Promise<void>[] = [];
+  readonly #timers: NodeJS.Timeout[] = [];
+  readonly #handlers: [NodeJS.Signals, () => void][] = [];
+  /** Ends that make the job fail, until one of them is chosen to be reported. */
+  readonly #failures: End[] = [];
+  /** Set once the outcome is decided. */
+  #exitCode: number | undefined;
+  /** The last signal that asked the job to end. */
+  #asked: NodeJS.Signals | undefined;
+  #finish: (() => void) | undefined;
+
+  constructor(settings: JobSettings) {
+    this.#settings = settings;
+  }
+
+  /** Starts all ranks, waits until all have ended, and returns the exit code of the job. */
+  async run(): Promise<number> {
+    const { size, timeoutMs } = this.#settings;
+    const finished = new Promise<void>((resolve) => (this.#finish = resolve));
+    this.#listen();
+    for (let rank = 0; rank < size && this.#exitCode === undefined; rank++) this.#start(rank);
+    if (this.#running.size === 0) this.#finish?.();
+    if (timeoutMs !== undefined) this.#after(timeoutMs, () => this.#timeout(timeoutMs));
+    await finished;
+    await this.#drain();
+    await this.#guardian.dismiss();
+    for (const timer of this.#timers) clearTimeout(timer);
+    for (const [signal, handler] of this.#handlers) process.off(signal, handler);
+    return this.#exitCode ?? 0;
+  }
+
+  #start(rank: number): void {
+    const { size, jobFd, label, command } = this.#settings;
+    const [file, ...args] = command(rank);
+    const output = label ? 'pipe' : 'inherit';
+    const stdio: StdioOptions = [rank === 0 ? 'inherit' : 'ignore', output, output, jobFd];
+    const env = {
+      ...process.env,
+      NBC_RANK: `${rank}`,
+      NBC_SIZE: `${size}`,
+      NBC_JOB_FD: '3',
+      NBC_LAUNCHER_PID: `${process.pid}`,
+    };
+    const child = spawn(file, args, { stdio, env, detached: true });
+    const { pid } = child;
+    if (pid === undefined) {
+      child.once('error', (error) => this.#notStarted(rank, error));
+      this.#exitCode = ExitCode.LAUNCHER;
+      return;
+    }
+    this.#guardian.watch(pid);
+    this.#running.set(rank, child);
+    child.once('exit', (code, signal) => this.#ended({ rank, pid, code, signal }));
+    if (!label) return;
+    const width = `${size - 1}`.length;
+    const prefix = `[${`${rank}`.padStart(width)}] `;
+    // A reader that has gone away (nbcrun … | head) ends the job like any program in a pipe.
+    this.#outputs.push(labelLines(child.stdout!, process.stdout, prefix));
+    this.#outputs.push(labelLines(child.stderr!, process.stderr, prefix));
+  }
+
+  #notStarted(rank: number, error: NodeJS.ErrnoException): void {
+    const advice =
+      error.code === 'EAGAIN'
+        ? ': the limit of processes is reached (ulimit -u); use fewer ranks'
+        : error.code === 'ENOMEM'
+          ? ': not enough memory; use fewer ranks'
+          : error.code === 'E2BIG'
+            ? ': the arguments and the environment are too long'
+            : '';
+    this.#settings.say(`could not start rank ${rank} (${error.message})${advice}`);
+    this.#end(ExitCode.LAUNCHER);
+    if (this.#running.size === 0) this.#finish?.();
+  }
+
+  #ended(end: End): void {
+    this.#running.delete(end.rank);
+    // Its process group may live on without it. At this very moment nobody else can have its number.
+    signalGroup(end.pid, 'SIGKILL');
+    this.#guardian.forget(end.pid);
+    if ((end.code !== 0 || end.signal !== null) && this.#exitCode === undefined) {
+      // Several ranks often fail together: look at all that have ended by now before one is named.
+      if (this.#failures.push(end) === 1) setImmediate(() => this.#fail());
+    }
+    if (this.#running.size === 0) setImmediate(() => this.#finish?.());
+  }
+
+  /** Names the rank that failed first; one that died of a signal is a likelier cause than one that noticed it and gave up. */
+  #fail(): void {
+    if (this.#exitCode !== undefined) return;
+    const end = this.#failures.find(({ signal }) => signal !== null) ?? this.#failures[0];
+    const code = end.signal === null ? end.code! : codeOfSignal(end.signal);
+    const wanted = this.#asked !== undefined && code === codeOfSignal(this.#asked);
+    if (!wanted) {
+      const how = end.signal === null ? `exited with code ${end.code}` : `was ended by ${end.signal}`;
+      const others = this.#running.size === 0 ? '' : `; ending the ${count(this.#running.size, 'other rank')}`;
+      this.#settings.say(`rank ${end.rank} (process ${end.pid}) ${how}${others}`);
+    }
+    this.#end(code);
+  }
+
+  #timeout(timeoutMs: number): void {
+    if (this.#exitCode !== undefined) return;
+    this.#settings.say(
+      `the job did not end within ${timeoutMs / 1000} s (--timeout); ending ${count(this.#running.size, 'rank')}: ` +
+        list([...this.#running.keys()]),
+    );
+    this.#end(ExitCode.TIMEOUT);
+  }
+
+  /** Decides the outcome and ends what still runs: kindly first. */
+  #end(code: number): void {
+    const { graceMs, say } = this.#settings;
+    this.#exitCode = code;
+    if (this.#running.size === 0) return;
+    for (const child of this.#running.values()) {
+      signalGroup(child.pid!, 'SIGCONT'); // a stopped process would only see SIGTERM when it goes on
+      child.kill('SIGTERM');
+    }
+    this.#after(graceMs, () => {
+      const ranks = [...this.#running.keys()];
+      const [noun, verb] = ranks.length === 1 ? ['rank', 'was'] : ['ranks', 'were'];
+      say(`${noun} ${list(ranks)} did not end within ${graceMs / 1000} s of SIGTERM and ${verb} killed`);
+      this.#kill();
+    });
+  }
+
+  #kill(): void {
+    for (const child of this.#running.values()) signalGroup(child.pid!, 'SIGKILL');
+  }
+
+  #listen(): void {
+    for (const signal of FORWARDED) this.#on(signal, () => this.#forward(signal));
+    this.#on('SIGTSTP', () => {
+      // Ranks are in sessions of their own, where SIGTSTP has no effect.
+      for (const child of this.#running.values()) signalGroup(child.pid!, 'SIGSTOP');
+      process.kill(process.pid, 'SIGSTOP');
+    });
+    this.#on('SIGCONT', () => {
+      for (const child of this.#running.values()) signalGroup(child.pid!, 'SIGCONT');
+    });
+    if (this.#settings.label) process.stdout.once('error', () => this.#end(codeOfSignal('SIGPIPE')));
+  }
+
+  #forward(signal: NodeJS.Signals): void {
+    if (signal === 'SIGINT' && this.#asked === 'SIGINT') {
+      this.#exitCode ??= codeOfSignal(signal);
+      this.#kill();
+      return;
+    }
+    if (ENDING.includes(signal)) this.#asked = signal;
+    for (const child of this.#running.values()) child.kill(signal);
+  }
+
+  #on(signal: NodeJS.Signals, handler: () => void): void {
+    process.on(signal, handler);
+    this.#handlers.push([signal, handler]);
+  }
+
+  #after(milliseconds: number, action: () => void): void {
+    this.#timers.push(setTimeout(action, milliseconds));
+  }
+
+  /** Waits for the rest of the labelled output; not for ever, because a daemon that a rank started may keep the pipe. */
+  async #drain(): Promise<void> {
+    if (this.#outputs.length === 0) return;
+    const late = new Promise<void>((resolve) => this.#after(STRAY_OUTPUT_MS, resolve));
+    await Promise.race([Promise.allSettled(this.#outputs), late]);
+  }
+}
+
+function signalGroup(group: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(-group, signal);
+  } catch {
+    // ESRCH: nobody is left in it. (EPERM: a rank that changed its user; nothing can be done from here.)
+  }
+}
+
+const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;
+
+/** "0, 1, 2 and 5 more" */
+function list(ranks: readonly number[]): string {
+  const shown = ranks.slice(0, 8).join(', ');
+  return ranks.length > 8 ? `${shown} and ${ranks.length - 8} more` : shown;
+}
