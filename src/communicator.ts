@@ -238,8 +238,10 @@ export class Communicator {
   }
 
   /**
-   * Ends this communicator; on the one from `init()`, all of them. Operations that are still pending there fail with a
-   * {@link ClosedError}, as do later calls. Each rank may close when it likes; to close twice does nothing.
+   * Ends this communicator: later calls fail with a {@link ClosedError}, operations in progress complete as usual. On the communicator from
+   * `init()` it ends them all, and the whole world with them: then operations in progress fail with a ClosedError, too.
+   *
+   * Each rank closes when it likes, but who still needs something from it gets a {@link PeerClosedError}. To close twice does nothing.
    */
   async close(): Promise<void> {
     if (this.closed) return;
@@ -247,12 +249,11 @@ export class Communicator {
       this.world.close();
       return;
     }
-    await this.ownControl?.close();
     this.closed = true;
-    const { native } = this.world;
     for (const plans of this.allPlans()) plans.release();
-    native.freeCommunicator(this.handle);
+    this.world.native.freeCommunicator(this.handle);
     this.world.communicators.delete(this);
+    await this.ownControl?.close();
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -8,7 +8,6 @@ export interface ErrorContext {
   rank?: number | undefined;
   /** The operation that failed, for example `'ibcast'`. */
   operation?: string | undefined;
-  cause?: unknown;
 }
 
 /** The base of all errors of this library. */
@@ -21,7 +20,7 @@ export class NbcError extends Error {
   readonly operation: string | undefined;
 
   constructor(code: string, message: string, context: ErrorContext = {}) {
-    super(message, context.cause === undefined ? undefined : { cause: context.cause });
+    super(message);
     this.code = code;
     this.rank = context.rank;
     this.operation = context.operation;
@@ -182,7 +181,7 @@ export function errorFromNative(thrown: unknown, context?: ErrorContext): unknow
   if (thrown instanceof NbcError || !(thrown instanceof Error)) return thrown;
   const code = (thrown as { code?: unknown }).code;
   if (typeof code !== 'string' || !code.startsWith('ERR_NBC_')) return thrown;
-  return errorFromCode(code, thrown.message, { ...context, cause: thrown });
+  return errorFromCode(code, thrown.message, context);
 }
 
 /** For messages: a value that is not what it should be. */

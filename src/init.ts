@@ -12,8 +12,8 @@ import { openWorld, type World } from './world.js';
  * Opens this process's rank, and returns the communicator of all ranks. Under `nbcrun` rank and size come from the launcher; a
  * program that was started without it is a job of one rank.
  *
- * Ranks need not call it at the same time: connections are made when an operation first needs them. One world can be open in a
- * process at a time; close it before opening another.
+ * Ranks need not call it at the same time: connections are made when an operation first needs them. A process has
+ * one world at a time, and its place in a job of several ranks can be taken once.
  *
  * @throws {OptionError} naming an option, or a variable of the environment, that cannot work
  * @throws {NbcError} ERR_NBC_ALREADY_OPEN, ERR_NBC_TRANSPORT, ERR_NBC_SYSTEM, …

@@ -124,7 +124,7 @@ export class World {
     this.settle(request);
   }
 
-  /** Registers somebody who awaits a pending request. */
+  /** Registers somebody who awaits a pending request, which is watched already, or will be by the check that is scheduled. */
   await(request: Request, resolve: () => void, reject: (error: NbcError) => void): void {
     const waiter: Waiter = { resolve, reject, timer: null };
     if (this.timeout > 0) {
@@ -135,7 +135,6 @@ export class World {
     }
     if (request.waiters === null) request.waiters = [waiter];
     else request.waiters.push(waiter);
-    this.watch(request);
   }
 
   contextOf(request: Request): { operation: string; rank: number } {
@@ -222,7 +221,7 @@ export class World {
   }
 
   private watch(request: Request): void {
-    if (request.watched || this.manual) return; // in manual mode `check` looks at all of them anyway
+    if (request.watched) return;
     request.watched = true;
     this.watched.push(request);
     this.native.watch(request.slot);
@@ -252,7 +251,8 @@ export class World {
   private readonly check = (): void => {
     this.checkScheduled = false;
     if (!this.open) return;
-    if (this.manual && this.pendingCount > 0) this.native.test();
+    // What is about to end needs no call back: a pass costs little beside waking the progress thread and then this one.
+    if (this.pendingCount > 0) this.native.test();
     this.sweep();
     if (this.manual) {
       // Nobody else makes progress: poll for as long as something is pending.
