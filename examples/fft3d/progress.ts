@@ -10,7 +10,8 @@ export class Progress {
     this.#show = show;
     if (!show || !process.stderr.isTTY) return;
     this.#bar = new SingleBar(
-      { format: '{bar} {percentage} %  {stage}', clearOnComplete: true, hideCursor: true },
+      // The terminal's settings are left alone: nobody would restore them if the job were killed.
+      { format: '{bar} {percentage} %  {stage}', clearOnComplete: true, hideCursor: null, linewrap: null },
       Presets.shades_classic,
     );
   }
@@ -29,6 +30,7 @@ export class Progress {
     this.#bar?.increment();
   }
 
+  /** Takes the bar away. */
   stop(): void {
     this.#bar?.stop();
   }
