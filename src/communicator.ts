@@ -41,7 +41,7 @@ const ibcastPlans: PlanSource = {
   operation: 'ibcast',
   algorithms: IBCAST_ALGORITHMS,
   build: ({ rank, size }, algorithm, root, bytes) =>
-    ibcastSchedule((algorithm as IbcastAlgorithm) ?? chooseIbcast(bytes, size), rank, size, root, bytes),
+    ibcastSchedule((algorithm as IbcastAlgorithm | undefined) ?? chooseIbcast(bytes, size), rank, size, root, bytes),
 };
 
 /** Looked up by the bytes of one block. */
@@ -50,7 +50,14 @@ function igatherPlans(inPlace: boolean): PlanSource {
     operation: 'igather',
     algorithms: IGATHER_ALGORITHMS,
     build: ({ rank, size }, algorithm, root, bytes) =>
-      igatherSchedule((algorithm as IgatherAlgorithm) ?? chooseIgather(bytes, size), rank, size, root, bytes, inPlace),
+      igatherSchedule(
+        (algorithm as IgatherAlgorithm | undefined) ?? chooseIgather(bytes, size),
+        rank,
+        size,
+        root,
+        bytes,
+        inPlace,
+      ),
   };
 }
 
@@ -61,7 +68,7 @@ function ialltoallPlans(inPlace: boolean): PlanSource {
     algorithms: IALLTOALL_ALGORITHMS,
     build: ({ rank, size }, algorithm, _root, bytes) => {
       const block = bytes / size;
-      const chosen = (algorithm as IalltoallAlgorithm) ?? chooseIalltoall(block, size);
+      const chosen = (algorithm as IalltoallAlgorithm | undefined) ?? chooseIalltoall(block, size);
       return ialltoallSchedule(chosen, rank, size, block, inPlace);
     },
   };

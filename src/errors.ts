@@ -168,7 +168,7 @@ const exhaustionCodes = new Set(['ERR_NBC_NO_MEMORY', 'ERR_NBC_TOO_MANY_REQUESTS
 export function errorFromCode(code: string, message: string, context?: ErrorContext): NbcError {
   if (code === 'ERR_NBC_ARGUMENT') {
     const [argument, ...reason] = message.split(': ');
-    return new ArgumentError(argument!, reason.join(': '), context);
+    return new ArgumentError(argument, reason.join(': '), context);
   }
   const Class = classOfCode.get(code);
   if (Class !== undefined) return new Class(message, context);

@@ -25,7 +25,7 @@ export function duplicate(parent: Communicator): Promise<Communicator> {
     const id = new Uint32Array(2);
     if (control.rank === ROOT) writeNewContext(control, id);
     await control.ibcast(id, ROOT);
-    return parent.derive(parent.members, parent.rank, { high: id[0]!, low: id[1]! });
+    return parent.derive(parent.members, parent.rank, { high: id[0], low: id[1] });
   });
 }
 
@@ -56,14 +56,14 @@ export async function splitByColor(
     await control.ibcast(answer, ROOT);
 
     const places = answer.subarray(2);
-    const own = places[2 * parent.rank]!;
+    const own = places[2 * parent.rank];
     if (own === NO_COLOR) return null;
     const members: number[] = [];
     for (const [rank, worldRank] of parent.members.entries()) {
-      if (places[2 * rank] === own) members[places[2 * rank + 1]!] = worldRank;
+      if (places[2 * rank] === own) members[places[2 * rank + 1]] = worldRank;
     }
-    const id = { high: answer[0]! >>> 0, low: answer[1]! >>> 0 };
-    return parent.derive(Uint32Array.from(members), places[2 * parent.rank + 1]!, id);
+    const id = { high: answer[0] >>> 0, low: answer[1] >>> 0 };
+    return parent.derive(Uint32Array.from(members), places[2 * parent.rank + 1], id);
   });
 }
 
@@ -74,10 +74,10 @@ const NO_COLOR = -1;
 export function assignPlaces(wishes: Int32Array): Int32Array {
   const places = wishes.slice();
   const ranks = Array.from({ length: wishes.length / 2 }, (_, rank) => rank);
-  ranks.sort((a, b) => wishes[2 * a + 1]! - wishes[2 * b + 1]! || a - b);
+  ranks.sort((a, b) => wishes[2 * a + 1] - wishes[2 * b + 1] || a - b);
   const sizes = new Map<number, number>();
   for (const rank of ranks) {
-    const color = wishes[2 * rank]!;
+    const color = wishes[2 * rank];
     const place = sizes.get(color) ?? 0;
     places[2 * rank + 1] = place;
     sizes.set(color, place + 1);
@@ -99,6 +99,6 @@ function inOrder<T>(parent: Communicator, operation: string, task: (control: Com
   });
   parent.lastControl = result;
   // Whoever called has the same promise; this one must not be reported as unhandled as well.
-  result.catch(() => {});
+  result.catch(() => undefined);
   return result;
 }

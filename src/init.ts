@@ -18,6 +18,7 @@ import { openWorld, type World } from './world.js';
  * @throws {OptionError} naming an option, or a variable of the environment, that cannot work
  * @throws {NbcError} ERR_NBC_ALREADY_OPEN, ERR_NBC_TRANSPORT, ERR_NBC_SYSTEM, …
  */
+// eslint-disable-next-line @typescript-eslint/require-await -- async, so that its errors reject
 export async function init(options: InitOptions = {}): Promise<Communicator> {
   const settings = resolveOptions(options);
   const { rank, size, jobFd } = readBootstrap();

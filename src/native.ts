@@ -48,9 +48,7 @@ export interface NativeOptions {
   crossMemory: 'auto' | 'off';
 }
 
-export interface NativeStats {
-  [counter: string]: number;
-}
+export type NativeStats = Record<string, number>;
 
 export interface Native {
   /** Creates the anonymous shared file of a job of `size` ranks; returns its descriptor (for nbcrun to hand to its ranks). */

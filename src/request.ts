@@ -83,6 +83,7 @@ export class Request implements PromiseLike<void> {
    * {@link TimeoutError} after that time; the request stays pending then.
    */
   then<Fulfilled = void, Rejected = never>(
+    // eslint-disable-next-line @typescript-eslint/no-invalid-void-type -- as PromiseLike<void> has it
     onFulfilled?: ((value: void) => Fulfilled | PromiseLike<Fulfilled>) | null,
     onRejected?: ((reason: unknown) => Rejected | PromiseLike<Rejected>) | null,
   ): Promise<Fulfilled | Rejected> {
@@ -142,7 +143,7 @@ export function waitAny(requests: readonly Request[], timeoutMs?: number): numbe
     }
   }
   const index = requests.findIndex((request) => request.done);
-  const error = requests[index]!.error;
+  const error = requests[index].error;
   if (error !== null) throw error;
   return index;
 }
@@ -188,11 +189,11 @@ export function startall(requests: readonly Request[], microseconds?: number): v
 }
 
 /** Checks a list of requests; null if it is empty. All pending requests belong to the one open world. */
-function worldOf(requests: readonly Request[], operation: string): World | null {
+function worldOf(requests: readonly unknown[], operation: string): World | null {
   if (!Array.isArray(requests)) throw new ArgumentError('requests', 'must be an array of requests', { operation });
   let world: World | null = null;
   for (let index = 0; index < requests.length; index++) {
-    const request = requests[index];
+    const request: unknown = requests[index];
     if (!(request instanceof Request)) throw new ArgumentError(`requests[${index}]`, 'is not a request', { operation });
     // Settled requests may be left over from a world that was closed.
     if (world === null || request.slot >= 0) world = request.world;
@@ -203,7 +204,7 @@ function worldOf(requests: readonly Request[], operation: string): World | null 
 /** Settles those that have ended, and counts the others. */
 function countPending(requests: readonly Request[]): number {
   let pending = 0;
-  for (let index = 0; index < requests.length; index++) if (!requests[index]!.done) pending++;
+  for (let index = 0; index < requests.length; index++) if (!requests[index].done) pending++;
   return pending;
 }
 
@@ -212,10 +213,10 @@ const scratch: Int32Array[] = Array.from({ length: 33 }, (_, length) => new Int3
 
 /** The slots of the `count` requests that are not settled. Valid until the next call. */
 function slotsOf(requests: readonly Request[], count: number): Int32Array {
-  const slots = count < scratch.length ? scratch[count]! : new Int32Array(count);
+  const slots = count < scratch.length ? scratch[count] : new Int32Array(count);
   let at = 0;
   for (let index = 0; index < requests.length; index++) {
-    const slot = requests[index]!.slot;
+    const slot = requests[index].slot;
     if (slot >= 0) slots[at++] = slot;
   }
   return slots;
@@ -223,7 +224,7 @@ function slotsOf(requests: readonly Request[], count: number): Int32Array {
 
 function throwFirstError(requests: readonly Request[]): void {
   for (let index = 0; index < requests.length; index++) {
-    const error = requests[index]!.error;
+    const error = requests[index].error;
     if (error !== null) throw error;
   }
 }

@@ -77,7 +77,7 @@ export class World {
   track(request: Request): void {
     this.pending[request.slot] = request;
     this.pendingCount++;
-    this.nextSlot = this.freeCount > 0 ? this.freeSlots[--this.freeCount]! : this.newSlot();
+    this.nextSlot = this.freeCount > 0 ? this.freeSlots[--this.freeCount] : this.newSlot();
     if (!this.checkScheduled) this.scheduleCheck();
   }
 
@@ -94,7 +94,7 @@ export class World {
 
   /** Makes a request that has ended settled: frees its slot and its views, tells whoever awaits it. */
   settle(request: Request): void {
-    const state = this.states[request.slot]!;
+    const state = this.states[request.slot];
     this.settleAs(request, state === SlotState.DONE ? null : this.failure(request, state));
   }
 
@@ -198,7 +198,7 @@ export class World {
       // less than half of them, the next sweep waits until there are twice as many.
       this.sweep();
       if (this.freeCount < this.slotsUsed / 2) this.sweepAt = this.slotsUsed * 2;
-      if (this.freeCount > 0) return this.freeSlots[--this.freeCount]!;
+      if (this.freeCount > 0) return this.freeSlots[--this.freeCount];
     }
     return this.slotsUsed < this.states.length ? this.slotsUsed++ : -1;
   }
@@ -214,7 +214,7 @@ export class World {
     let unseen = this.pendingCount;
     for (let slot = 0; unseen > 0; slot++) {
       const request = this.pending[slot];
-      if (request === null || request === undefined) continue;
+      if (request === null) continue;
       unseen--;
       this.settleIfEnded(request);
     }
@@ -268,7 +268,7 @@ export class World {
     let unseen = this.pendingCount;
     for (let slot = 0; unseen > 0; slot++) {
       const request = this.pending[slot];
-      if (request === null || request === undefined) continue;
+      if (request === null) continue;
       unseen--;
       this.watch(request);
     }

@@ -108,7 +108,7 @@ export function ialltoallBruck(rank: number, size: number, bytes: number, inPlac
   // The block that has the distance d to go is the one for rank + d.
   const source = prepare(schedule, rank, size, bytes, inPlace);
   const location = Array.from({ length: size }, (_, distance) => {
-    return { role: source as Role, offset: ((rank + distance) % size) * bytes };
+    return { role: source, offset: ((rank + distance) % size) * bytes };
   });
 
   const pack = inPlace ? size * bytes : 0;
@@ -117,7 +117,7 @@ export function ialltoallBruck(rank: number, size: number, bytes: number, inPlac
     const to = (rank + 2 ** step) % size;
     const from = (rank - 2 ** step + size) % size;
     for (const [index, distance] of distances.entries()) {
-      const { role, offset } = location[distance]!;
+      const { role, offset } = location[distance];
       schedule.copy(role, offset, Role.TEMP, pack + index * bytes, bytes);
     }
     schedule.round();
@@ -133,7 +133,7 @@ export function ialltoallBruck(rank: number, size: number, bytes: number, inPlac
   // What has travelled the distance d is from rank − d.
   for (let distance = 1; distance < size; distance++) {
     const from = (rank - distance + size) % size;
-    const { role, offset } = location[distance]!;
+    const { role, offset } = location[distance];
     schedule.copy(role, offset, Role.RECEIVE, from * bytes, bytes);
   }
   return schedule;

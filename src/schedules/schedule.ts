@@ -145,7 +145,7 @@ export class Schedule {
       this.openRound = this.words.push(0) - 1;
       this.rounds++;
     }
-    this.words[this.openRound]!++;
+    this.words[this.openRound]++;
   }
 }
 
@@ -189,7 +189,7 @@ export function decodeSchedule(words: Uint32Array): DecodedSchedule {
   let at = 0;
   const word = (): number => {
     if (at >= words.length) throw new ScheduleError(`word ${at}: the schedule ends too early`);
-    return words[at++]!;
+    return words[at++];
   };
   const wide = (): number => {
     const value = word() + word() * TWO_TO_32;

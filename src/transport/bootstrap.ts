@@ -25,7 +25,7 @@ export function readBootstrap(environment: Record<string, string | undefined> = 
   const size = readInteger(environment, 'NBC_SIZE', 1);
   const rank = readInteger(environment, 'NBC_RANK', 0);
   if (rank >= size) throw new OptionError('NBC_RANK', `is ${rank}, but the job has ${size} ranks (NBC_SIZE)`);
-  if (size === 1 && environment['NBC_JOB_FD'] === undefined) return { rank, size, jobFd: -1 };
+  if (size === 1 && environment.NBC_JOB_FD === undefined) return { rank, size, jobFd: -1 };
   return { rank, size, jobFd: readInteger(environment, 'NBC_JOB_FD', 0) };
 }
 

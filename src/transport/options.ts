@@ -91,7 +91,7 @@ const laterTransports = new Set<unknown>(['tcp', 'verbs']);
  * @throws {OptionError} naming the option or the variable
  */
 export function resolveOptions(options: InitOptions = {}, environment: Environment = process.env): Settings {
-  if (typeof options !== 'object' || options === null) {
+  if (typeof (options as unknown) !== 'object' || (options as unknown) === null) {
     throw new OptionError('options', `must be an object, not ${show(options)}`);
   }
   for (const name of Object.keys(options)) {

@@ -58,7 +58,7 @@ function checkIgather(algorithm: IgatherAlgorithm, size: number, root: number, b
   const blocks = Array.from({ length: size }, (_, rank) => pattern(bytes, 1 + rank));
   const expected = new Uint8Array(Buffer.concat(blocks));
   const gathered = pattern(size * bytes, 99);
-  if (inPlace) gathered.set(blocks[root]!, root * bytes);
+  if (inPlace) gathered.set(blocks[root], root * bytes);
   simulate(
     blocks.map((block, rank) => ({
       schedule: decoded(igatherSchedule(algorithm, rank, size, root, bytes, inPlace && rank === root)),
@@ -73,17 +73,17 @@ function checkIalltoall(algorithm: IalltoallAlgorithm, size: number, bytes: numb
   const block = (from: number, to: number): Uint8Array => pattern(bytes, 1 + from * size + to);
   const all = Array.from({ length: size }, (_, i) => i);
   const sends = all.map((from) => new Uint8Array(Buffer.concat(all.map((to) => block(from, to)))));
-  const receives = all.map((rank) => (inPlace ? sends[rank]!.slice() : pattern(size * bytes, 9999 + rank)));
+  const receives = all.map((rank) => (inPlace ? sends[rank].slice() : pattern(size * bytes, 9999 + rank)));
   simulate(
     all.map((rank) => ({
       schedule: decoded(ialltoallSchedule(algorithm, rank, size, bytes, inPlace)),
-      send: inPlace ? null : sends[rank]!,
-      receive: receives[rank]!,
+      send: inPlace ? null : sends[rank],
+      receive: receives[rank],
     })),
   );
   for (const to of all) {
     const expected = new Uint8Array(Buffer.concat(all.map((from) => block(from, to))));
-    same(receives[to]!, expected, `rank ${to} of ${size}, ${bytes} B`);
+    same(receives[to], expected, `rank ${to} of ${size}, ${bytes} B`);
   }
 }
 

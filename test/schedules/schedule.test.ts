@@ -37,7 +37,7 @@ describe('Schedule', () => {
     const schedule = new Schedule().recv(1, Role.RECEIVE, 8, 8).copy(Role.SEND, 0, Role.RECEIVE, 0, 8);
     schedule.round().send(1, Role.RECEIVE, 0, 16);
     assert.equal(
-      `${schedule}`,
+      schedule.toString(),
       [
         '2 rounds; send 8 B, receive 16 B, temp 0 B',
         'round 0',
@@ -99,7 +99,7 @@ describe('Schedule', () => {
         const decoded = decodeSchedule(schedule.encode());
         assert.deepEqual(decoded.rounds, rounds);
         const required = [0, 0, 0];
-        const touch = (role: Role, end: number): void => void (required[role] = Math.max(required[role]!, end));
+        const touch = (role: Role, end: number): void => void (required[role] = Math.max(required[role], end));
         for (const e of rounds.flat()) {
           if (e.kind !== 'copy') touch(e.role, e.offset + e.bytes);
           else {

@@ -109,7 +109,7 @@ export function simulate(states: RankState[]): void {
     rank.openSends = [];
     rank.openReceives = [];
     if (rank.finished) return;
-    for (const element of rank.schedule.rounds[rank.round]!) {
+    for (const element of rank.schedule.rounds[rank.round]) {
       if (element.kind === 'copy') {
         const source = rank.bytes(element.sourceRole, element.sourceOffset, element.bytes);
         rank.bytes(element.targetRole, element.targetOffset, element.bytes).set(source);
@@ -134,10 +134,10 @@ export function simulate(states: RankState[]): void {
       const receives = posted.get(pair) ?? [];
       let next = matched.get(pair) ?? 0;
       for (; next < Math.min(messages.length, receives.length); next++) {
-        const message = messages[next]!;
-        const receive = receives[next]!;
+        const message = messages[next];
+        const receive = receives[next];
         if (message.data.length !== receive.into.length) {
-          const to = ranks[pair % ranks.length]!;
+          const to = ranks[pair % ranks.length];
           to.fail(`message of ${message.data.length} B meets: ${describeElement(receive.element)}`);
         }
         message.delivered = true;
