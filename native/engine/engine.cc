@@ -5,6 +5,7 @@
 #include <cstring>
 #include <pthread.h>
 #include <sched.h>
+#include <cstdlib>
 #include <sys/syscall.h>
 #include <unistd.h>
 #if defined(__x86_64__)
@@ -30,6 +31,35 @@ void relax() {
   asm volatile("yield");
 #endif
 }
+
+// What a waiter does before it sleeps. With a core for every rank it spins; with more ranks than cores it lets others run, which is
+// how the message that it waits for gets written, and sleeps if they had nothing for it.
+class Patience {
+ public:
+  explicit Patience(bool spin) : spin_(spin) {}
+  // Once for every pass that found nothing. False: sleep now.
+  bool idle() {
+    ++passes_;
+    if (!spin_) {
+      if (passes_ > yields()) return false;
+      sched_yield();
+      return true;
+    }
+    relax();
+    // The clock is looked at now and then only: it costs as much as a pass.
+    if (passes_ % 32 != 0) return true;
+    const auto now = Clock::now();
+    if (passes_ == 32) until_ = now + kSpin;
+    return now < until_;
+  }
+  void renew() { passes_ = 0; }
+
+ private:
+  static uint32_t yields() { static const uint32_t n = getenv("NBC_YIELDS") ? atoi(getenv("NBC_YIELDS")) : 16; return n; }
+  bool spin_;
+  uint32_t passes_ = 0;
+  Clock::time_point until_;
+};
 
 // Best effort: kernels before 6.12 take the runtime of a SCHED_OTHER thread for nothing.
 void ask_for_short_slice() {
@@ -418,46 +448,34 @@ bool Engine::settled(const uint32_t* slots, size_t count, bool all) const {
 bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanoseconds) {
   if (settled(slots, count, all)) return true;
   enter();
-  const auto begin = Clock::now();
-  const auto limit = nanoseconds < 0 ? Clock::time_point::max() : begin + std::chrono::nanoseconds(nanoseconds);
-  auto spin_until = begin + kSpin;
+  const bool limited = nanoseconds >= 0;
+  const auto limit = limited ? Clock::now() + std::chrono::nanoseconds(nanoseconds) : Clock::time_point::max();
+  Patience patience(spin_);
   bool done;
-  for (uint32_t idle = 0;; ++idle) {
+  for (;;) {
     const bool moved = pass(Effort::helping);
     done = settled(slots, count, all);
     if (done) break;
-    if (moved || fabric_.work() > 0) {
-      idle = 0;
+    const bool busy = moved || fabric_.work() > 0;
+    if (busy) {
+      patience.renew();
+    } else if (patience.idle()) {
       continue;
     }
-    if (spin_) {
-      // The clock is looked at now and then only: it costs as much as a pass.
-      if (idle % 32 != 31) {
-        relax();
-        continue;
-      }
-      const auto now = Clock::now();
-      if (idle == 31) spin_until = now + kSpin;
-      if (now < spin_until && now < limit) continue;
-    }
-    const auto now = limit == Clock::time_point::max() ? Clock::time_point() : Clock::now();
+    const auto now = limited ? Clock::now() : Clock::time_point::min();
     if (now >= limit) break;
+    if (busy) continue;
     const uint32_t ticket = fabric_.ticket(Sleeper::caller);
     fabric_.arm(Sleeper::caller, arrivals_needed(true));
-    const bool news = pass(Effort::helping) || libof_.fail_closed_peers();
+    const bool news = pass(Effort::helping) || libof_.fail_closed_peers() || fabric_.work() > 0;
     done = settled(slots, count, all);
-    if (done) {
-      fabric_.disarm();
-      break;
-    }
-    if (!news) {
-      const int64_t left = limit == Clock::time_point::max()
-                               ? -1
-                               : std::chrono::duration_cast<std::chrono::nanoseconds>(limit - now).count();
+    if (!news && !done) {
+      const int64_t left = limited ? std::chrono::duration_cast<std::chrono::nanoseconds>(limit - now).count() : -1;
       fabric_.sleep(Sleeper::caller, ticket, left);
+      patience.renew();
     }
     fabric_.disarm();
-    idle = 0;
+    if (done) break;
   }
   leave();
   return done;
