@@ -81,8 +81,13 @@ LibOF::~LibOF() {
 LibOF::Peer& LibOF::peer_of(Rank rank) {
   if (peers_[rank] == nullptr) {
     peers_[rank] = std::make_unique<Peer>();
-    peers_[rank]->rank = rank;
-    connect(*peers_[rank]);
+    Peer& peer = *peers_[rank];
+    peer.rank = rank;
+    for (uint32_t* number : {&peer.eager_sent, &peer.eager_consumed, &peer.eager_matched, &peer.eager_received,
+                             &peer.eager_received_reported, &peer.matched, &peer.matched_reported, &peer.rtr_sent,
+                             &peer.rtr_consumed, &peer.rtr_received, &peer.rtr_received_reported})
+      *number = options_.first_message;
+    connect(peer);
   }
   return *peers_[rank];
 }

@@ -19,6 +19,8 @@ struct Options {
   bool test_on_init = true;    // the first test of a request runs when it is started
   // Messages that one peer may have delivered to us without a receive for them, before it must wait for receives.
   uint32_t unexpected_window = 1024;
+  // Number of the first message and of the first RTR of every peer. Numbers wrap; tests start close to the end. Equal on all ranks.
+  uint32_t first_message = 0;
 };
 
 struct Counters {
