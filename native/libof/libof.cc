@@ -612,7 +612,8 @@ bool LibOF::poll_peer(Peer& peer) {
     --connecting_;
   }
   bool moved = false;
-  if (peer.receives.count > 0) moved |= drain_eager(peer);
+  // Whatever waits for the peer to make room looks into the mailbox too: acknowledgements may have ridden on messages nobody awaits yet.
+  if (peer.receives.count > 0 || !peer.stalled.empty() || !peer.rtr_queue.empty()) moved |= drain_eager(peer);
   if (peer.sends.count > 0 || !peer.stalled.empty()) moved |= drain_rtrs(peer);
   if (!peer.stalled.empty()) moved |= send_stalled(peer);
   if (!peer.rtr_queue.empty()) moved |= send_rtrs(peer);
