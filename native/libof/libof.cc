@@ -311,7 +311,11 @@ void LibOF::deliver(Peer& peer, Request& receive, const std::byte* payload, size
   } else if (bytes > 0) {
     std::memcpy(receive.buffer, payload, bytes);
   }
-  if (receive.rtr_written) cancel_rtr(peer, receive.key);
+  if (receive.rtr_written) {
+    cancel_rtr(peer, receive.key);
+  } else if (receive.rtr_asked) {
+    forget_wish(peer, receive);
+  }
   finish_receive(peer, receive);
 }
 
@@ -387,7 +391,7 @@ bool LibOF::irecv(Waiter& waiter, Rank rank, const MessageKey& key, void* buffer
       ask_by_rtr(peer, *request);
     } else {
       request->rtr_asked = true;
-      peer.rtr_queue.push_back({RtrKind::ready, key, request, request->generation});
+      peer.rtr_queue.push_back({RtrKind::ready, key, request});
       ++rtrs_pending_;
     }
   }
@@ -447,7 +451,7 @@ void LibOF::relieve(Peer& peer) {
 
 void LibOF::ask_by_rtr(Peer& peer, Request& receive) {
   receive.rtr_asked = true;
-  const RtrWish wish{RtrKind::ready, receive.key, &receive, receive.generation};
+  const RtrWish wish{RtrKind::ready, receive.key, &receive};
   if (peer.connected && peer.rtr_queue.empty() && write_rtr(peer, wish)) return;
   ++counters_.rtr_stalled;
   peer.rtr_queue.push_back(wish);
@@ -455,10 +459,19 @@ void LibOF::ask_by_rtr(Peer& peer, Request& receive) {
 }
 
 void LibOF::cancel_rtr(Peer& peer, const MessageKey& key) {
-  const RtrWish wish{RtrKind::cancel, key, nullptr, 0};
+  const RtrWish wish{RtrKind::cancel, key, nullptr};
   if (peer.rtr_queue.empty() && write_rtr(peer, wish)) return;
   peer.rtr_queue.push_back(wish);
   ++rtrs_pending_;
+}
+
+// The message came without its RTR. The wish must not stay: the request will be another one.
+void LibOF::forget_wish(Peer& peer, const Request& receive) {
+  const auto wish = std::find_if(peer.rtr_queue.begin(), peer.rtr_queue.end(),
+                                 [&](const RtrWish& candidate) { return candidate.receive == &receive; });
+  if (wish == peer.rtr_queue.end()) return;
+  peer.rtr_queue.erase(wish);
+  --rtrs_pending_;
 }
 
 bool LibOF::write_rtr(Peer& peer, const RtrWish& wish) {
@@ -493,10 +506,7 @@ bool LibOF::write_rtr(Peer& peer, const RtrWish& wish) {
 
 bool LibOF::send_rtrs(Peer& peer) {
   bool moved = false;
-  while (!peer.rtr_queue.empty()) {
-    const RtrWish wish = peer.rtr_queue.front();
-    const bool stale = wish.kind == RtrKind::ready && wish.receive->generation != wish.generation;
-    if (!stale && !write_rtr(peer, wish)) break;
+  while (!peer.rtr_queue.empty() && write_rtr(peer, peer.rtr_queue.front())) {
     peer.rtr_queue.pop_front();
     --rtrs_pending_;
     moved = true;

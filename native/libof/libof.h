@@ -93,8 +93,7 @@ class LibOF {
   struct RtrWish {
     RtrKind kind;
     MessageKey key;
-    Request* receive;  // kind ready; stale if its generation is another one by now
-    uint32_t generation;
+    Request* receive;  // kind ready
   };
   struct Peer;
 
@@ -119,6 +118,7 @@ class LibOF {
 
   void ask_by_rtr(Peer& peer, Request& receive);
   void cancel_rtr(Peer& peer, const MessageKey& key);
+  void forget_wish(Peer& peer, const Request& receive);
   bool write_rtr(Peer& peer, const RtrWish& wish);
   bool send_rtrs(Peer& peer);
   bool drain_rtrs(Peer& peer);
