@@ -1,0 +1,999 @@
+// The LibOF protocol over a network whose every step the test decides (fake_fabric.h): states, events in either order, exhaustion and
+// recovery, wrap-around, disagreement, closed peers, floods.
+#include <algorithm>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "libof/libof.h"
+#include "test/check.h"
+#include "test/fake_fabric.h"
+#include "test/random.h"
+
+namespace {
+
+using namespace nbc;
+using namespace nbc::check;
+using libof::MessageKey;
+using libof::Options;
+using libof::State;
+
+constexpr uint32_t kLimit = 255;
+constexpr uint32_t kSlots = libof::eager_slots(kLimit);
+constexpr size_t kGuard = 64;
+constexpr std::byte kGuardByte{0xa5};
+
+struct Traced {
+  MessageKey key;
+  State state;
+};
+
+// One rank: its LibOF and the states that its requests went through.
+struct Node {
+  Node(FakeNetwork& network, Rank rank, const Options& options) : fabric(network.rank(rank)), of(fabric, options) {}
+
+  void trace() {
+    of.trace(
+        [](void* node, const libof::Request& request, State state) {
+          static_cast<Node*>(node)->traced.push_back({request.key, state});
+        },
+        this);
+  }
+  std::vector<State> states_of(const MessageKey& key) const {
+    std::vector<State> states;
+    for (const Traced& entry : traced) {
+      if (entry.key == key) states.push_back(entry.state);
+    }
+    return states;
+  }
+  bool progress() {
+    const bool moved = of.progress(Effort::pass);
+    while (libof::Waiter* waiter = of.take_ready()) CHECK(waiter->outstanding == 0 || waiter->error != Error::none);
+    return moved;
+  }
+  // Nothing is left anywhere: every request, slot and expectation was given back.
+  void check_idle() {
+    CHECK(of.idle());
+    CHECK(!of.needs_driving());
+    CHECK_EQ(of.active_peers(), 0u);
+    CHECK(fabric.quiet());
+  }
+
+  FakeFabric& fabric;
+  libof::LibOF of;
+  std::vector<Traced> traced;
+};
+
+// A buffer with guards around it: what lies outside must never be written.
+struct Memory {
+  explicit Memory(size_t bytes) : bytes(bytes), all(bytes + 2 * kGuard, kGuardByte) {}
+  std::byte* data() { return all.data() + kGuard; }
+  void check_guards() {
+    for (size_t i = 0; i < kGuard; ++i) CHECK(all[i] == kGuardByte && all[all.size() - 1 - i] == kGuardByte);
+  }
+  bool untouched() const {
+    return std::all_of(all.begin(), all.end(), [](std::byte b) { return b == kGuardByte; });
+  }
+  size_t bytes;
+  std::vector<std::byte> all;
+};
+
+struct Send : libof::Waiter {
+  Send(Node& node, Rank to, const MessageKey& key, size_t bytes, uint64_t seed) : memory(bytes) {
+    fill(memory.data(), bytes, seed);
+    immediately = node.of.isend(*this, to, key, memory.data(), bytes);
+    CHECK_EQ(outstanding, immediately ? 0 : 1);
+  }
+  bool done() const { return outstanding == 0; }
+  Memory memory;
+  bool immediately = false;
+};
+
+struct Receive : libof::Waiter {
+  Receive(Node& node, Rank from, const MessageKey& key, size_t bytes, uint64_t seed) : memory(bytes), seed(seed) {
+    immediately = node.of.irecv(*this, from, key, memory.data(), bytes);
+    CHECK_EQ(outstanding, immediately ? 0 : (error == Error::none ? 1 : 0));
+  }
+  bool done() const { return outstanding == 0; }
+  void check_data() {
+    CHECK(done());
+    CHECK_EQ(error, Error::none);
+    CHECK_EQ(first_difference(memory.data(), memory.bytes, seed), memory.bytes);
+    memory.check_guards();
+  }
+  Memory memory;
+  uint64_t seed;
+  bool immediately = false;
+};
+
+// A job of some ranks. pump() lets everything happen that can happen.
+struct Job {
+  explicit Job(Rank size, bool asynchronous = false, Options options = {.eager_limit = kLimit},
+               uint32_t first_message = 0)
+      : network(size, asynchronous, first_message) {
+    for (Rank rank = 0; rank < size; ++rank) nodes.push_back(std::make_unique<Node>(network, rank, options));
+  }
+  Node& operator[](Rank rank) { return *nodes[rank]; }
+  void pump() {
+    bool moved = true;
+    while (moved) {
+      network.run();
+      moved = false;
+      for (auto& node : nodes) moved |= node->progress();
+    }
+  }
+  void check_idle() {
+    pump();
+    for (auto& node : nodes) node->check_idle();
+  }
+  FakeNetwork network;
+  std::vector<std::unique_ptr<Node>> nodes;
+};
+
+Options options_with(bool test_on_init, uint32_t window = 1024) {
+  Options options;
+  options.eager_limit = kLimit;
+  options.test_on_init = test_on_init;
+  options.unexpected_window = window;
+  return options;
+}
+
+const char* name_of(State state) {
+  constexpr const char* names[] = {"EAGER_SEND_INIT",  "EAGER_SENDING",    "RECV_WAITING_EAGER", "RNDV_RECV_INIT",
+                                   "RECV_SENDING_RTR", "SEND_WAITING_RTR", "SEND_SENDING_DATA",  "DONE"};
+  return names[static_cast<size_t>(state)];
+}
+
+std::string text(const std::vector<State>& states) {
+  std::string text;
+  for (const State state : states) text += std::string(text.empty() ? "" : " ") + name_of(state);
+  return text;
+}
+
+constexpr MessageKey kKey{5, 7, 0};
+
+// --- the state table -------------------------------------------------------------------------------------------------
+
+TEST(states_of_an_eager_send) {
+  for (const bool asynchronous : {false, true}) {
+    Job job(2, asynchronous);
+    job[0].trace();
+    Send send(job[0], 1, kKey, 100, 1);
+    if (asynchronous) {
+      CHECK_EQ(text(job[0].states_of(kKey)), "EAGER_SEND_INIT EAGER_SENDING");
+      job[0].progress();
+      CHECK(!send.done());  // not before its local completion
+      CHECK(job.network.complete_write(0));
+      CHECK(!send.done());
+      job[0].progress();
+    } else {
+      CHECK(send.immediately);
+    }
+    CHECK(send.done());
+    CHECK_EQ(text(job[0].states_of(kKey)), "EAGER_SEND_INIT EAGER_SENDING DONE");
+    Receive receive(job[1], 0, kKey, 100, 1);
+    job.pump();
+    receive.check_data();
+    job.check_idle();
+  }
+}
+
+TEST(states_of_an_eager_send_without_test_on_init) {
+  for (const bool asynchronous : {false, true}) {
+    Job job(2, asynchronous, options_with(false));
+    job[0].trace();
+    Send send(job[0], 1, kKey, 100, 1);
+    CHECK_EQ(text(job[0].states_of(kKey)), "EAGER_SEND_INIT");
+    CHECK_EQ(job[0].of.counters().eager_sent, 0u);
+    job[0].progress();
+    CHECK_EQ(text(job[0].states_of(kKey)),
+             asynchronous ? "EAGER_SEND_INIT EAGER_SENDING" : "EAGER_SEND_INIT EAGER_SENDING DONE");
+    job.pump();
+    CHECK_EQ(text(job[0].states_of(kKey)), "EAGER_SEND_INIT EAGER_SENDING DONE");
+    Receive receive(job[1], 0, kKey, 100, 1);
+    job.pump();
+    receive.check_data();
+    job.check_idle();
+  }
+}
+
+TEST(states_of_an_eager_receive) {
+  for (const bool asynchronous : {false, true}) {
+    for (const bool expected : {false, true}) {
+      Job job(2, asynchronous);
+      job[1].trace();
+      std::unique_ptr<Receive> receive;
+      if (expected) {
+        receive = std::make_unique<Receive>(job[1], 0, kKey, 255, 1);
+        job.pump();
+        CHECK(!receive->done());
+        CHECK_EQ(text(job[1].states_of(kKey)), "RECV_WAITING_EAGER");
+      }
+      Send send(job[0], 1, kKey, 255, 1);
+      Receive other(job[1], 0, {5, 8, 0}, 1, 1);  // makes rank 1 look into its mailbox
+      job.pump();
+      CHECK_EQ(job[1].of.counters().eager_unexpected, expected ? 0u : 1u);
+      if (!expected) {
+        receive = std::make_unique<Receive>(job[1], 0, kKey, 255, 1);
+        CHECK(receive->immediately);
+      }
+      receive->check_data();
+      CHECK_EQ(text(job[1].states_of(kKey)), "RECV_WAITING_EAGER DONE");
+      Send last(job[0], 1, {5, 8, 0}, 1, 1);
+      job.check_idle();
+      CHECK_EQ(job[1].of.counters().rtr_sent, 0u);
+    }
+  }
+}
+
+TEST(states_of_a_rendezvous_receive_and_send) {
+  for (const bool test_on_init : {false, true}) {
+    for (const bool receive_first : {false, true}) {
+      Job job(2, true, options_with(test_on_init));
+      job[0].trace();
+      job[1].trace();
+      std::unique_ptr<Send> send;
+      std::unique_ptr<Receive> receive;
+      const auto start_send = [&] { send = std::make_unique<Send>(job[0], 1, kKey, 256, 1); };
+      if (!receive_first) start_send();
+      receive = std::make_unique<Receive>(job[1], 0, kKey, 256, 1);
+      // The first test is what writes the RTR.
+      CHECK_EQ(text(job[1].states_of(kKey)), test_on_init ? "RNDV_RECV_INIT RECV_SENDING_RTR" : "RNDV_RECV_INIT");
+      job[1].progress();
+      CHECK_EQ(text(job[1].states_of(kKey)), "RNDV_RECV_INIT RECV_SENDING_RTR");
+      job.network.run();
+      job[0].progress();
+      if (receive_first) start_send();
+      CHECK_EQ(text(job[0].states_of(kKey)), receive_first ? "SEND_WAITING_RTR" : "SEND_WAITING_RTR SEND_SENDING_DATA");
+      job[0].progress();
+      CHECK_EQ(text(job[0].states_of(kKey)), "SEND_WAITING_RTR SEND_SENDING_DATA");
+      CHECK_EQ(send->waiting_rtr, 0u);
+      CHECK(!send->done());
+      job.network.run();
+      job[0].progress();
+      CHECK(send->done());
+      CHECK_EQ(text(job[0].states_of(kKey)), "SEND_WAITING_RTR SEND_SENDING_DATA DONE");
+      job[1].progress();
+      receive->check_data();
+      CHECK_EQ(text(job[1].states_of(kKey)), "RNDV_RECV_INIT RECV_SENDING_RTR DONE");
+      job.check_idle();
+    }
+  }
+}
+
+TEST(the_eager_limit_decides) {
+  for (const size_t bytes :
+       {size_t{0}, size_t{1}, size_t{kLimit - 1}, size_t{kLimit}, size_t{kLimit + 1}, size_t{100'000}}) {
+    Job job(2);
+    job[0].trace();
+    job[1].trace();
+    Receive receive(job[1], 0, kKey, bytes, 3);
+    Send send(job[0], 1, kKey, bytes, 3);
+    job.pump();
+    receive.check_data();
+    CHECK(send.done());
+    const bool eager = bytes <= kLimit;
+    CHECK_EQ(text(job[0].states_of(kKey)),
+             eager ? "EAGER_SEND_INIT EAGER_SENDING DONE" : "SEND_WAITING_RTR SEND_SENDING_DATA DONE");
+    CHECK_EQ(text(job[1].states_of(kKey)), eager ? "RECV_WAITING_EAGER DONE" : "RNDV_RECV_INIT RECV_SENDING_RTR DONE");
+    job.check_idle();
+  }
+}
+
+TEST(largest_and_smallest_eager_limits_work) {
+  for (const uint32_t limit : {0u, 1u, 24u, 25u, libof::kLargestEagerLimit}) {
+    Options options;
+    options.eager_limit = limit;
+    for (const bool asynchronous : {false, true}) {
+      Job job(2, asynchronous, options);
+      for (uint32_t i = 0; i < 50; ++i) {
+        Send eager(job[0], 1, {1, 0, i}, limit, i);
+        Receive in(job[1], 0, {1, 0, i}, limit, i);
+        Receive big_in(job[1], 0, {1, 1, i}, limit + 1, i);
+        Send big(job[0], 1, {1, 1, i}, limit + 1, i);
+        job.pump();
+        in.check_data();
+        big_in.check_data();
+      }
+      job.check_idle();
+      CHECK_EQ(job[0].of.counters().eager_sent, 50u);
+      CHECK_EQ(job[0].of.counters().data_sent, 50u);
+    }
+  }
+}
+
+// --- two events in either order --------------------------------------------------------------------------------------
+
+TEST(rtr_completes_locally_before_the_data_arrives) {
+  Job job(2, true);
+  job[1].trace();
+  Send send(job[0], 1, kKey, 5000, 1);
+  Receive receive(job[1], 0, kKey, 5000, 1);
+  CHECK(job.network.complete_write(1));
+  job[1].progress();
+  CHECK(!receive.done());
+  CHECK(job.network.deliver_write(1, 0));
+  job[0].progress();
+  job[1].progress();
+  CHECK(!receive.done());
+  CHECK(job.network.deliver_put(0, 1));
+  CHECK(!receive.done());
+  job[1].progress();
+  receive.check_data();
+  CHECK(!send.done());
+  CHECK_EQ(text(job[1].states_of(kKey)), "RNDV_RECV_INIT RECV_SENDING_RTR DONE");
+  job.check_idle();
+  CHECK(send.done());
+}
+
+TEST(data_arrives_before_the_rtr_completes_locally) {
+  Job job(2, true);
+  job[1].trace();
+  Send send(job[0], 1, kKey, 5000, 1);
+  Receive receive(job[1], 0, kKey, 5000, 1);
+  CHECK(job.network.deliver_write(1, 0));
+  job[0].progress();
+  CHECK(job.network.deliver_put(0, 1));
+  job[1].progress();
+  CHECK(!receive.done());  // the RTR may still be read from our memory
+  CHECK_EQ(text(job[1].states_of(kKey)), "RNDV_RECV_INIT RECV_SENDING_RTR");
+  CHECK(job.network.complete_write(1));
+  job[1].progress();
+  receive.check_data();
+  CHECK_EQ(text(job[1].states_of(kKey)), "RNDV_RECV_INIT RECV_SENDING_RTR DONE");
+  job.check_idle();
+}
+
+TEST(send_completes_locally_before_and_after_delivery) {
+  for (const bool early : {false, true}) {
+    Job job(2, true);
+    Send send(job[0], 1, kKey, 5000, 1);
+    Receive receive(job[1], 0, kKey, 5000, 1);
+    CHECK(job.network.deliver_write(1, 0));
+    job[0].progress();
+    CHECK(early ? job.network.complete_put(0) : job.network.deliver_put(0, 1));
+    job[0].progress();
+    job[1].progress();
+    CHECK_EQ(send.done(), early);
+    job.pump();
+    CHECK(send.done());
+    receive.check_data();
+    job.check_idle();
+  }
+}
+
+// --- acknowledgements, exhaustion, recovery --------------------------------------------------------------------------
+
+TEST(one_way_traffic_is_acknowledged_explicitly) {
+  Job job(2);
+  for (uint32_t i = 0; i < 10 * kSlots; ++i) {
+    Send send(job[0], 1, {1, 0, i}, 8, i);
+    CHECK(send.immediately);
+    Receive receive(job[1], 0, {1, 0, i}, 8, i);
+    job[1].progress();
+    receive.check_data();
+  }
+  CHECK_EQ(job[0].of.counters().eager_stalled, 0u);
+  CHECK_EQ(job[1].of.counters().acks_piggybacked, 0u);
+  const uint64_t acks = job[1].of.counters().acks_explicit;
+  CHECK(acks >= 10 && acks <= 2 * 10 + 1);  // half of the slots each
+  job.check_idle();
+}
+
+TEST(two_way_traffic_is_acknowledged_by_piggyback) {
+  Job job(2);
+  for (uint32_t i = 0; i < 10 * kSlots; ++i) {
+    for (const Rank sender : {0u, 1u}) {
+      Send send(job[sender], 1 - sender, {1, 0, i}, 8, i);
+      CHECK(send.immediately);
+      Receive receive(job[1 - sender], sender, {1, 0, i}, 8, i);
+      job[1 - sender].progress();
+      receive.check_data();
+    }
+  }
+  for (const Rank rank : {0u, 1u}) {
+    CHECK_EQ(job[rank].of.counters().eager_stalled, 0u);
+    CHECK_EQ(job[rank].of.counters().acks_explicit, 0u);
+    CHECK(job[rank].of.counters().acks_piggybacked >= 10 * kSlots - 1);
+  }
+  job.check_idle();
+}
+
+TEST(slot_exhaustion_recovers) {
+  for (const bool asynchronous : {false, true}) {
+    for (const bool test_on_init : {false, true}) {
+      Job job(2, asynchronous, options_with(test_on_init));
+      std::vector<std::unique_ptr<Send>> sends;
+      const uint32_t total = 5 * kSlots + 3;
+      for (uint32_t i = 0; i < total; ++i)
+        sends.push_back(std::make_unique<Send>(job[0], 1, MessageKey{1, 9, i}, i % 256, i));
+      job.pump();
+      CHECK_EQ(job[0].of.counters().eager_sent, kSlots);
+      CHECK(sends[kSlots - 1]->done() && !sends[kSlots]->done());
+      if (test_on_init) CHECK_EQ(job[0].of.counters().eager_stalled, total - kSlots);
+      for (uint32_t i = 0; i < total; ++i) {
+        Receive receive(job[1], 0, {1, 9, i}, i % 256, i);
+        job.pump();
+        receive.check_data();
+      }
+      for (const auto& send : sends) CHECK(send->done());
+      job.check_idle();
+      // All slots are usable again.
+      sends.clear();
+      for (uint32_t i = 0; i < kSlots; ++i) {
+        sends.push_back(std::make_unique<Send>(job[0], 1, MessageKey{1, 10, i}, 1, i));
+        Receive receive(job[1], 0, {1, 10, i}, 1, i);
+        job.pump();
+        receive.check_data();
+      }
+      job.check_idle();
+    }
+  }
+}
+
+// A stalled sender reads acknowledgements that ride on messages it does not await yet.
+TEST(piggybacked_acks_reach_a_sender_that_receives_nothing) {
+  for (const bool asynchronous : {false, true}) {
+    Job job(2, asynchronous);
+    std::vector<std::unique_ptr<Send>> sends, replies;
+    for (uint32_t i = 0; i < kSlots; ++i) {
+      sends.push_back(std::make_unique<Send>(job[0], 1, MessageKey{1, 0, i}, 8, i));
+      Receive receive(job[1], 0, {1, 0, i}, 8, i);
+      job.network.run();
+      job[1].progress();
+      receive.check_data();
+      replies.push_back(std::make_unique<Send>(job[1], 0, MessageKey{1, 1, i}, 8, i));
+    }
+    sends.push_back(std::make_unique<Send>(job[0], 1, MessageKey{1, 0, kSlots}, 8, kSlots));
+    CHECK_EQ(job[1].of.counters().acks_explicit, 0u);  // all of them rode along
+    job.pump();
+    CHECK(sends.back()->done());
+    Receive last(job[1], 0, {1, 0, kSlots}, 8, kSlots);
+    job.pump();
+    last.check_data();
+    for (uint32_t i = 0; i < kSlots; ++i) {
+      Receive receive(job[0], 1, {1, 1, i}, 8, i);
+      job.pump();
+      receive.check_data();
+    }
+    job.check_idle();
+  }
+}
+
+TEST(rtr_exhaustion_recovers) {
+  for (const bool asynchronous : {false, true}) {
+    for (const bool test_on_init : {false, true}) {
+      Job job(2, asynchronous, options_with(test_on_init));
+      constexpr uint32_t kTotal = 5 * libof::kRtrSlots + 3;
+      std::vector<std::unique_ptr<Receive>> receives;
+      for (uint32_t i = 0; i < kTotal; ++i)
+        receives.push_back(std::make_unique<Receive>(job[1], 0, MessageKey{1, 9, i}, 300 + i, i));
+      job.pump();
+      CHECK_EQ(job[1].of.counters().rtr_sent, libof::kRtrSlots);
+      if (test_on_init) CHECK_EQ(job[1].of.counters().rtr_stalled, kTotal - libof::kRtrSlots);
+      CHECK(job[1].of.needs_driving());
+      std::vector<std::unique_ptr<Send>> sends;
+      for (uint32_t i = kTotal; i-- > 0;) {  // in the other order: RTRs are found wherever they are
+        sends.push_back(std::make_unique<Send>(job[0], 1, MessageKey{1, 9, i}, 300 + i, i));
+        job.pump();
+      }
+      for (auto& receive : receives) receive->check_data();
+      for (const auto& send : sends) CHECK(send->done());
+      job.check_idle();
+    }
+  }
+}
+
+TEST(early_rtrs_wait_for_their_sends) {
+  Job job(3);
+  Send dummy(job[0], 1, {1, 99, 0}, 1000, 0);  // makes rank 0 read RTRs
+  std::vector<std::unique_ptr<Receive>> receives;
+  for (uint32_t i = 0; i < 20; ++i)
+    receives.push_back(std::make_unique<Receive>(job[1], 0, MessageKey{1, i, 0}, 1000, i));
+  job.pump();
+  CHECK_EQ(job[0].of.counters().rtr_early, 20u);
+  CHECK_EQ(job[0].of.counters().data_sent, 0u);
+  for (uint32_t i = 20; i-- > 0;) {
+    Send send(job[0], 1, {1, i, 0}, 1000, i);
+    CHECK_EQ(send.waiting_rtr, 0u);
+    job.pump();
+    receives[i]->check_data();
+    CHECK(send.done());
+  }
+  Receive last(job[1], 0, {1, 99, 0}, 1000, 0);
+  job.check_idle();
+  last.check_data();
+}
+
+TEST(ranks_may_send_to_themselves) {
+  for (const bool asynchronous : {false, true}) {
+    Job job(1, asynchronous);
+    for (uint32_t i = 0; i < 3 * kSlots; ++i) {
+      const size_t bytes = i % 3 == 0 ? 1000 + i : i % 200;
+      Send send(job[0], 0, {1, 0, i}, bytes, i);
+      Receive receive(job[0], 0, {1, 0, i}, bytes, i);
+      job.pump();
+      receive.check_data();
+      CHECK(send.done());
+    }
+    job.check_idle();
+  }
+}
+
+// --- wrap-around -----------------------------------------------------------------------------------------------------
+
+TEST(tags_sequences_and_contexts_wrap) {
+  Job job(2);
+  for (int32_t i = -40; i < 40; ++i) {
+    const auto number = static_cast<uint32_t>(i);
+    const uint64_t context = UINT64_MAX - 3 + static_cast<uint64_t>(i + 40) / 20;
+    for (const size_t bytes : {size_t{8}, size_t{800}}) {
+      const auto variant = static_cast<uint32_t>(bytes);
+      const MessageKey key{context, number * 1, number + variant};
+      Receive receive(job[1], 0, key, bytes, number);
+      Send send(job[0], 1, key, bytes, number);
+      job.pump();
+      receive.check_data();
+      CHECK(send.done());
+    }
+  }
+  job.check_idle();
+}
+
+TEST(keys_that_differ_in_one_part_do_not_match) {
+  for (const size_t bytes : {size_t{8}, size_t{800}}) {
+    Job job(2);
+    const MessageKey keys[] = {
+        {1, 1, 1}, {1, 1, 2}, {1, 2, 1}, {2, 1, 1}, {1ull << 32 | 1, 1, 1}, {1, 1u << 31 | 1, 1}, {1, 1, 1u << 31 | 1}};
+    std::vector<std::unique_ptr<Send>> sends;
+    for (uint32_t i = 0; i < std::size(keys); ++i)
+      sends.push_back(std::make_unique<Send>(job[0], 1, keys[i], bytes, i));
+    for (uint32_t i = std::size(keys); i-- > 0;) {
+      Receive receive(job[1], 0, keys[i], bytes, i);
+      job.pump();
+      receive.check_data();
+    }
+    job.check_idle();
+  }
+}
+
+// Numbers of messages and RTRs are 32 bits wide: a long job passes 2^32.
+TEST(message_numbers_wrap) {
+  for (const bool asynchronous : {false, true}) {
+    Options options = options_with(true, 256);
+    options.first_message = static_cast<uint32_t>(-100);
+    Job job(2, asynchronous, options, options.first_message);
+    std::vector<std::unique_ptr<Send>> sends;
+    for (uint32_t round = 0; round < 6; ++round) {
+      const uint32_t tag = round;
+      // More than fit: stalls, then recovers, across the wrap.
+      for (uint32_t i = 0; i < kSlots + 20; ++i)
+        sends.push_back(std::make_unique<Send>(job[0], 1, MessageKey{1, tag, i}, 16, i));
+      for (uint32_t i = 0; i < kSlots + 20; ++i) {
+        Receive receive(job[1], 0, {1, tag, i}, 16, i);
+        job.pump();
+        receive.check_data();
+      }
+      std::vector<std::unique_ptr<Receive>> receives;
+      for (uint32_t i = 0; i < libof::kRtrSlots + 5; ++i)
+        receives.push_back(std::make_unique<Receive>(job[1], 0, MessageKey{2, tag, i}, 999, i));
+      for (uint32_t i = 0; i < libof::kRtrSlots + 5; ++i) {
+        sends.push_back(std::make_unique<Send>(job[0], 1, MessageKey{2, tag, i}, 999, i));
+        job.pump();
+        receives[i]->check_data();
+      }
+    }
+    for (const auto& send : sends) CHECK(send->done());
+    job.check_idle();
+  }
+}
+
+// --- disagreement about sizes ----------------------------------------------------------------------------------------
+
+TEST(rendezvous_sizes_that_differ_fail_on_both_sides) {
+  for (const bool asynchronous : {false, true}) {
+    for (const bool receive_first : {false, true}) {
+      for (const auto& [sent, awaited] :
+           {std::pair<size_t, size_t>{1000, 999}, {999, 1000}, {70'000, 256}, {256, 70'000}}) {
+        Job job(2, asynchronous);
+        std::unique_ptr<Receive> receive;
+        if (receive_first) receive = std::make_unique<Receive>(job[1], 0, kKey, awaited, 1);
+        job.pump();
+        Send send(job[0], 1, kKey, sent, 1);
+        if (!receive_first) receive = std::make_unique<Receive>(job[1], 0, kKey, awaited, 1);
+        job.pump();
+        CHECK(send.done() && receive->done());
+        CHECK_EQ(send.error, Error::truncated);
+        CHECK_EQ(receive->error, Error::truncated);
+        CHECK_EQ(send.error_peer, 1u);
+        CHECK_EQ(send.error_expected, sent);
+        CHECK_EQ(send.error_got, awaited);
+        CHECK_EQ(receive->error_expected, awaited);
+        CHECK(receive->memory.untouched());
+        job.check_idle();
+      }
+    }
+  }
+}
+
+TEST(eager_sizes_that_differ_fail_at_the_receiver) {
+  for (const bool expected : {false, true}) {
+    // Also a receive above the limit, which has sent an RTR by then, for a message below it.
+    for (const auto& [sent, awaited] :
+         {std::pair<size_t, size_t>{100, 99}, {99, 100}, {0, 1}, {1, 0}, {10, 1000}, {255, 256}}) {
+      for (const bool asynchronous : {false, true}) {
+        Job job(2, asynchronous);
+        std::unique_ptr<Receive> receive;
+        if (expected) receive = std::make_unique<Receive>(job[1], 0, kKey, awaited, 1);
+        Send send(job[0], 1, kKey, sent, 1);
+        Receive other(job[1], 0, {1, 1, 1}, 1, 1);
+        Send for_other(job[0], 1, {1, 1, 1}, 1, 1);
+        job.pump();
+        if (!expected) receive = std::make_unique<Receive>(job[1], 0, kKey, awaited, 1);
+        job.pump();
+        other.check_data();
+        CHECK(send.done() && receive->done());
+        CHECK_EQ(send.error, Error::none);  // it was done before anybody could know
+        CHECK_EQ(receive->error, Error::truncated);
+        CHECK_EQ(receive->error_expected, awaited);
+        CHECK_EQ(receive->error_got, sent);
+        CHECK(receive->memory.untouched());
+        // The RTR that found no send was cancelled: it does not answer a later message of another size class.
+        Send big(job[0], 1, {1, 1, 2}, 1000, 1);
+        Receive for_big(job[1], 0, {1, 1, 2}, 1000, 1);
+        job.check_idle();
+        for_big.check_data();
+      }
+    }
+  }
+}
+
+// An early RTR makes the send answer by rendezvous, whatever its size: it learns of the disagreement.
+TEST(eager_send_that_meets_an_rtr_of_another_size_fails_on_both_sides) {
+  for (const bool asynchronous : {false, true}) {
+    Job job(2, asynchronous);
+    Send dummy(job[0], 1, {1, 99, 0}, 1000, 0);
+    Receive receive(job[1], 0, kKey, 1000, 1);
+    job.pump();
+    CHECK_EQ(job[0].of.counters().rtr_early, 1u);
+    Send send(job[0], 1, kKey, 10, 1);
+    job.pump();
+    CHECK(send.done() && receive.done());
+    CHECK_EQ(send.error, Error::truncated);
+    CHECK_EQ(receive.error, Error::truncated);
+    CHECK(receive.memory.untouched());
+    Receive last(job[1], 0, {1, 99, 0}, 1000, 0);
+    job.check_idle();
+  }
+}
+
+// --- peers that are not there, not alike, or gone --------------------------------------------------------------------
+
+TEST(a_peer_that_comes_later_gets_everything_in_order) {
+  for (const bool asynchronous : {false, true}) {
+    for (const bool test_on_init : {false, true}) {
+      Job job(2, asynchronous, options_with(test_on_init));
+      job.network.presence[1] = FakeNetwork::Presence::absent;
+      std::vector<std::unique_ptr<Send>> sends;
+      std::vector<std::unique_ptr<Receive>> receives;
+      for (uint32_t i = 0; i < 60; ++i) {
+        const size_t bytes = i % 2 == 0 ? 8 : 800;
+        sends.push_back(std::make_unique<Send>(job[0], 1, MessageKey{1, 0, i}, bytes, i));
+        receives.push_back(std::make_unique<Receive>(job[0], 1, MessageKey{1, 1, i}, bytes, i));
+      }
+      job[0].progress();
+      CHECK(job[0].of.needs_driving());
+      CHECK_EQ(job[0].of.counters().connections, 0u);
+      job.network.presence[1] = FakeNetwork::Presence::open;
+      job.pump();
+      CHECK_EQ(job[0].of.counters().connections, 1u);
+      for (uint32_t i = 0; i < 60; ++i) {
+        const size_t bytes = i % 2 == 0 ? 8 : 800;
+        receives.push_back(std::make_unique<Receive>(job[1], 0, MessageKey{1, 0, i}, bytes, i));
+        sends.push_back(std::make_unique<Send>(job[1], 0, MessageKey{1, 1, i}, bytes, i));
+        job.pump();
+      }
+      for (auto& receive : receives) receive->check_data();
+      for (const auto& send : sends) CHECK(send->done());
+      job.check_idle();
+    }
+  }
+}
+
+TEST(a_peer_with_other_settings_is_refused) {
+  Job job(2);
+  job.network.refuse = true;
+  Send eager(job[0], 1, {1, 0, 0}, 8, 1);
+  Send big(job[0], 1, {1, 0, 1}, 800, 1);
+  Receive in(job[0], 1, {1, 0, 0}, 8, 1);
+  Receive big_in(job[0], 1, {1, 0, 1}, 800, 1);
+  job.pump();
+  for (const libof::Waiter* waiter : std::initializer_list<libof::Waiter*>{&eager, &big, &in, &big_in}) {
+    CHECK_EQ(waiter->outstanding, 0);
+    CHECK_EQ(waiter->error, Error::mismatch);
+    CHECK_EQ(waiter->error_peer, 1u);
+  }
+  CHECK_EQ(big.waiting_rtr, 0u);
+  job[0].check_idle();
+  // And so is every later request.
+  Send again(job[0], 1, {1, 0, 2}, 8, 1);
+  job[0].progress();
+  CHECK_EQ(again.error, Error::mismatch);
+  job[0].check_idle();
+}
+
+TEST(what_a_closed_peer_wrote_arrives_and_the_rest_fails) {
+  Job job(3);
+  std::vector<std::unique_ptr<Send>> written;
+  for (uint32_t i = 0; i < 10; ++i) written.push_back(std::make_unique<Send>(job[1], 0, MessageKey{1, 0, i}, 8, i));
+  std::vector<std::unique_ptr<Receive>> arrive;
+  for (uint32_t i = 0; i < 10; ++i) arrive.push_back(std::make_unique<Receive>(job[0], 1, MessageKey{1, 0, i}, 8, i));
+  Receive never(job[0], 1, {1, 0, 10}, 8, 0);
+  Receive never_big(job[0], 1, {1, 0, 11}, 800, 0);
+  Send unanswered(job[0], 1, {1, 1, 0}, 800, 0);
+  std::vector<std::unique_ptr<Send>> flood;  // more than the mailbox holds
+  for (uint32_t i = 0; i < kSlots + 5; ++i)
+    flood.push_back(std::make_unique<Send>(job[0], 1, MessageKey{1, 2, i}, 8, i));
+  Receive from_other(job[0], 2, {1, 0, 0}, 8, 7);
+  CHECK(!job[0].of.fail_closed_peers());
+  job.network.presence[1] = FakeNetwork::Presence::closed;
+  CHECK(job[0].of.fail_closed_peers());
+  job[0].progress();
+  CHECK_EQ(job[0].fabric.abandoned.size(), 1u);
+  for (auto& receive : arrive) receive->check_data();
+  for (const libof::Waiter* waiter :
+       std::initializer_list<libof::Waiter*>{&never, &never_big, &unanswered, flood.back().get()}) {
+    CHECK_EQ(waiter->outstanding, 0);
+    CHECK_EQ(waiter->error, Error::peer_closed);
+  }
+  CHECK_EQ(unanswered.waiting_rtr, 0u);
+  CHECK_EQ(flood.front()->error, Error::none);
+  CHECK(never.memory.untouched() && never_big.memory.untouched());
+  // Other peers are not affected.
+  CHECK(!from_other.done());
+  CHECK(!job[0].of.fail_closed_peers());
+  Send late(job[2], 0, {1, 0, 0}, 8, 7);
+  job[0].progress();
+  from_other.check_data();
+  job[0].check_idle();
+  // Later requests to the closed peer end as well, without anything from the peer.
+  Receive later(job[0], 1, {1, 5, 0}, 8, 0);
+  job[0].progress();
+  CHECK(job[0].of.fail_closed_peers());
+  job[0].progress();
+  CHECK_EQ(later.error, Error::peer_closed);
+  job[0].check_idle();
+}
+
+TEST(unexpected_messages_of_a_closed_peer_can_still_be_received) {
+  Job job(2);
+  Send send(job[1], 0, {1, 0, 0}, 8, 3);
+  Receive other(job[0], 1, {1, 1, 0}, 8, 3);
+  job[0].progress();
+  job.network.presence[1] = FakeNetwork::Presence::closed;
+  CHECK(job[0].of.fail_closed_peers());
+  job[0].progress();
+  CHECK_EQ(other.error, Error::peer_closed);
+  Receive receive(job[0], 1, {1, 0, 0}, 8, 3);
+  CHECK(receive.immediately);
+  receive.check_data();
+}
+
+// --- floods ----------------------------------------------------------------------------------------------------------
+
+TEST(a_flood_stays_in_its_window_and_harms_nobody) {
+  for (const bool asynchronous : {false, true}) {
+    constexpr uint32_t kWindow = 400;
+    constexpr uint32_t kFlood = 3000;
+    Job job(3, asynchronous, options_with(true, kWindow));
+    std::vector<std::unique_ptr<Send>> flood;
+    for (uint32_t i = 0; i < kFlood; ++i)
+      flood.push_back(std::make_unique<Send>(job[0], 1, MessageKey{1, 1, i}, i % 256, i));
+    // Rank 1 looks into rank 0's mailbox, because it awaits something else from it.
+    Receive awaited(job[1], 0, {1, 2, 0}, 20, 77);
+    job.pump();
+    CHECK(!awaited.done());
+    CHECK(job[1].of.counters().eager_unexpected <= kWindow);
+    CHECK(job[0].of.counters().eager_sent <= kWindow);
+    // Others go on as if nothing had happened.
+    for (uint32_t i = 0; i < 2 * kSlots; ++i) {
+      const size_t bytes = i % 4 == 0 ? 1000 : 100;
+      Send send(job[2], 1, {1, 1, i}, bytes, i);
+      Receive receive(job[1], 2, {1, 1, i}, bytes, i);
+      Send back(job[1], 2, {1, 1, i}, bytes, i);
+      Receive back_in(job[2], 1, {1, 1, i}, bytes, i);
+      job.pump();
+      receive.check_data();
+      back_in.check_data();
+    }
+    CHECK_EQ(job[2].of.counters().eager_stalled, 0u);
+    // And what is behind the flood arrives, because its receiver asks for it.
+    Send behind(job[0], 1, {1, 2, 0}, 20, 77);
+    job.pump();
+    awaited.check_data();
+    CHECK(behind.done());
+    // A later one, where the receive comes after the send.
+    Send behind2(job[0], 1, {1, 2, 1}, 20, 78);
+    job.pump();
+    Receive awaited2(job[1], 0, {1, 2, 1}, 20, 78);
+    job.pump();
+    awaited2.check_data();
+    CHECK(job[1].of.counters().eager_unexpected <= kWindow);
+    // The flood itself can be received, in any order.
+    for (uint32_t i = kFlood; i-- > 0;) {
+      const uint32_t n = i ^ 1;
+      Receive receive(job[1], 0, {1, 1, n}, n % 256, n);
+      job.pump();
+      receive.check_data();
+    }
+    for (const auto& send : flood) CHECK(send->done());
+    job.check_idle();
+  }
+}
+
+// Relief writes RTRs for receives that are then satisfied eagerly after all. Neither the wishes nor the RTRs may pile up, and an RTR must not
+// be written for a later use of the same request.
+TEST(relief_that_was_not_needed_leaves_nothing_behind) {
+  for (const bool asynchronous : {false, true}) {
+    constexpr uint32_t kWindow = 400;
+    Job job(2, asynchronous, options_with(true, kWindow));
+    std::vector<std::unique_ptr<Send>> held;
+    for (uint32_t i = 0; i < kWindow / 2; ++i)
+      held.push_back(std::make_unique<Send>(job[0], 1, MessageKey{1, 1, i}, 8, i));
+    {
+      Receive first(job[1], 0, {1, 4, 0}, 8, 1);
+      Send send(job[0], 1, {1, 4, 0}, 8, 1);
+      job.pump();
+      first.check_data();
+    }
+    // One RTR of its own, so that the last free slot goes to an RTR and its cancellation has to wait.
+    Receive early(job[1], 0, {1, 5, 0}, 1000, 6);
+    const uint32_t rounds = 3 * 256 + 17;  // more than a request has generations
+    for (uint32_t i = 0; i < rounds; ++i) {
+      Receive receive(job[1], 0, {1, 2, i}, 8, i);
+      held.push_back(std::make_unique<Send>(job[0], 1, MessageKey{1, 2, i}, 8, i));
+      for (int pass = 0; pass < 4; ++pass) {
+        job.network.run();
+        job[1].progress();  // rank 0 does not look: it has nothing to wait for
+      }
+      receive.check_data();
+    }
+    CHECK(job[1].of.counters().rtr_sent <= libof::kRtrSlots);
+    // Now rank 0 reads its RTRs: none of them may be answered.
+    Send big(job[0], 1, {1, 3, 0}, 1000, 5);
+    Receive big_in(job[1], 0, {1, 3, 0}, 1000, 5);
+    job.pump();
+    big_in.check_data();
+    Send for_early(job[0], 1, {1, 5, 0}, 1000, 6);
+    job.pump();
+    early.check_data();
+    for (uint32_t i = 0; i < kWindow / 2; ++i) {
+      Receive receive(job[1], 0, {1, 1, i}, 8, i);
+      job.pump();
+      receive.check_data();
+    }
+    CHECK_EQ(job[0].of.counters().data_sent, 2u);
+    job.check_idle();
+  }
+}
+
+// --- many ------------------------------------------------------------------------------------------------------------
+
+TEST(a_million_messages_leak_nothing) {
+  const uint32_t total = repetitions(1'000'000, 200'000);
+  Job job(2);
+  std::vector<std::byte> out(600), in(600);
+  constexpr uint32_t kBatch = 50;
+  for (uint32_t i = 0; i < total; i += kBatch) {
+    // Both directions, a tenth of them rendezvous, half of the receives late.
+    libof::Waiter sends[2], receives[2];
+    for (const Rank rank : {0u, 1u}) {
+      const bool late = (i / kBatch + rank) % 2 == 1;
+      const auto post = [&](Rank receiver) {
+        for (uint32_t n = 0; n < kBatch / 2; ++n)
+          job[receiver].of.irecv(receives[receiver], 1 - receiver, {1, i, n}, in.data(), n % 10 == 0 ? 600 : n);
+      };
+      if (!late) post(rank);
+      for (uint32_t n = 0; n < kBatch / 2; ++n)
+        job[1 - rank].of.isend(sends[1 - rank], rank, {1, i, n}, out.data(), n % 10 == 0 ? 600 : n);
+      if (late) post(rank);
+    }
+    job.pump();
+    for (const Rank rank : {0u, 1u}) {
+      CHECK_EQ(sends[rank].outstanding, 0);
+      CHECK_EQ(receives[rank].outstanding, 0);
+      CHECK(job[rank].of.idle());
+    }
+  }
+  job.check_idle();
+  for (const Rank rank : {0u, 1u}) {
+    const libof::Counters& counters = job[rank].of.counters();
+    CHECK_EQ(counters.eager_stalled, 0u);
+    CHECK_EQ(counters.eager_sent + counters.data_sent, total / 2);
+    CHECK_EQ(counters.rtr_sent, counters.data_sent);
+    CHECK_EQ(counters.connections, 1u);
+  }
+}
+
+// Sends and receives of several tags, started in random order on both sides, with everything that can be delayed delayed at random: the n-th send
+// of a tag meets the n-th receive of the tag.
+void random_messages(bool asynchronous, bool test_on_init, uint32_t total, uint64_t seed) {
+  constexpr uint32_t kTags = 8;
+  constexpr uint32_t kAhead = 150;  // requests outstanding on each side
+  Random random(seed);
+  Job job(2, asynchronous, options_with(test_on_init, 200));
+  const auto size_of = [&](uint32_t tag, uint32_t n) -> size_t {
+    const uint64_t z = (uint64_t{tag} << 32 | n) * 0x9e3779b97f4a7c15u >> 40;
+    return z % 3 == 0 ? 256 + z % 2000 : z % 256;
+  };
+  struct Side {
+    std::vector<uint32_t> tags;  // of the messages, in the order in which this side starts them
+    size_t next = 0;
+    uint32_t numbers[kTags] = {};
+    std::deque<std::unique_ptr<Send>> sends;
+    std::deque<std::unique_ptr<Receive>> receives;
+  };
+  Side sender, receiver;
+  for (uint32_t i = 0; i < total; ++i) sender.tags.push_back(random.below(kTags));
+  // The receiver's order: the sender's, shuffled within a distance, so that what is outstanding stays bounded.
+  receiver.tags = sender.tags;
+  for (uint32_t i = 0; i + 1 < total; ++i)
+    std::swap(receiver.tags[i], receiver.tags[i + random.below(std::min(60u, total - i))]);
+  uint32_t received = 0;
+  uint32_t stuck = 0;
+  while (received < total) {
+    CHECK(++stuck < 1'000'000);
+    switch (random.below(6)) {
+      case 0:
+        if (sender.next < total && sender.sends.size() < kAhead) {
+          const uint32_t tag = sender.tags[sender.next++];
+          const uint32_t n = sender.numbers[tag]++;
+          sender.sends.push_back(
+              std::make_unique<Send>(job[0], 1, MessageKey{1, tag, n}, size_of(tag, n), uint64_t{tag} << 40 | n));
+        }
+        break;
+      case 1:
+        if (receiver.next < total && receiver.receives.size() < kAhead) {
+          const uint32_t tag = receiver.tags[receiver.next++];
+          const uint32_t n = receiver.numbers[tag]++;
+          receiver.receives.push_back(
+              std::make_unique<Receive>(job[1], 0, MessageKey{1, tag, n}, size_of(tag, n), uint64_t{tag} << 40 | n));
+        }
+        break;
+      case 2:
+        job[0].progress();
+        break;
+      case 3:
+        job[1].progress();
+        break;
+      default:
+        if (asynchronous) job.network.step(random);
+    }
+    while (!sender.sends.empty() && sender.sends.front()->done()) sender.sends.pop_front();
+    while (!receiver.receives.empty() && receiver.receives.front()->done()) {
+      receiver.receives.front()->check_data();
+      receiver.receives.pop_front();
+      ++received;
+      stuck = 0;
+    }
+  }
+  job.pump();
+  while (!sender.sends.empty() && sender.sends.front()->done()) sender.sends.pop_front();
+  CHECK(sender.sends.empty());
+  job.check_idle();
+}
+
+TEST(random_messages_keep_order_per_tag) { random_messages(false, true, repetitions(100'000, 20'000), 1); }
+TEST(random_messages_keep_order_per_tag_without_test_on_init) {
+  random_messages(false, false, repetitions(100'000, 20'000), 2);
+}
+TEST(random_messages_keep_order_per_tag_asynchronous) { random_messages(true, true, repetitions(30'000, 6'000), 3); }
+TEST(random_messages_keep_order_per_tag_asynchronous_without_test_on_init) {
+  random_messages(true, false, repetitions(30'000, 6'000), 4);
+}
+
+}  // namespace
+
+TEST_MAIN(60)
