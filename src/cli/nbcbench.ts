@@ -27,6 +27,7 @@ interface MeasureOptions {
   repetitions: number;
   maxSeconds: number;
   start: Start | 'auto';
+  bind: boolean;
   peers: boolean;
   ours: boolean;
   json?: string;
@@ -36,14 +37,14 @@ interface MeasureOptions {
 const MIB = 1024 ** 2;
 const line = new ProgressLine();
 
-/** The exit code of a run that ended but lacks something. */
-let failed = false;
+/** What could not be measured. */
+const failures: Error[] = [];
 
 const listener: Listener = {
   progress: (fraction, text) => line.update(fraction, text),
   note: (text) => line.log(`  ${text}`),
   failure(error) {
-    failed = true;
+    failures.push(error);
     line.log(`nbcbench: ${error.message}\n  goes on without it`);
   },
 };
@@ -133,7 +134,7 @@ async function memory(options: { ranks: number; bytes: number; json?: string }):
   writeJson(options.json, found);
 }
 
-async function targetTable(options: { repetitions: number; json?: string }): Promise<void> {
+async function targetTable(options: { repetitions: number; bind: boolean; json?: string }): Promise<void> {
   const peers = peersIf(true);
   if (peers.length === 0) throw new Error('the targets are ratios: install libopenmpi-dev, libmpich-dev, or both');
   const implementations = [nodeNbc('auto', 'thread', [...BUFFER_KINDS]), ...peers];
@@ -147,7 +148,8 @@ async function targetTable(options: { repetitions: number; json?: string }): Pro
       ({ name }) => name === 'node-nbc' || own.some(({ against }) => against === 'better' || against === name),
     );
     const settings = { ranks: [ranks], ops: [...OPS], sizes, intervals: [], maxSeconds: 20, start: 'auto' } as const;
-    results.push(...(await measure(needed, { ...settings, repetitions: options.repetitions }, listener)));
+    const { repetitions, bind } = options;
+    results.push(...(await measure(needed, { ...settings, repetitions, bind }, listener)));
   }
   const verdicts = judge(results);
   const body = verdicts.map(({ target, op, bytes, ours, theirs, ratio }) => [
@@ -220,6 +222,7 @@ const program = new Command('nbcbench')
       .argParser(parse.parseStart)
       .default('auto'),
   )
+  .option('--no-bind', 'leave it to the kernel on which processors ranks run')
   .option('--peers', 'also build and measure Open MPI and MPICH, where installed, and print ratios', false)
   .option('--no-ours', 'measure the peers alone')
   .option('--json <file>', 'write the rows as JSON; "-" is standard output (tables then go to standard error)')
@@ -260,8 +263,7 @@ program
   .option('--seconds <s>', 'how late the root joins', parse.parseSeconds, waitingTarget.seconds)
   .option('--peers', 'also of Open MPI and MPICH, where installed', false)
   .option('--json <file>', 'write the figures as JSON; "-" is standard output')
-  // The program's own options of these names would win otherwise.
-  .action((_, command: Command) => waiting(ownOptions(command)));
+  .action(waiting);
 
 program
   .command('memory')
@@ -269,18 +271,15 @@ program
   .option('--ranks <n>', 'number of ranks', parse.parsePositive, memoryTarget.ranks)
   .option('--bytes <size>', 'what each rank sends to each', parse.parseBytes, memoryTarget.bytes)
   .option('--json <file>', 'write the figures as JSON; "-" is standard output')
-  .action((_, command: Command) => memory(ownOptions(command)));
+  .action(memory);
 
 program
   .command('targets')
   .description("the project's performance targets, in one run: ratios to the peers, waiting, memory")
   .option('--repetitions <n>', 'measured repetitions of each combination', parse.parsePositive, 1000)
+  .option('--no-bind', 'leave it to the kernel on which processors ranks run')
   .option('--json <file>', 'write the figures as JSON; "-" is standard output')
-  .action((_, command: Command) => targetTable(ownOptions(command)));
-
-function ownOptions<Options>(command: Command): Options {
-  return command.opts() as Options;
-}
+  .action(targetTable);
 
 for (const command of [program, ...program.commands]) command.exitOverride().enablePositionalOptions();
 
@@ -296,7 +295,7 @@ for (const [signal, code] of [
 
 try {
   await program.parseAsync();
-  process.exitCode = failed ? 1 : 0;
+  process.exitCode = failures.length > 0 ? 1 : 0;
 } catch (error) {
   line.clear();
   if (error instanceof CommanderError) {

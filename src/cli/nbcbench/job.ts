@@ -4,6 +4,7 @@
  */
 import { spawn, spawnSync, type ChildProcess, type StdioOptions } from 'node:child_process';
 import { closeSync, constants, mkdtempSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
+import { once } from 'node:events';
 import { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -59,7 +60,7 @@ export class Job {
     try {
       const { commands, inherit } = describe(job.directory);
       const ready = job.#answered('after the start');
-      ready.catch(() => {}); // until somebody waits for it
+      ready.catch(() => undefined); // until somebody waits for it
       const stdio: StdioOptions = ['ignore', 'pipe', 'pipe', ...(inherit === undefined ? [] : [inherit])];
       for (const command of commands) job.#start(command.file, command.arguments, command.env, stdio);
       if (inherit !== undefined) closeSync(inherit);
@@ -91,9 +92,9 @@ export class Job {
       const lines = (rest + data.toString()).split('\n');
       rest = lines.pop()!;
       for (const line of lines) {
-        const [, rank, word, text] = /^(\d+) (\w+) ?(.*)$/.exec(line) ?? [];
+        const [rank, word, ...text] = line.split(' ');
         if (word !== 'ok') {
-          this.#fail(`rank ${rank}: ${text ?? line}`);
+          this.#fail(`rank ${rank}: ${text.join(' ')}`);
         } else if (this.#pending) {
           this.#pending.missing.delete(Number(rank));
           if (this.#pending.missing.size === 0) {
@@ -154,11 +155,9 @@ export class Job {
     if (!open.has(this)) return;
     this.#closing = true;
     for (const control of this.#control) writeSync(control, 'quit\n');
-    const ended = this.#children.map((child) =>
-      child.exitCode !== null || child.signalCode !== null
-        ? undefined
-        : new Promise((resolve) => child.once('exit', resolve)),
-    );
+    const ended = this.#children
+      .filter(({ exitCode, signalCode }) => exitCode === null && signalCode === null)
+      .map((child) => once(child, 'exit'));
     const timer = setTimeout(() => this.#children.forEach((child) => child.kill('SIGKILL')), 5000);
     await Promise.all(ended);
     clearTimeout(timer);

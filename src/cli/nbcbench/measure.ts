@@ -18,6 +18,8 @@ export interface Settings {
   /** Limit for one implementation in one pass of one combination; measured is what fits in. */
   maxSeconds: number;
   start: Start | 'auto';
+  /** Whether ranks get a processor each, if there are enough. */
+  bind: boolean;
 }
 
 /** Pass two with one test interval; times in µs. */
@@ -98,7 +100,7 @@ export async function measure(
   const passes = settings.intervals.length > 0 ? 2 : 1;
   const steps = settings.ranks.length * settings.ops.length * settings.sizes.length * passes;
   for (const ranks of settings.ranks) {
-    const placement = place(ranks);
+    const placement = place(ranks, settings.bind);
     const start = settings.start === 'auto' ? (placement.dedicated ? 'instant' : 'gate') : settings.start;
     listener.note(`${placement.text}; common start: ${start}`);
     listener.progress(step / steps, `starting ${ranks} ranks`);
@@ -177,7 +179,10 @@ async function warmUp(teams: readonly Team[], ops: readonly Op[], start: Start, 
   }
 }
 
-type Contender = { team: Team; result: Result };
+interface Contender {
+  team: Team;
+  result: Result;
+}
 
 /** Pass one: the blocking time of start + wait. Checks the data first. */
 async function passOne(

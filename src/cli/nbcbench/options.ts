@@ -6,9 +6,9 @@ const units: Record<string, number> = { '': 1, K: 1024, M: 1024 ** 2, G: 1024 **
 
 /** "8", "16K", "1MiB" → bytes. Units are binary. */
 export function parseBytes(text: string): number {
-  const [, digits, unit] = /^(\d+)([KMG]?)(?:i?B)?$/i.exec(text.trim()) ?? [];
-  if (digits === undefined) throw new InvalidArgumentError(`"${text}" is not a size, such as 8, 16K or 1M.`);
-  const bytes = Number(digits) * units[unit.toUpperCase()];
+  const match = /^(\d+)([KMG]?)(?:i?B)?$/i.exec(text.trim());
+  if (match === null) throw new InvalidArgumentError(`"${text}" is not a size, such as 8, 16K or 1M.`);
+  const bytes = Number(match[1]) * units[match[2].toUpperCase()];
   if (bytes > 2 ** 31 - 1) throw new InvalidArgumentError(`${text} is more than an MPI count can hold (2G - 1).`);
   return bytes;
 }
@@ -16,10 +16,10 @@ export function parseBytes(text: string): number {
 /** "8,16K" → [8, 16384]; "1K..8K" → [1024, 2048, 4096, 8192]. */
 export function parseSizes(text: string): number[] {
   return list(text).flatMap((part) => {
-    const [from, to] = part.split('..');
-    const first = parseBytes(from);
-    if (to === undefined) return first;
-    const last = parseBytes(to);
+    const ends = part.split('..');
+    const first = parseBytes(ends[0]);
+    if (ends.length === 1) return first;
+    const last = parseBytes(ends[1]);
     if (first === 0 || last < first) throw new InvalidArgumentError(`"${part}" is not a range: FROM..TO doubles FROM.`);
     const result = [];
     for (let bytes = first; bytes <= last; bytes *= 2) result.push(bytes);

@@ -71,7 +71,7 @@ export function findPeers(warn: (text: string) => void): Implementation[] {
     const program = join(directory, mpi.name);
     const built = spawnSync(mpi.compiler, ['-O2', '-std=gnu11', source, '-o', program, '-lm'], { encoding: 'utf8' });
     if (built.status !== 0) {
-      warn(`${mpi.title} is left out: ${mpi.compiler} could not build ${source}\n${built.stderr ?? built.error}`);
+      warn(`${mpi.title} is left out: ${mpi.compiler} could not build ${source}\n${built.stderr}`);
       continue;
     }
     found.push(peer(mpi, program));
@@ -81,7 +81,7 @@ export function findPeers(warn: (text: string) => void): Implementation[] {
 
 function peer(mpi: Mpi, program: string): Implementation {
   const [command, ...args] = mpi.version.command;
-  const version = mpi.version.pattern.exec(spawnSync(command, args, { encoding: 'utf8' }).stdout ?? '')?.[1] ?? '';
+  const version = mpi.version.pattern.exec(spawnSync(command, args, { encoding: 'utf8' }).stdout)?.[1] ?? '';
   return {
     name: mpi.name,
     title: `${mpi.title} ${version}`.trim(),

@@ -28,11 +28,15 @@ export interface Placement {
   text: string;
 }
 
-/** Rank i is bound to the i-th allowed processor where there is one for each; else no rank of any implementation is bound. */
-export function place(ranks: number): Placement {
+/**
+ * Rank i is bound to the i-th allowed processor where there is one for each; else, or if `bind` is false, no rank of any
+ * implementation is bound.
+ */
+export function place(ranks: number, bind = true): Placement {
   const allowed = allowedProcessors();
-  if (ranks > allowed.length) {
-    return { cpus: undefined, dedicated: false, text: `${ranks} ranks on ${allowed.length} processors, none bound` };
+  const dedicated = ranks <= allowed.length;
+  if (!dedicated || !bind) {
+    return { cpus: undefined, dedicated, text: `${ranks} ranks on ${allowed.length} processors, none bound` };
   }
   if (spawnSync('taskset', ['--version'], { stdio: 'ignore' }).status !== 0) {
     return { cpus: undefined, dedicated: true, text: 'not bound: taskset (package util-linux) is missing' };

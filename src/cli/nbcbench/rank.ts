@@ -25,11 +25,11 @@ const GATE: number = STARTS.indexOf('gate');
 /** The cheapest precise clock of Node 20: 35 ns a reading, no garbage (hrtime.bigint: 45 ns and a BigInt). In ms. */
 const now = performance.now.bind(performance);
 
-const directory = process.argv[2];
-if (directory === undefined || process.argv.length !== 3) {
+if (process.argv.length !== 3) {
   process.stderr.write('usage: rank.js DIRECTORY (started by nbcbench)\n');
   process.exit(2);
 }
+const directory = process.argv[2];
 
 let world: Communicator;
 let rank = 0;
@@ -94,7 +94,7 @@ function calibrate(): Float64Array {
 
 function filled(bytes: number, kind: BufferKind): Uint8Array<ArrayBuffer> {
   // Every page exists before the first repetition.
-  return (kind === 'alloc' ? alloc(Uint8Array, bytes) : new Uint8Array(bytes)).fill(1) as Uint8Array<ArrayBuffer>;
+  return (kind === 'alloc' ? alloc(Uint8Array, bytes) : new Uint8Array(bytes)).fill(1);
 }
 
 function prepare(op: number, bytes: number, kind: BufferKind): void {
@@ -385,7 +385,7 @@ try {
   }
   await world.close();
 } catch (error) {
-  const text = error instanceof Error ? `${error.message}` : String(error);
+  const text = error instanceof Error ? error.message : String(error);
   writeSync(done, `${process.env.NBC_RANK ?? rank} error ${text.replaceAll('\n', ' ').slice(0, 400)}\n`);
   process.exit(1);
 }
