@@ -126,7 +126,9 @@ export function describeJob(results: readonly RankResult[]): string {
 export function forbidCrossMemory(): string | null {
   const build = join(root, 'build/native-test');
   if (!existsSync(build)) return null;
-  const found = readdirSync(build, { recursive: true, encoding: 'utf8' }).find((path) => /(^|\/)forbid_cma$/.test(path));
+  const found = readdirSync(build, { recursive: true, encoding: 'utf8' }).find((path) =>
+    /(^|\/)forbid_cma$/.test(path),
+  );
   return found === undefined ? null : join(build, found);
 }
 

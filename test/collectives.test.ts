@@ -1,0 +1,34 @@
+/**
+ * ibcast, igather and ialltoall for 1 to 17 ranks. One job per number of ranks and progress mode goes through all shapes:
+ * programs/collectives.ts says which.
+ */
+import assert from 'node:assert/strict';
+import { reports, runRanks } from './helpers.js';
+
+const MOST_RANKS = 17;
+
+interface Report {
+  cases: number;
+  stats: Record<string, number>;
+}
+
+describe('collectives', function () {
+  this.timeout(200_000);
+
+  for (let size = 1; size <= MOST_RANKS; size++) {
+    for (const mode of ['thread', 'manual'] as const) {
+      it(`are right on ${size} rank${size > 1 ? 's' : ''}, progress '${mode}'`, async () => {
+        const results = await runRanks('collectives', { size, args: [mode], timeoutMs: 180_000 });
+        for (const { cases, stats } of reports<Report>(results)) {
+          assert(cases > 100, 'the cases were run');
+          if (size === 1) continue;
+          // Each path was taken, or the test tests less than it says.
+          assert(stats['eagerSent']! > 0);
+          assert(stats['rtrSent']! > 0);
+          assert(stats['mappedBytes']! > 0);
+          assert.equal(stats['allocatedBytes']! > 0, true);
+        }
+      });
+    }
+  }
+});
