@@ -30,8 +30,9 @@ export class Progress {
     this.#bar?.increment();
   }
 
-  /** Takes the bar away. */
+  /** Takes the bar away, or ends the lines with an empty one. */
   stop(): void {
-    this.#bar?.stop();
+    if (this.#bar) this.#bar.stop();
+    else if (this.#show) process.stderr.write('\n');
   }
 }
