@@ -50,9 +50,9 @@ export class Request implements PromiseLike<void> {
     this.watched = false;
   }
 
-  /** Whether the operation has ended, well or not. Only looks: makes no progress and never throws. */
+  /** Whether the operation has ended, well or not. Never throws, and with `progress: 'manual'` makes no progress: it only looks. */
   get done(): boolean {
-    return this.world.settleIfEnded(this);
+    return this.slot < 0 || this.world.look(this);
   }
 
   /**
@@ -142,7 +142,8 @@ export function waitAny(requests: readonly Request[], timeoutMs?: number): numbe
       throw timeoutOf('waitAny', limit, pending, requests.length, world);
     }
   }
-  const index = requests.findIndex((request) => request.done);
+  countPending(requests);
+  const index = requests.findIndex((request) => request.slot < 0);
   const error = requests[index].error;
   if (error !== null) throw error;
   return index;
@@ -204,7 +205,10 @@ function worldOf(requests: readonly unknown[], operation: string): World | null 
 /** Settles those that have ended, and counts the others. */
 function countPending(requests: readonly Request[]): number {
   let pending = 0;
-  for (let index = 0; index < requests.length; index++) if (!requests[index].done) pending++;
+  for (let index = 0; index < requests.length; index++) {
+    const request = requests[index];
+    if (!request.world.settleIfEnded(request)) pending++;
+  }
   return pending;
 }
 

@@ -26,6 +26,12 @@ const FIRST_SWEEP = 1024;
 
 const PENDING = SlotState.PENDING;
 
+/**
+ * Whether plain loads are ordered as x86 orders them. Elsewhere, the look that finds an operation complete must be followed by an acquiring
+ * load (it pairs with the release store in native/engine/slots.h), or what was received might be read as it was before.
+ */
+const LOADS_ARE_ORDERED = process.arch === 'x64' || process.arch === 'ia32';
+
 /** `NativeErrorCode` the other way round: 2 → 'ERR_NBC_TRUNCATED'. */
 const codeOfState = new Map<number, string>(
   Object.entries(NativeErrorCode).map(([name, value]) => [value, `ERR_NBC_${name}`]),
@@ -94,7 +100,8 @@ export class World {
 
   /** Makes a request that has ended settled: frees its slot and its views, tells whoever awaits it. */
   settle(request: Request): void {
-    const state = this.states[request.slot];
+    const { slot } = request;
+    const state = LOADS_ARE_ORDERED ? this.states[slot] : Atomics.load(this.states, slot);
     this.settleAs(request, state === SlotState.DONE ? null : this.failure(request, state));
   }
 
@@ -104,6 +111,13 @@ export class World {
     if (this.states[request.slot] === PENDING) return false;
     this.settle(request);
     return true;
+  }
+
+  /**
+   * As {@link settleIfEnded}. Where a thread makes the progress, it still leaves alone what has landed while nobody asks: to ask takes a pass.
+   */
+  look(request: Request): boolean {
+    return this.manual ? this.settleIfEnded(request) : this.test(request);
   }
 
   /** One pass of progress, then as {@link settleIfEnded}. */
@@ -209,8 +223,9 @@ export class World {
     this.freeSlots = larger;
   }
 
-  /** Settles every request that has ended. */
+  /** Settles every request that has ended. What has landed is known to have ended only after a pass. */
   private sweep(): void {
+    if (this.pendingCount > 0) this.native.test();
     let unseen = this.pendingCount;
     for (let slot = 0; unseen > 0; slot++) {
       const request = this.pending[slot];
@@ -252,7 +267,6 @@ export class World {
     this.checkScheduled = false;
     if (!this.open) return;
     // What is about to end needs no call back: a pass costs little beside waking the progress thread and then this one.
-    if (this.pendingCount > 0) this.native.test();
     this.sweep();
     if (this.manual) {
       // Nobody else makes progress: poll for as long as something is pending.
