@@ -107,12 +107,14 @@ Engine::~Engine() {
     fabric_.ring_self(Sleeper::progress);
     thread_.join();
   }
+  // Peers may still write to temporary buffers and read staged pieces: the arena stays too.
+  if (active_.head != nullptr) graveyard().push_back(fabric_.arena());
   for (Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
-    slots_->set(operation->slot, static_cast<int32_t>(Error::closed));
+    // Where a failure was reported before, the slot is somebody else's by now.
+    if (operation->slot != kNoSlot) slots_->set(operation->slot, static_cast<int32_t>(Error::closed));
     for (const Pinned& pin : operation->pins) {
       if (pin.keeper != nullptr) graveyard().push_back(pin.keeper);
     }
-    if (operation->base[static_cast<size_t>(Role::temporary)] != nullptr) graveyard().push_back(fabric_.arena());
   }
 }
 
