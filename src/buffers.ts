@@ -5,8 +5,8 @@ import { ArgumentError, type ErrorContext, errorFromNative, show } from './error
 import { currentWorld } from './world.js';
 
 /**
- * In the place of `send`: what is to be sent already stands in the receive buffer (in `igather`, at the root only: its own block
- * stands at its place). As MPI_IN_PLACE.
+ * In the place of `send`: what is to be sent already stands in the receive buffer (in `igather`, at the root only: its
+ * own block stands at its place). As MPI_IN_PLACE.
  */
 export const IN_PLACE: unique symbol = Symbol('IN_PLACE');
 export type InPlace = typeof IN_PLACE;
@@ -18,8 +18,9 @@ export interface ViewConstructor<View extends ArrayBufferView> {
 }
 
 /**
- * Makes a zeroed view of `length` elements (bytes, for Buffer and DataView) in memory that every peer can reach directly: the
- * fastest buffer there is for large messages. It is ordinary memory otherwise, and freed by garbage collection.
+ * Makes a zeroed view of `length` elements (bytes, for Buffer and DataView) in memory that every peer can reach
+ * directly: the fastest buffer there is for large messages. It is ordinary memory otherwise, and freed by garbage
+ * collection.
  *
  * ```ts
  * const planes = alloc(Float64Array, 1 << 20);
@@ -56,8 +57,8 @@ function isViewConstructor(value: unknown): boolean {
 }
 
 /**
- * Bytes of what should be a view; NaN, which equals nothing, if it has none to tell. For the hot path: native code finds out about
- * everything else that can be wrong with a view, and then {@link checkView} says what it is.
+ * Bytes of what should be a view; NaN, which equals nothing, if it has none to tell. For the hot path: native code
+ * finds out about everything else that can be wrong with a view, and then {@link checkView} says what it is.
  */
 export function bytesOf(view: ArrayBufferView | InPlace | null): number {
   try {
@@ -95,7 +96,10 @@ export function checkView(view: unknown, argument: string, context: ErrorContext
   return view.byteLength;
 }
 
-/** Detached buffers have no bytes, and only they refuse a view. (`ArrayBuffer.prototype.detached` is newer than Node 20.) */
+/**
+ * Detached buffers have no bytes, and only they refuse a view. (`ArrayBuffer.prototype.detached` is newer than Node
+ * 20.)
+ */
 function isDetached(memory: ArrayBufferLike): boolean {
   if (memory.byteLength > 0) return false;
   try {

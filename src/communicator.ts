@@ -1,8 +1,8 @@
 /**
  * Communicators: a group of ranks, and the operations they do together.
  *
- * All ranks of a communicator start its collectives in the same order, with matching sizes, as MPI demands. The methods here
- * check arguments, look up the plan for the shape of the call, and start it: schedules/ says what a plan does.
+ * All ranks of a communicator start its collectives in the same order, with matching sizes, as MPI demands. The methods
+ * here check arguments, look up the plan for the shape of the call, and start it: schedules/ says what a plan does.
  */
 import { bytesOf, checkView, IN_PLACE, type InPlace, overlap } from './buffers.js';
 import { ArgumentError, ClosedError, type ErrorContext, errorFromNative, show } from './errors.js';
@@ -82,8 +82,9 @@ const ialltoallInPlace = ialltoallPlans(true);
 /**
  * A group of ranks. `init()` returns the one that has all of them; `dup` and `split` make others.
  *
- * Buffers are views: typed arrays of any kind, Buffer, DataView. A buffer belongs to the operation until that has ended; see
- * {@link Request}. Wrong arguments throw an {@link ArgumentError} that names the argument, before anything is sent.
+ * Buffers are views: typed arrays of any kind, Buffer, DataView. A buffer belongs to the operation until that has
+ * ended; see {@link Request}. Wrong arguments throw an {@link ArgumentError} that names the argument, before anything
+ * is sent.
  */
 export class Communicator {
   /** This process's rank in the communicator: 0 to size − 1. */
@@ -129,7 +130,8 @@ export class Communicator {
   }
 
   /**
-   * Broadcasts the root's buffer: when complete, every rank's buffer holds the same bytes. All pass buffers of the same size.
+   * Broadcasts the root's buffer: when complete, every rank's buffer holds the same bytes. All pass buffers of the same
+   * size.
    *
    * Source: MPI_Ibcast.
    */
@@ -143,7 +145,8 @@ export class Communicator {
   /**
    * Gathers a block from every rank at the root: when complete, block i of `recv` there is `send` of rank i.
    *
-   * @param send this rank's block, of the same size everywhere. At the root also `IN_PLACE`: its block stands in `recv` already
+   * @param send this rank's block, of the same size everywhere. At the root also `IN_PLACE`: its block stands in `recv`
+   *   already
    * @param recv at the root, `size` blocks that don't overlap `send`; ignored at other ranks, usually null
    *
    * Source: MPI_Igather.
@@ -187,8 +190,8 @@ export class Communicator {
   }
 
   /**
-   * Sends a message to rank `dest`, which receives it with {@link irecv}. Messages with one tag arrive in the order in which they were
-   * sent.
+   * Sends a message to rank `dest`, which receives it with {@link irecv}. Messages with one tag arrive in the order in
+   * which they were sent.
    *
    * @param tag 0 to 32767, the same on both sides
    */
@@ -205,7 +208,9 @@ export class Communicator {
     return complete ? this.ended('isend') : this.pending('isend', slot, buffer, null);
   }
 
-  /** Receives the message that rank `source` sends with {@link isend} and the same tag. The buffer has exactly its size. */
+  /**
+   * Receives the message that rank `source` sends with {@link isend} and the same tag. The buffer has exactly its size.
+   */
   irecv(buffer: ArrayBufferView, source: number, tag = 0): Request {
     this.checkMessage('irecv', 'source', source, tag);
     const { world } = this;
@@ -220,8 +225,8 @@ export class Communicator {
   }
 
   /**
-   * A communicator of the same ranks, whose messages never meet those of this one. Collective: all ranks call `dup` and `split` in the
-   * same order; other operations may go on meanwhile.
+   * A communicator of the same ranks, whose messages never meet those of this one. Collective: all ranks call `dup` and
+   * `split` in the same order; other operations may go on meanwhile.
    */
   dup(): Promise<Communicator> {
     return duplicate(this);
@@ -245,10 +250,12 @@ export class Communicator {
   }
 
   /**
-   * Ends this communicator: later calls fail with a {@link ClosedError}, operations in progress complete as usual. On the communicator from
-   * `init()` it ends them all, and the whole world with them: then operations in progress fail with a ClosedError, too.
+   * Ends this communicator: later calls fail with a {@link ClosedError}, operations in progress complete as usual. On
+   * the communicator from `init()` it ends them all, and the whole world with them: then operations in progress fail
+   * with a ClosedError, too.
    *
-   * Each rank closes when it likes, but who still needs something from it gets a {@link PeerClosedError}. To close twice does nothing.
+   * Each rank closes when it likes, but who still needs something from it gets a {@link PeerClosedError}. To close
+   * twice does nothing.
    */
   async close(): Promise<void> {
     if (this.closed) return;

@@ -27,7 +27,8 @@ export class NbcError extends Error {
   }
 
   static {
-    // On the prototypes, as in Node's own errors: `name` then costs nothing per instance and does not show in inspect().
+    // On the prototypes, as in Node's own errors: `name` then costs nothing per instance and does not show in
+    // inspect().
     this.prototype.name = 'NbcError';
   }
 }
@@ -47,7 +48,10 @@ export class ArgumentError extends NbcError {
   }
 }
 
-/** An option of `init()`, or its environment variable, that cannot work; `argument` is the name of the one that was given. */
+/**
+ * An option of `init()`, or its environment variable, that cannot work; `argument` is the name of the one that was
+ * given.
+ */
 export class OptionError extends ArgumentError {
   constructor(option: string, message: string, context?: ErrorContext) {
     super(option, message, context, 'ERR_NBC_OPTION');
@@ -58,7 +62,10 @@ export class OptionError extends ArgumentError {
   }
 }
 
-/** The time limit passed. The request is still pending, and its buffers still belong to it: wait again, or close the world. */
+/**
+ * The time limit passed. The request is still pending, and its buffers still belong to it: wait again, or close the
+ * world.
+ */
 export class TimeoutError extends NbcError {
   /** The limit that passed, in milliseconds. */
   readonly timeoutMs: number;
@@ -85,7 +92,10 @@ export class ClosedError extends NbcError {
   }
 }
 
-/** A message was longer than the buffer posted for it: the ranks disagree about a size, or about the order of their calls. */
+/**
+ * A message was longer than the buffer posted for it: the ranks disagree about a size, or about the order of their
+ * calls.
+ */
 export class TruncatedError extends NbcError {
   constructor(message: string, context?: ErrorContext) {
     super('ERR_NBC_TRUNCATED', message, context);

@@ -1,13 +1,13 @@
 /**
  * How new communicators come into being.
  *
- * The members of a new communicator must agree on its context id, and no other may have the same one. So rank 0 of the parent chooses
- * it: its own world rank (+ 1; the world itself has 0) in the high word, a counter of its own in the low word. No two ids
- * of a job can be equal, without anybody keeping a list.
+ * The members of a new communicator must agree on its context id, and no other may have the same one. So rank 0 of the
+ * parent chooses it: its own world rank (+ 1; the world itself has 0) in the high word, a counter of its own in the low
+ * word. No two ids of a job can be equal, without anybody keeping a list.
  *
- * What must be agreed travels on a *control* communicator, which every communicator has for this, in a context next to its own. So
- * dup and split disturb no operation of the user and need not be ordered with them. Among themselves they run one
- * after the other, in the order of the calls, which is the same on all ranks.
+ * What must be agreed travels on a *control* communicator, which every communicator has for this, in a context next to
+ * its own. So dup and split disturb no operation of the user and need not be ordered with them. Among themselves they
+ * run one after the other, in the order of the calls, which is the same on all ranks.
  *
  * Source: MPI 3.1, 6.4.2 (MPI_Comm_dup, MPI_Comm_split).
  */
@@ -91,7 +91,10 @@ function writeNewContext(control: Communicator, target: Int32Array | Uint32Array
   target[1] = low;
 }
 
-/** Runs a task when all earlier ones of this communicator have ended. One that fails leaves the ranks out of step: later ones fail too. */
+/**
+ * Runs a task when all earlier ones of this communicator have ended. One that fails leaves the ranks out of step: later
+ * ones fail too.
+ */
 function inOrder<T>(parent: Communicator, operation: string, task: (control: Communicator) => Promise<T>): Promise<T> {
   const result = parent.lastControl.then(() => {
     parent.requireOpen(operation);

@@ -9,8 +9,8 @@ import { type InitOptions, resolveOptions } from './transport/options.js';
 import { openWorld, type World } from './world.js';
 
 /**
- * Opens this process's rank, and returns the communicator of all ranks. Under `nbcrun` rank and size come from the launcher; a
- * program that was started without it is a job of one rank.
+ * Opens this process's rank, and returns the communicator of all ranks. Under `nbcrun` rank and size come from the
+ * launcher; a program that was started without it is a job of one rank.
  *
  * Ranks need not call it at the same time: connections are made when an operation first needs them. A process has
  * one world at a time, and its place in a job of several ranks can be taken once.

@@ -51,35 +51,46 @@ export interface NativeOptions {
 export type NativeStats = Record<string, number>;
 
 export interface Native {
-  /** Creates the anonymous shared file of a job of `size` ranks; returns its descriptor (for nbcrun to hand to its ranks). */
+  /**
+   * Creates the anonymous shared file of a job of `size` ranks; returns its descriptor (for nbcrun to hand to its
+   * ranks).
+   */
   createJob(size: number): number;
   /**
-   * Opens this process's rank. One world per process at a time (ERR_NBC_ALREADY_OPEN).
-   * `onCompletions` is called from the event loop, once for any number of watched requests that ended since the last call.
-   * Returns the state table: entry i is the state of the request in slot i.
+   * Opens this process's rank. One world per process at a time (ERR_NBC_ALREADY_OPEN). `onCompletions` is called from
+   * the event loop, once for any number of watched requests that ended since the last call. Returns the state table:
+   * entry i is the state of the request in slot i.
    */
   open(options: NativeOptions, onCompletions: () => void): Int32Array;
-  /** Ends the world: pending requests become CLOSED, the progress thread ends, later calls throw ERR_NBC_NOT_OPEN. Idempotent. */
+  /**
+   * Ends the world: pending requests become CLOSED, the progress thread ends, later calls throw ERR_NBC_NOT_OPEN.
+   * Idempotent.
+   */
   close(): void;
   /** An ArrayBuffer in this rank's exposed memory, zeroed. Freed by garbage collection. Throws ERR_NBC_NO_MEMORY. */
   alloc(bytes: number): ArrayBuffer;
 
   /**
-   * Makes a communicator. `members[i]` is the world rank of rank i; `rank` is ours. `contextHigh/Low` (uint32 each) is the id that
-   * all members agreed on; each communicator also owns the neighbouring point-to-point context. Returns a handle.
+   * Makes a communicator. `members[i]` is the world rank of rank i; `rank` is ours. `contextHigh/Low` (uint32 each) is
+   * the id that all members agreed on; each communicator also owns the neighbouring point-to-point context. Returns a
+   * handle.
    */
   createCommunicator(members: Uint32Array, rank: number, contextHigh: number, contextLow: number): number;
   freeCommunicator(communicator: number): void;
 
-  /** Validates an encoded schedule completely (ERR_NBC_SCHEDULE names the word and the reason) and compiles it. Returns a handle. */
+  /**
+   * Validates an encoded schedule completely (ERR_NBC_SCHEDULE names the word and the reason) and compiles it. Returns
+   * a handle.
+   */
   compile(communicator: number, words: Uint32Array): number;
   /** Gives a plan back; operations in flight keep it until they end. */
   releasePlan(plan: number): void;
 
   /**
-   * Starts a plan as the next collective of its communicator. `send`/`receive` are the buffers of those roles, or null where the
-   * schedule does not use the role (views; each must hold at least the bytes that the schedule declares). `slot` is a free slot chosen by the
-   * caller. Returns true if the operation is already complete (the slot is then untouched and free at once).
+   * Starts a plan as the next collective of its communicator. `send`/`receive` are the buffers of those roles, or null
+   * where the schedule does not use the role (views; each must hold at least the bytes that the schedule declares).
+   * `slot` is a free slot chosen by the caller. Returns true if the operation is already complete (the slot is then
+   * untouched and free at once).
    */
   start(plan: number, slot: number, send: ArrayBufferView | null, receive: ArrayBufferView | null): boolean;
   /** Point-to-point send to / receive from communicator rank `peer`, tag 0…32767. Return value as in `start`. */
@@ -94,7 +105,10 @@ export interface Native {
   waitAny(slots: Int32Array, timeoutMs: number): boolean;
   /** Until none of the slots is PENDING: true; time-out: false. */
   waitAll(slots: Int32Array, timeoutMs: number): boolean;
-  /** LibOF's OF_Startall: drives the sends of these requests together until none waits for an RTR or `microseconds` passed. */
+  /**
+   * LibOF's OF_Startall: drives the sends of these requests together until none waits for an RTR or `microseconds`
+   * passed.
+   */
   startall(slots: Int32Array, microseconds: number): void;
 
   /** From now on the end of this request calls `onCompletions`, and the progress thread is responsible for it. */

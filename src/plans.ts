@@ -1,6 +1,6 @@
 /**
- * Compiled schedules of one operation on one communicator, by shape (bytes, root, algorithm) and never by buffer: a program that
- * repeats an operation builds its schedule once.
+ * Compiled schedules of one operation on one communicator, by shape (bytes, root, algorithm) and never by buffer: a
+ * program that repeats an operation builds its schedule once.
  */
 import type { Communicator } from './communicator.js';
 import { ArgumentError, errorFromNative, show } from './errors.js';
@@ -19,8 +19,8 @@ export interface PlanSource {
 }
 
 export class PlanCache {
-  // The plan used last: most programs repeat one shape for a while, and then these three comparisons are all of the look-up.
-  // NaN equals nothing, so that without a last plan every call is looked up.
+  // The plan used last: most programs repeat one shape for a while, and then these three comparisons are all of the
+  // look-up. NaN equals nothing, so that without a last plan every call is looked up.
   bytes = NaN;
   root = NaN;
   plan = -1;
@@ -34,7 +34,8 @@ export class PlanCache {
 
   /**
    * The plan for a shape that is not the last one used, compiled if need be.
-   * @throws {ClosedError} if the communicator is closed (closing it forgets the plan used last, so every call gets here)
+   * @throws {ClosedError} if the communicator is closed (closing it forgets the plan used last, so every call gets
+   *   here)
    * @throws {ArgumentError} naming `root` or `algorithm`
    */
   find(bytes: number, root: number, options: { algorithm?: string | undefined } | undefined): number {
@@ -46,7 +47,8 @@ export class PlanCache {
     const algorithm = options?.algorithm;
     const index = algorithm === undefined ? 0 : 1 + algorithms.indexOf(algorithm);
     if (index === 0 && algorithm !== undefined) {
-      const message = `${operation} has ${algorithms.map((name) => `'${name}'`).join(', ')}, but not ${show(algorithm)}`;
+      const names = algorithms.map((name) => `'${name}'`).join(', ');
+      const message = `${operation} has ${names}, but not ${show(algorithm)}`;
       throw new ArgumentError('algorithm', message, context);
     }
 

@@ -12,8 +12,8 @@ const inspect = Symbol.for('nodejs.util.inspect.custom');
  * An operation in progress. Its buffers belong to it until it is complete: don't write to them, and don't read what it
  * receives. They are kept alive; the request itself may be dropped, the operation goes on.
  *
- * Await it, `wait()` for it, or ask `test()` from time to time. A failed operation throws (or rejects) its error every time it is
- * asked; a failure nobody asks about is silent.
+ * Await it, `wait()` for it, or ask `test()` from time to time. A failed operation throws (or rejects) its error every
+ * time it is asked; a failure nobody asks about is silent.
  */
 export class Request implements PromiseLike<void> {
   // All fields are set here, so that all requests have one shape and the code that uses them stays fast.
@@ -50,7 +50,10 @@ export class Request implements PromiseLike<void> {
     this.watched = false;
   }
 
-  /** Whether the operation has ended, well or not. Never throws, and with `progress: 'manual'` makes no progress: it only looks. */
+  /**
+   * Whether the operation has ended, well or not. Never throws, and with `progress: 'manual'` makes no progress: it
+   * only looks.
+   */
   get done(): boolean {
     return this.slot < 0 || this.world.look(this);
   }
@@ -68,7 +71,8 @@ export class Request implements PromiseLike<void> {
   /**
    * Blocks this thread until the operation is complete, driving progress meanwhile.
    *
-   * @param timeoutMs time limit in milliseconds; 0: make progress once; Infinity: none. Default: the option `timeout` of `init()`.
+   * @param timeoutMs time limit in milliseconds; 0: make progress once; Infinity: none. Default: the option `timeout`
+   *   of `init()`.
    * @throws {TimeoutError} when the limit passes; the request stays pending
    * @throws {NbcError} if the operation has failed
    */
@@ -79,8 +83,8 @@ export class Request implements PromiseLike<void> {
   }
 
   /**
-   * Lets a request be awaited. Nothing is set up before somebody does. With the option `timeout` of `init()` the promise rejects with a
-   * {@link TimeoutError} after that time; the request stays pending then.
+   * Lets a request be awaited. Nothing is set up before somebody does. With the option `timeout` of `init()` the
+   * promise rejects with a {@link TimeoutError} after that time; the request stays pending then.
    */
   then<Fulfilled = void, Rejected = never>(
     // eslint-disable-next-line @typescript-eslint/no-invalid-void-type -- as PromiseLike<void> has it
@@ -163,15 +167,19 @@ export function testAll(requests: readonly Request[]): boolean {
   return true;
 }
 
-/** Microseconds for `startall` where neither the call nor `init()` says: several times what a peer takes to answer that runs. */
+/**
+ * Microseconds for `startall` where neither the call nor `init()` says: several times what a peer takes to answer that
+ * runs.
+ */
 const DEFAULT_STARTALL = 100;
 
 /** Microseconds that a call can last: a minute. */
 const MAX_STARTALL = 60e6;
 
 /**
- * Drives large sends together until all their receivers are ready or the time has passed: N sends pay for one wait. Useful with
- * `progress: 'manual'`, where nothing else does this between two calls. Does not wait for the sends to complete.
+ * Drives large sends together until all their receivers are ready or the time has passed: N sends pay for one wait.
+ * Useful with `progress: 'manual'`, where nothing else does this between two calls. Does not wait for the sends to
+ * complete.
  *
  * @param microseconds time limit. Default: the option `startall` of `init()` if that is not 0, else 100
  */

@@ -1,12 +1,12 @@
 /**
  * The open world of this process: which requests are pending, and how their end reaches whoever wants to know.
  *
- * - Slots. Native code knows a pending operation by the number of a slot in the *state table*, which it writes and JavaScript
- *   reads. Free slots are kept here, so that starting an operation crosses into native code once.
+ * - Slots. Native code knows a pending operation by the number of a slot in the *state table*, which it writes and
+ *   JavaScript reads. Free slots are kept here, so that starting an operation crosses into native code once.
  * - Ownership. A pending request is reachable from here even if the program has dropped it, and its views with it.
  * - Promises. Awaited requests are *watched*: native code calls back once for any number of them that ended.
- * - The event loop. Pending requests keep it alive. Programs that start and wait without ever returning to it pay nothing
- *   for that: the first pending request schedules one check, which runs when control is back at the loop.
+ * - The event loop. Pending requests keep it alive. Programs that start and wait without ever returning to it pay
+ *   nothing for that: the first pending request schedules one check, which runs when control is back at the loop.
  */
 import type { Communicator } from './communicator.js';
 import { ClosedError, errorFromCode, ExhaustedError, NbcError, TimeoutError } from './errors.js';
@@ -27,8 +27,9 @@ const FIRST_SWEEP = 1024;
 const PENDING = SlotState.PENDING;
 
 /**
- * Whether plain loads are ordered as x86 orders them. Elsewhere, the look that finds an operation complete must be followed by an acquiring
- * load (it pairs with the release store in native/engine/slots.h), or what was received might be read as it was before.
+ * Whether plain loads are ordered as x86 orders them. Elsewhere, the look that finds an operation complete must be
+ * followed by an acquiring load (it pairs with the release store in native/engine/slots.h), or what was received might
+ * be read as it was before.
  */
 const LOADS_ARE_ORDERED = process.arch === 'x64' || process.arch === 'ia32';
 
@@ -114,7 +115,8 @@ export class World {
   }
 
   /**
-   * As {@link settleIfEnded}. Where a thread makes the progress, it still leaves alone what has landed while nobody asks: to ask takes a pass.
+   * As {@link settleIfEnded}. Where a thread makes the progress, it still leaves alone what has landed while nobody
+   * asks: to ask takes a pass.
    */
   look(request: Request): boolean {
     return this.manual ? this.settleIfEnded(request) : this.test(request);
@@ -138,7 +140,10 @@ export class World {
     this.settle(request);
   }
 
-  /** Registers somebody who awaits a pending request, which is watched already, or will be by the check that is scheduled. */
+  /**
+   * Registers somebody who awaits a pending request, which is watched already, or will be by the check that is
+   * scheduled.
+   */
   await(request: Request, resolve: () => void, reject: (error: NbcError) => void): void {
     const waiter: Waiter = { resolve, reject, timer: null };
     if (this.timeout > 0) {
@@ -208,8 +213,8 @@ export class World {
 
   private newSlot(): number {
     if (this.slotsUsed >= this.sweepAt) {
-      // Requests that were dropped without a look may have ended long ago. To sweep costs a pass over all slots, so it must pay: if it frees
-      // less than half of them, the next sweep waits until there are twice as many.
+      // Requests that were dropped without a look may have ended long ago. To sweep costs a pass over all slots, so it
+      // must pay: if it frees less than half of them, the next sweep waits until there are twice as many.
       this.sweep();
       if (this.freeCount < this.slotsUsed / 2) this.sweepAt = this.slotsUsed * 2;
       if (this.freeCount > 0) return this.freeSlots[--this.freeCount];

@@ -1,8 +1,8 @@
 /**
  * ialltoall: block j of rank i becomes block i of rank j. A distributed transpose.
  *
- * With `inPlace` the blocks to send stand in the receive buffer. What is still to be sent must not be overwritten, so it is
- * saved in temporary memory first; a rank's own block stays where it is.
+ * With `inPlace` the blocks to send stand in the receive buffer. What is still to be sent must not be overwritten, so
+ * it is saved in temporary memory first; a rank's own block stays where it is.
  *
  * Source: MPI 3.1, 5.12.5 (MPI_IALLTOALL); J. Bruck et al., "Efficient Algorithms for All-to-All Communications in
  * Multiport Message-Passing Systems", IEEE TPDS 8(11), 1997.
@@ -13,15 +13,15 @@ export const IALLTOALL_ALGORITHMS = ['linear', 'pairwise', 'bruck'] as const;
 export type IalltoallAlgorithm = (typeof IALLTOALL_ALGORITHMS)[number];
 
 /**
- * Bruck sends log₂(ranks) messages instead of ranks − 1, but every block travels log₂(ranks) / 2 times. From this many ranks on,
- * and up to this many bytes per block, messages are what costs.
+ * Bruck sends log₂(ranks) messages instead of ranks − 1, but every block travels log₂(ranks) / 2 times. From this many
+ * ranks on, and up to this many bytes per block, messages are what costs.
  */
-export const IALLTOALL_BRUCK_MIN_RANKS = 8;
+export const IALLTOALL_BRUCK_MIN_RANKS = 128;
 export const IALLTOALL_BRUCK_MAX_BYTES = 256;
 
 /**
- * From this many bytes per block on, and more than this many ranks, one partner at a time: all transfers at once would only take the
- * memory bandwidth and the caches from each other. Below, waiting for a partner costs more than that.
+ * From this many bytes per block on, and more than this many ranks, one partner at a time: all transfers at once would
+ * only take the memory bandwidth and the caches from each other. Below, waiting for a partner costs more than that.
  */
 export const IALLTOALL_PAIRWISE_MIN_BYTES = 256 * 1024;
 export const IALLTOALL_PAIRWISE_MIN_RANKS = 4;
@@ -76,7 +76,9 @@ export function ialltoallPairwise(rank: number, size: number, bytes: number, inP
   return schedule;
 }
 
-/** Where the blocks to be sent are to be read from; copies a rank's own block, and what an in-place exchange must save. */
+/**
+ * Where the blocks to be sent are to be read from; copies a rank's own block, and what an in-place exchange must save.
+ */
 function prepare(schedule: Schedule, rank: number, size: number, bytes: number, inPlace: boolean): Role {
   if (!inPlace) {
     schedule.copy(Role.SEND, rank * bytes, Role.RECEIVE, rank * bytes, bytes);
@@ -90,11 +92,12 @@ function prepare(schedule: Schedule, rank: number, size: number, bytes: number, 
 }
 
 /**
- * Bruck: a block that has to travel the distance d (from rank i to rank i + d) makes the jumps that the bits of d name. In step k every
- * rank packs all blocks whose distance has bit k, sends them as one message to rank + 2^k, and has those of rank − 2^k instead.
+ * Bruck: a block that has to travel the distance d (from rank i to rank i + d) makes the jumps that the bits of d name.
+ * In step k every rank packs all blocks whose distance has bit k, sends them as one message to rank + 2^k, and has
+ * those of rank − 2^k instead.
  *
- * The textbook rotates all blocks first and unpacks after every step. Here, a table says where the block for each distance is at the
- * moment, and a block is copied only when it is packed or has arrived.
+ * The textbook rotates all blocks first and unpacks after every step. Here, a table says where the block for each
+ * distance is at the moment, and a block is copied only when it is packed or has arrived.
  *
  *     temp:  | pack | arrivals of step 0 | arrivals of step 1 | …      (in place: | saved blocks | before all this)
  */

@@ -12,8 +12,8 @@ export const IBCAST_ALGORITHMS = ['linear', 'binomial', 'chain'] as const;
 export type IbcastAlgorithm = (typeof IBCAST_ALGORITHMS)[number];
 
 /**
- * Up to this many ranks the root sends to everybody itself: a message costs the sender far less than a hop costs, since a hop
- * waits until another process runs.
+ * Up to this many ranks the root sends to everybody itself: a message costs the sender far less than a hop costs, since
+ * a hop waits until another process runs.
  */
 export const IBCAST_LINEAR_MAX_RANKS = 8;
 
@@ -24,8 +24,9 @@ export const IBCAST_LINEAR_MAX_RANKS = 8;
 export const IBCAST_CHAIN_MIN_BYTES = 512 * 1024;
 
 /**
- * Bytes of one segment of the chain. Large enough that the cost of a message (about 1 µs) is small beside its copy (about 5 µs);
- * small enough to stay in a core's cache from the receive to the send, and to fill a long pipeline quickly.
+ * Bytes of one segment of the chain. Large enough that the cost of a message (about 1 µs) is small beside its copy
+ * (about 5 µs); small enough to stay in a core's cache from the receive to the send, and to fill a long pipeline
+ * quickly.
  */
 export const IBCAST_SEGMENT_BYTES = 128 * 1024;
 

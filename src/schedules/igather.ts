@@ -12,8 +12,8 @@ export const IGATHER_ALGORITHMS = ['linear', 'binomial'] as const;
 export type IgatherAlgorithm = (typeof IGATHER_ALGORITHMS)[number];
 
 /**
- * From this many ranks on, a tree takes work off the root: receiving a small message costs the root about 0.1 µs, a hop of the
- * tree at least 1 µs, and more where processes share cores.
+ * From this many ranks on, a tree takes work off the root: receiving a small message costs the root about 0.1 µs, a hop
+ * of the tree at least 1 µs, and more where processes share cores.
  */
 export const IGATHER_BINOMIAL_MIN_RANKS = 64;
 
@@ -55,8 +55,8 @@ export function igatherLinear(rank: number, size: number, root: number, bytes: n
 }
 
 /**
- * Up the binomial tree. A rank collects the blocks of its subtree in the order of the virtual ranks, and sends them on as one
- * message.
+ * Up the binomial tree. A rank collects the blocks of its subtree in the order of the virtual ranks, and sends them on
+ * as one message.
  */
 export function igatherBinomial(rank: number, size: number, root: number, bytes: number, inPlace = false): Schedule {
   return rank === root ? gatherAtRoot(size, root, bytes, inPlace) : gatherAndPass(rank, size, root, bytes);
@@ -80,8 +80,9 @@ function gatherAndPass(rank: number, size: number, root: number, bytes: number):
 }
 
 /**
- * At the root the blocks of a subtree can go straight to their places, because virtual ranks in a row are ranks in a row:
- * except in the one subtree that runs past the highest rank and goes on at rank 0, which takes a detour through temporary memory.
+ * At the root the blocks of a subtree can go straight to their places, because virtual ranks in a row are ranks in a
+ * row: except in the one subtree that runs past the highest rank and goes on at rank 0, which takes a detour through
+ * temporary memory.
  */
 function gatherAtRoot(size: number, root: number, bytes: number, inPlace: boolean): Schedule {
   const schedule = new Schedule();

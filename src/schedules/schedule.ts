@@ -3,12 +3,13 @@
  *
  * A schedule is a list of rounds. The elements of a round (SEND, RECV, COPY) all start together and may finish in any
  * order; the next round starts when all of them are complete: a barrier that is local to the rank. So the elements of a
- * round must be independent: none may write what another one reads or writes. Elements name memory by role and byte offset, never by
- * address, so that one schedule serves every call of the same shape.
+ * round must be independent: none may write what another one reads or writes. Elements name memory by role and byte
+ * offset, never by address, so that one schedule serves every call of the same shape.
  *
  * Messages between two ranks match in the order of the schedules: the k-th SEND to p meets the k-th RECV from us at p.
  *
- * The encoding is a flat array of 32-bit words, in the order in which native code executes it (64-bit values as low word, high word):
+ * The encoding is a flat array of 32-bit words, in the order in which native code executes it (64-bit values as low
+ * word, high word):
  *
  *     0      magic 'NBC1'
  *     1      number of rounds
@@ -51,16 +52,16 @@ const TWO_TO_32 = 2 ** 32;
 const ROLE_NAMES = ['send', 'receive', 'temp'] as const;
 
 /**
- * Builds a schedule. Offsets and lengths are in bytes; peers are ranks of the communicator that will run it. Elements of
- * no bytes and rounds of no elements are left out, so that algorithms need no special cases for them.
+ * Builds a schedule. Offsets and lengths are in bytes; peers are ranks of the communicator that will run it. Elements
+ * of no bytes and rounds of no elements are left out, so that algorithms need no special cases for them.
  *
  * ```ts
  * // Rank 1 of 2 receives 8 bytes, then sends them back.
  * new Schedule().recv(0, Role.RECEIVE, 0, 8).round().send(0, Role.RECEIVE, 0, 8).round().encode();
  * ```
  *
- * @throws {ScheduleError} at once, where an element is impossible in itself. That elements of a round are independent is
- *   checked when the schedule is compiled.
+ * @throws {ScheduleError} at once, where an element is impossible in itself. That elements of a round are independent
+ *   is checked when the schedule is compiled.
  */
 export class Schedule {
   /** Encoded rounds, without the header. */

@@ -2,8 +2,9 @@
  * The binomial tree that ibcast and igather share.
  *
  * Ranks are renumbered so that the root is 0 (*virtual* ranks). The parent of v is v without its lowest set bit; its
- * children are v + 1, v + 2, v + 4, … below that bit, as far as they exist. The subtree under a child c = v + 2^k covers
- * the virtual ranks c … c + 2^k − 1, cut off at the number of ranks: a contiguous range, which is what makes a gather cheap.
+ * children are v + 1, v + 2, v + 4, … below that bit, as far as they exist. The subtree under a child c = v + 2^k
+ * covers the virtual ranks c … c + 2^k − 1, cut off at the number of ranks: a contiguous range, which is what makes a
+ * gather cheap.
  *
  *     size 8:   0 ── 1
  *               ├─── 2 ── 3

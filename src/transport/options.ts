@@ -5,31 +5,39 @@ import { NbcError, OptionError, show } from '../errors.js';
 
 export interface InitOptions {
   /**
-   * How ranks reach each other. `'shm'`: shared memory of one machine. `'auto'` (default): the fastest that all ranks have, in this
-   * version always `'shm'`. Variable NBC_TRANSPORT.
+   * How ranks reach each other. `'shm'`: shared memory of one machine. `'auto'` (default): the fastest that all ranks
+   * have, in this version always `'shm'`. Variable NBC_TRANSPORT.
    */
   transport?: 'auto' | 'shm' | 'tcp' | 'verbs' | undefined;
   /**
-   * `'thread'` (default): operations progress by themselves. `'manual'`: only inside calls of this library, as in the LibOF paper.
-   * Variable NBC_PROGRESS.
+   * `'thread'` (default): operations progress by themselves. `'manual'`: only inside calls of this library, as in the
+   * LibOF paper. Variable NBC_PROGRESS.
    */
   progress?: 'thread' | 'manual' | undefined;
-  /** Largest message, in bytes, that is sent without waiting for its receiver. Equal on all ranks. Variable NBC_EAGER_LIMIT. */
+  /**
+   * Largest message, in bytes, that is sent without waiting for its receiver. Equal on all ranks. Variable
+   * NBC_EAGER_LIMIT.
+   */
   eagerLimit?: number | undefined;
-  /** Whether starting an operation also begins to send and receive (default true). Variable NBC_TEST_ON_INIT (1 or 0). */
+  /**
+   * Whether starting an operation also begins to send and receive (default true). Variable NBC_TEST_ON_INIT (1 or 0).
+   */
   testOnInit?: boolean | undefined;
-  /** How long, in microseconds, starting a large send waits for its receiver (default 0: not at all). Variable NBC_WAIT_ON_SEND. */
+  /**
+   * How long, in microseconds, starting a large send waits for its receiver (default 0: not at all). Variable
+   * NBC_WAIT_ON_SEND.
+   */
   waitOnSend?: number | undefined;
   /**
-   * How long, in microseconds, a started round drives its sends together until all their receivers are ready (default 0: not at
-   * all). Variable NBC_STARTALL.
+   * How long, in microseconds, a started round drives its sends together until all their receivers are ready (default
+   * 0: not at all). Variable NBC_STARTALL.
    */
   startall?: number | undefined;
   /** Time limit, in milliseconds, of `wait()` and of awaited requests (default 0: none). Variable NBC_TIMEOUT. */
   timeout?: number | undefined;
   /**
-   * Whether large plain buffers may be copied straight from process to process. `'auto'` (default): where the system allows it.
-   * `'off'`: always through shared memory. Variable NBC_CROSS_MEMORY.
+   * Whether large plain buffers may be copied straight from process to process. `'auto'` (default): where the system
+   * allows it. `'off'`: always through shared memory. Variable NBC_CROSS_MEMORY.
    */
   crossMemory?: 'auto' | 'off' | undefined;
 }
@@ -46,8 +54,11 @@ export interface Settings {
   crossMemory: 'auto' | 'off';
 }
 
-/** Bytes; the paper's eager limit. */
-export const DEFAULT_EAGER_LIMIT = 255;
+/**
+ * Bytes. The paper has 255; on shared memory 4 KiB by mailbox take 0.4 µs and by rendezvous 2.3 µs, and a mailbox of 60
+ * KiB still holds 14 of them.
+ */
+export const DEFAULT_EAGER_LIMIT = 4096;
 
 /** Bytes; a mailbox of native/libof/mailbox.h holds four messages of this size. */
 export const MAX_EAGER_LIMIT = 15320;

@@ -1,6 +1,6 @@
 /**
- * Executes the schedules of all ranks of a collective, one element at a time, in one thread: the reference against which
- * algorithms are checked without any native code.
+ * Executes the schedules of all ranks of a collective, one element at a time, in one thread: the reference against
+ * which algorithms are checked without any native code.
  *
  * It is as strict as a transport may be: a send completes only once the matching receive is posted (rendezvous), so a
  * schedule that relies on buffering deadlocks here. Data moves at the latest possible moment: a message carries what
@@ -96,7 +96,9 @@ class SimulatedRank {
   }
 }
 
-/** Runs the collective. @throws {SimulationError} on deadlock, dependence within a round, unmatched or unequal messages. */
+/**
+ * Runs the collective. @throws {SimulationError} on deadlock, dependence within a round, unmatched or unequal messages.
+ */
 export function simulate(states: RankState[]): void {
   const ranks = states.map(({ schedule, send, receive }, rank) => new SimulatedRank(rank, schedule, send, receive));
   /** Per ordered pair (from × size + to): what has been sent, and what has been posted, in order. */
