@@ -358,7 +358,8 @@ uint32_t Engine::arrivals_needed(bool waiting) const {
   for (const Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
     if (waiting || operation->watched || !operation->last_round) least = std::min(least, operation->outstanding);
   }
-  return least == INT32_MAX ? 1 : static_cast<uint32_t>(std::max(least, 1));
+  if (least == INT32_MAX || least < 1) return 1;
+  return std::min(static_cast<uint32_t>(least), libof_.most_arrivals(shm::kBulkSlots));
 }
 
 // The calling thread takes the engine over.

@@ -650,6 +650,16 @@ bool LibOF::progress(Effort effort) {
   return moved;
 }
 
+// A peer whose slots are full waits for us without ringing. If one of them may have more to deliver than fits into its slots, count no
+// further than to what fits. Acknowledgements are withheld until half of the slots, or a quarter of the window, is due.
+uint32_t LibOF::most_arrivals(uint32_t puts) const {
+  const uint32_t room = std::min({slots_ / 2 + 1, options_.unexpected_window / 4 + 1, puts});
+  for (const Peer* peer : active_) {
+    if (peer->receives.count > room) return room;
+  }
+  return UINT32_MAX;
+}
+
 bool LibOF::fail_closed_peers() {
   bool closed = false;
   for (const Peer* peer : active_) closed |= fabric_.has_closed(peer->rank);

@@ -63,6 +63,9 @@ class LibOF {
   // Something is waiting that needs an answer from this rank whenever a peer moves: stalled sends, RTRs, rendezvous sends.
   bool needs_driving() const { return sends_pending_ + rtrs_pending_ + connecting_ > 0; }
 
+  // How many arrivals a sleeper may wait for at most, after it has looked at everything. `puts`: how many a peer can have on its way.
+  uint32_t most_arrivals(uint32_t puts) const;
+
   const Counters& counters() const { return counters_; }
   uint32_t eager_limit() const { return options_.eager_limit; }
   uint32_t active_peers() const { return static_cast<uint32_t>(active_.size()); }
