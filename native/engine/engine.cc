@@ -344,10 +344,12 @@ bool Engine::pass(Effort effort) {
 
 // --- who drives ------------------------------------------------------------------------------------------------------
 
-// True if something is pending that does not land by itself: rounds to start, sends that wait for peers, completions to be told.
+// True if something is pending that does not land by itself: rounds to start, sends that wait for peers, completions to be told, more
+// messages than the slots that they land in.
 bool Engine::background_needed() const {
   return unfinished_rounds_ + watched_ > 0 || libof_.needs_driving() ||
-         (fabric_.receiver_copies() && active_.head != nullptr) || fabric_.work() > 0;
+         (fabric_.receiver_copies() && active_.head != nullptr) || fabric_.work() > 0 ||
+         libof_.most_arrivals(shm::kBulkSlots) != UINT32_MAX;
 }
 
 // How many messages must arrive before any operation can take a step: what the doorbell counts. With sends pending any message may
@@ -358,8 +360,7 @@ uint32_t Engine::arrivals_needed(bool waiting) const {
   for (const Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
     if (waiting || operation->watched || !operation->last_round) least = std::min(least, operation->outstanding);
   }
-  if (least == INT32_MAX || least < 1) return 1;
-  return std::min(static_cast<uint32_t>(least), libof_.most_arrivals(shm::kBulkSlots));
+  return std::min(static_cast<uint32_t>(std::max(least, 1)), libof_.most_arrivals(shm::kBulkSlots));
 }
 
 // The calling thread takes the engine over.
