@@ -76,6 +76,10 @@ byte spurious = SPURIOUS;
 chan buffer[4] = [3] of { byte, byte };        /* 0, 1: the writers; 2: MAIN; 3: PROGRESS */
 #define BUFFER_OF(thread) buffer[1 + (thread)]
 
+/*
+ * What a thread does to its own buffer nobody else sees, and once the buffer is empty, it stays so until the thread stores again. So a store joins
+ * the step before it, and a fence the step after it, without leaving out any behaviour; it saves states.
+ */
 #define STORE(buf, address, value) buf!address, value
 #define FENCE(buf) empty(buf)
 
@@ -126,42 +130,45 @@ inline ring(who) {
 /* --- a peer --- */
 
 active [WRITERS] proctype writer() {
-  byte sent;
+  byte sent, seen, who;
   short old;
-  byte who;
 
 #define self (_pid - 1) /* memory() is process 0 */
 
   do
   :: sent == MESSAGES_OF(self) -> break
   :: atomic { sent < MESSAGES_OF(self) -> sent++; STORE(buffer[self], AT_MAILBOX + self, 0) }
+    atomic {
 #ifndef NO_FENCE
-    FENCE(buffer[self]);
+      FENCE(buffer[self]);
 #endif
+      seen = armed
+    }
     if
-    :: armed == NOBODY -> skip
+    :: seen == NOBODY -> skip
     :: else ->
       atomic { /* fetch_sub */
         empty(buffer[self]);
+        seen = 0;
         old = need;
 #ifdef UNSIGNED_NEED
         need = (need == 0 -> 255 : need - 1)
 #else
-        need--
+        need = (need <= 0 -> 0 : need - 1) /* all values from 0 down mean the same: fewer states */
 #endif
       }
       if
 #ifdef EXACT_NEED
-      :: atomic { old == 1 -> old = 0 }
+      :: old == 1 ->
 #else
-      :: atomic { old <= 1 -> old = 0 }
+      :: old <= 1 ->
 #endif
-        atomic { who = armed; armed = NOBODY } /* exchange */
+        atomic { old = 0; who = armed; armed = NOBODY } /* exchange */
         if
         :: who == NOBODY -> skip
         :: else -> ring(who); who = 0
         fi
-      :: atomic { else -> old = 0 }
+      :: else -> old = 0
       fi
     fi
   od
@@ -175,24 +182,24 @@ inline poll() {
   atomic { delivered = delivered + mailbox[1]; mailbox[1] = 0 }
 }
 
-/* The second look: one load each. Leaves its answer in `found`. */
-inline look(found) {
+/* Two stores, need before armed. */
+inline arm(me, whom, count) {
+  STORE(BUFFER_OF(me), AT_NEED, count);
+  STORE(BUFFER_OF(me), AT_ARMED, whom)
+}
+
+/* The second look, after a fence: one load each. `found` is the answer. */
+inline look(me, found) {
 #ifdef NO_RECHECK
   found = false
 #else
-  found = mailbox[0] != 0;
-  found = found || mailbox[1] != 0
-#endif
-}
-
-/* Two stores into a buffer that nobody else sees: one step. */
-inline arm(me, whom, count) {
   atomic {
-    STORE(BUFFER_OF(me), AT_NEED, count);
-    STORE(BUFFER_OF(me), AT_ARMED, whom)
-  }
 #ifndef NO_SLEEPER_FENCE
-  FENCE(BUFFER_OF(me))
+    FENCE(BUFFER_OF(me));
+#endif
+    found = mailbox[0] != 0
+  }
+  found = found || mailbox[1] != 0
 #endif
 }
 
@@ -200,14 +207,21 @@ inline disarm(me) {
   STORE(BUFFER_OF(me), AT_ARMED, NOBODY)
 }
 
-/* Only MAIN waits for the lock; PROGRESS sees that, and leaves without arming. */
-inline lock(me) {
+/* Only MAIN waits for the lock; PROGRESS sees that, and leaves without arming. Whoever gets it disarms. */
+inline enter(me) {
   atomic { empty(BUFFER_OF(me)) -> wanted = locked }
-  atomic { !locked -> locked = true; wanted = false }
+  atomic { !locked -> locked = true; wanted = false; disarm(me) }
 }
 
-inline tryLock(me, got) {
-  atomic { empty(BUFFER_OF(me)) -> got = !locked; locked = true }
+inline tryEnter(me, got) {
+  atomic {
+    empty(BUFFER_OF(me)) -> got = !locked;
+    locked = true;
+    if
+    :: got -> disarm(me)
+    :: else -> skip
+    fi
+  }
 }
 
 inline unlock(me) {
@@ -231,27 +245,29 @@ inline leave(me) {
     :: delivered == TOTAL -> disarm(me); unlock(me); break
     :: me == PROGRESS && wanted -> unlock(me); break
     :: else ->
-      choose(count);
-      arm(me, PROGRESS, count);
-      look(found);
+      atomic { choose(count); arm(me, PROGRESS, count); count = 0 }
+      look(me, found);
       if
-      :: atomic { found -> found = false; count = 0; disarm(me) }
-      :: atomic { !found -> count = 0; unlock(me) }
+      :: atomic { found -> found = false; disarm(me) }
+      :: atomic { !found -> unlock(me) }
 #ifdef NO_LOOK_BACK
         break
 #else
         if
         :: me == PROGRESS -> break /* whoever rang has changed its bell */
         :: else ->
+          atomic {
 #ifndef NO_UNLOCK_FENCE
-          FENCE(BUFFER_OF(me));
+            FENCE(BUFFER_OF(me));
 #endif
+            got = armed == PROGRESS
+          }
           if
-          :: armed == PROGRESS -> break
+          :: got -> got = false; break
           :: else ->
-            tryLock(me, got);
+            tryEnter(me, got);
             if
-            :: atomic { got -> got = false }
+            :: got -> got = false
             :: else -> break
             fi
           fi
@@ -268,23 +284,23 @@ active proctype mainThread() {
 
   do
   :: atomic { entries < ENTRIES -> entries++ }
-    lock(MAIN);
-    disarm(MAIN);
+    enter(MAIN);
     if
     :: true /* start(), test(): one pass */
     :: delivered < TOTAL -> /* wait(): until some more messages have arrived */
-      choose(enough);
-      enough = enough + delivered;
+      atomic { choose(enough); enough = enough + delivered }
       do
       :: poll();
         if
         :: atomic { delivered >= enough -> enough = 0; break }
         :: else ->
+          atomic {
 #ifndef LATE_BELL
-          readBell(MAIN);
+            readBell(MAIN);
 #endif
-          arm(MAIN, MAIN, enough - delivered);
-          look(found);
+            arm(MAIN, MAIN, enough - delivered)
+          }
+          look(MAIN, found);
 #ifdef LATE_BELL
           readBell(MAIN);
 #endif
@@ -312,15 +328,14 @@ active proctype progressThread() {
   bool found, got;
 
   do
-  :: readBell(PROGRESS); /* before tryLock: whoever rings after a failed attempt makes futexWait return */
+  :: readBell(PROGRESS); /* before trying: whoever rings after a failed attempt makes futexWait return */
     if
     :: stopping -> break
     :: else -> skip
     fi;
-    tryLock(PROGRESS, got);
+    tryEnter(PROGRESS, got);
     if
-    :: atomic { got -> got = false; disarm(PROGRESS) }
-      leave(PROGRESS)
+    :: got -> got = false; leave(PROGRESS)
     :: else -> skip
     fi;
     futexWait(PROGRESS)

@@ -1,0 +1,164 @@
+#!/usr/bin/env node
+/**
+ * `npm run build`: installs packages if there are none, builds the native addon and compiles the TypeScript, each only when needed. Uses
+ * nothing but Node itself until the packages are there. Quiet: one line a step, and everything a tool said if it fails.
+ */
+import { spawnSync } from 'node:child_process';
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+
+const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), '..');
+const at = (...path) => join(ROOT, ...path);
+
+/** Written after a successful build of the addon: what it was built for, and when. */
+const STAMP = at('build/built-for.json');
+const ADDON = at('build/Release/nbc.node');
+
+/** Builds all. Ends the process with exit code 1 and an explanation if a step fails. */
+export function build() {
+  install();
+  buildAddon();
+  compileTypeScript();
+}
+
+function install() {
+  const missing = missingPackages();
+  if (missing === undefined) return;
+  // Without install scripts: the only one of interest is our own build, which comes next.
+  step(`packages (${missing})`, 'installed', 'npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund']);
+}
+
+/** Why packages must be installed; undefined if all that the lockfile names are there in their versions. */
+function missingPackages() {
+  // npm writes this file last, so it is missing where an installation was interrupted.
+  const installed = at('node_modules/.package-lock.json');
+  if (!existsSync(installed)) return 'none yet';
+  const present = JSON.parse(readFileSync(installed, 'utf8')).packages;
+  const wanted = JSON.parse(readFileSync(at('package-lock.json'), 'utf8')).packages;
+  const outdated = Object.entries(wanted).filter(
+    ([path, entry]) => path !== '' && !entry.optional && present[path]?.version !== entry.version,
+  );
+  return outdated.length === 0 ? undefined : `${outdated.length} missing or outdated`;
+}
+
+function buildAddon() {
+  const sources = [
+    at('binding.gyp'),
+    ...readdirSync(at('native'), { recursive: true })
+      .filter((path) => /\.(cc|h)$/.test(path) && !path.startsWith('test/'))
+      .map((path) => at('native', path)),
+  ];
+  const gyp = readFileSync(at('binding.gyp'), 'utf8');
+  const target = { node: process.version, arch: process.arch, execPath: process.execPath, gyp };
+  const stamp = existsSync(STAMP) ? JSON.parse(readFileSync(STAMP, 'utf8')) : {};
+  const sameTarget = Object.keys(target).every((key) => stamp[key] === target[key]);
+  const newest = Math.max(...sources.map((path) => statSync(path).mtimeMs));
+  // A file counts as newer that was saved while the last build ran.
+  if (sameTarget && existsSync(ADDON) && newest < stamp.began) return;
+
+  const began = Date.now();
+  if (!sameTarget || !existsSync(at('build/Makefile'))) {
+    // For editors; a failure here would only repeat itself below.
+    nodeGyp('configure', '--', '-f', 'compile_commands_json');
+    const commands = at('build/Release/compile_commands.json');
+    if (existsSync(commands)) copyFileSync(commands, at('compile_commands.json'));
+    step('native addon', 'configured', ...nodeGypCommand('configure'));
+  }
+  step('native addon', 'built', ...nodeGypCommand('build', '--jobs', 'max'));
+  writeFileSync(STAMP, JSON.stringify({ ...target, began }));
+}
+
+/** node-gyp comes with npm: npm tells its scripts where it is, and `npm exec` finds it when there is no npm around us. */
+function nodeGypCommand(...args) {
+  const own = process.env.npm_config_node_gyp;
+  const all = [...args.slice(0, 1), ...headers(), ...args.slice(1)];
+  if (own !== undefined && existsSync(own)) return [process.execPath, [own, ...all]];
+  return ['npm', ['exec', '--call', ['node-gyp', ...all].map((arg) => `'${arg}'`).join(' ')]];
+}
+
+function nodeGyp(...args) {
+  const [command, all] = nodeGypCommand(...args);
+  return spawnSync(command, all, { cwd: ROOT, stdio: 'ignore' });
+}
+
+/** Where this Node.js brought its headers along, they need not be downloaded. */
+function headers() {
+  if (process.env.npm_config_nodedir !== undefined) return [];
+  const prefix = dirname(dirname(realpathSync(process.execPath)));
+  return existsSync(join(prefix, 'include/node/node_version.h')) ? [`--nodedir=${prefix}`] : [];
+}
+
+function compileTypeScript() {
+  // The second project imports the package by its own name, so it sees what the first has made.
+  compile('TypeScript: library', 'tsconfig.json', 'dist', [['src', '.']]);
+  for (const bin of readdirSync(at('dist/cli')).filter((name) => name.endsWith('.js'))) {
+    chmodSync(at('dist/cli', bin), 0o755);
+  }
+  const programs = ['test', 'bench', 'examples'].map((folder) => [folder, folder]);
+  compile('TypeScript: tests, benchmarks, examples', 'tsconfig.dev.json', 'out', programs);
+}
+
+/** `folders`: pairs of a folder of sources and the folder below `output` that it is compiled to. */
+function compile(name, project, output, folders) {
+  const info = at('out/.tsc', `${project}.tsbuildinfo`);
+  mkdirSync(dirname(info), { recursive: true });
+  let complete = true;
+  for (const [from, to] of folders) {
+    if (!existsSync(at(from))) continue;
+    const made = new Set(
+      readdirSync(at(from), { recursive: true })
+        .filter((path) => path.endsWith('.ts') && !path.endsWith('.d.ts'))
+        .map((path) => path.slice(0, -'.ts'.length)),
+    );
+    for (const path of made) complete &&= existsSync(at(output, to, `${path}.js`));
+    removeOrphans(at(output, to), made);
+  }
+  // tsc takes its word that everything was written once.
+  if (!complete) rmSync(info, { force: true });
+  const tsc = at('node_modules/typescript/bin/tsc');
+  step(name, 'compiled', process.execPath, [tsc, '-p', project, '--incremental', '--tsBuildInfoFile', info]);
+}
+
+/** What was compiled from a source that is no more: a test that was deleted must not run. */
+function removeOrphans(folder, made) {
+  if (!existsSync(folder)) return;
+  for (const path of readdirSync(folder, { recursive: true })) {
+    const [, source] = /^(.*?)(?:\.d\.ts|\.js|\.js\.map)$/.exec(path) ?? [];
+    if (source !== undefined && !made.has(source)) rmSync(join(folder, path));
+  }
+}
+
+/** Runs a command silently; ends the process with what it printed if it fails. */
+function step(name, done, command, args) {
+  process.stdout.write(`${name} … `);
+  const begin = performance.now();
+  const result = spawnSync(command, args, { cwd: ROOT, encoding: 'utf8', maxBuffer: 2 ** 28, stdio: 'pipe' });
+  if (result.status === 0) {
+    console.log(`${done} (${((performance.now() - begin) / 1000).toFixed(1)} s)`);
+    return;
+  }
+  console.log('failed');
+  const reason = result.error ? `${result.error.message}\n` : '';
+  process.stderr.write(`${result.stdout ?? ''}${result.stderr ?? ''}${reason}\n${command} ${args.join(' ')}: failed\n`);
+  if (name === 'native addon') {
+    const missing = ['g++', 'make', 'python3'].filter((tool) => spawnSync(tool, ['--version']).error !== undefined);
+    if (missing.length > 0) {
+      process.stderr.write(`Not found: ${missing.join(', ')}. On Debian: apt install g++ make python3\n`);
+    }
+  }
+  process.exit(1);
+}
+
+if (import.meta.url === pathToFileURL(realpathSync(process.argv[1])).href) build();

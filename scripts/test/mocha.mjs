@@ -1,0 +1,38 @@
+/** The tests in TypeScript, by mocha. */
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { ROOT, run } from './process.mjs';
+
+export const title = 'mocha';
+
+/** The test files; a filter is a part of the name. */
+export function select(filters) {
+  const files = readdirSync(join(ROOT, 'test'), { recursive: true })
+    .filter((path) => path.endsWith('.test.ts'))
+    .map((path) => path.slice(0, -'.ts'.length))
+    .sort();
+  return files.filter((path) => filters.length === 0 || filters.some((filter) => path.includes(filter)));
+}
+
+export async function runAll(files, { grep }) {
+  const args = ['node_modules/mocha/bin/mocha.js', ...files.map((path) => `out/test/${path}.js`)];
+  if (grep !== undefined) args.push('--grep', grep);
+  if (process.stdout.isTTY) args.push('--color');
+  const { ok, how, output } = await run(process.execPath, args, { live: true });
+
+  // eslint-disable-next-line no-control-regex
+  const plain = output.replace(/\x1b\[[0-9;]*m/g, '');
+  const total = (what) => Number(new RegExp(`^ +(\\d+) ${what}\\b`, 'm').exec(plain)?.[1] ?? 0);
+  const [passed, failed, pending] = ['passing', 'failing', 'pending'].map(total);
+  const leftOut = reasons(plain, pending);
+  if (ok || failed > 0) return { passed, failed, leftOut };
+  console.log(`mocha did not end as it should: ${how}`);
+  return { passed, failed: 1, leftOut };
+}
+
+/** Tests that skip themselves print why (skip() in test/helpers.ts). The rest are marked in the source. */
+function reasons(output, pending) {
+  const result = [...output.matchAll(/^ *skipped: (.*)$/gm)].map(([, why]) => ({ what: 'a test of mocha', why }));
+  while (result.length < pending) result.push({ what: 'a test of mocha', why: 'it gives no reason' });
+  return result;
+}
