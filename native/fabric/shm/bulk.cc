@@ -159,9 +159,8 @@ bool Bulk::announce(Link& link, Put& put) {
   link.in_flight[s] = &put;
   ++link.flying;
   ++put.open_slots;
-  ++link.announced;
   // release: the slot's fields before its stamp; pairs with the receiver's acquire in poll()
-  slot.stamp.store(link.announced, std::memory_order_release);
+  slot.stamp.store(stamp_of(link.announced++), std::memory_order_release);
   return true;
 }
 
@@ -225,7 +224,7 @@ uint64_t Bulk::work() const {
   }
   for (const Link* link : receivers_) {
     const BulkSlot& slot = link->in[link->received % kBulkSlots];
-    if (slot.stamp.load(std::memory_order_acquire) != link->received + 1) continue;
+    if (slot.stamp.load(std::memory_order_acquire) != stamp_of(link->received)) continue;
     if (slot.done.load(std::memory_order_relaxed) >= pieces_of(slot)) ++bytes;
     if ((slot.flags & kReceiverCopies) != 0) bytes += rest(slot);
   }

@@ -6,7 +6,7 @@
 // private memory of other processes, the sender stages pieces in its exposed arena and only the receiver copies.
 //
 //   BulkSlot (one cache line)
-//   stamp        0: free. n+1: announcement n of this pair.   sender stores n+1 (release) after the rest; receiver stores 0 (release)
+//   stamp        0: free. 2n+1: announcement n of this pair.  sender stores it (release) after the rest; receiver stores 0 (release)
 //   next, done   pieces claimed, pieces finished              both fetch_add; done: acq_rel, so that the last one sees all data
 //   everything else                                            sender, before stamp
 #pragma once
@@ -37,6 +37,9 @@ struct alignas(kLine) BulkSlot {
 };
 static_assert(sizeof(BulkSlot) == kLine);
 constexpr uint32_t kBulkSlots = kBulkBytes / sizeof(BulkSlot);
+
+// Odd, so that it is not "free" either when the number wraps.
+constexpr uint32_t stamp_of(uint32_t announcement) { return announcement * 2 + 1; }
 
 enum BulkFlags : uint16_t {
   kSourceInArena = 1,
@@ -206,7 +209,7 @@ unsigned Bulk::poll(Completion* out, unsigned max, Effort effort, Ring&& ring) {
     while (count < max) {
       BulkSlot& slot = link.in[link.received % kBulkSlots];
       // acquire: pairs with the sender's release of the announcement
-      if (slot.stamp.load(std::memory_order_acquire) != link.received + 1) break;
+      if (slot.stamp.load(std::memory_order_acquire) != stamp_of(link.received)) break;
       const uint32_t pieces = pieces_of(slot);
       if (slot.done.load(std::memory_order_acquire) < pieces) {
         const bool may = receiver_may_copy(link, slot);
