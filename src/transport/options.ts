@@ -15,7 +15,7 @@ export interface InitOptions {
    */
   progress?: 'thread' | 'manual' | undefined;
   /**
-   * Largest message, in bytes, that is sent without waiting for its receiver. Equal on all ranks. Variable
+   * Largest message, in bytes, that is sent without waiting for its receiver (default 4096). Equal on all ranks. Variable
    * NBC_EAGER_LIMIT.
    */
   eagerLimit?: number | undefined;
