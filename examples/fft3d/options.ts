@@ -37,7 +37,11 @@ export function parseOptions(argv: string[], speak: boolean): Options {
         'grid',
       ),
     )
-    .option('--grid <sizes>', 'voxels of the phantom, as 112x120x96 or as one number', grid, [112, 120, 96] as Triple)
+    .addOption(
+      new Option('--grid <sizes>', 'voxels of the phantom along x, y and z; or one number')
+        .argParser(grid)
+        .default([112, 120, 96] satisfies Triple, '112x120x96'),
+    )
     .option('--voxel <mm>', 'distance of the voxels of the phantom, in millimetres', positive, 2)
     .option(
       '--fwhm <mm>',
@@ -57,7 +61,7 @@ export function parseOptions(argv: string[], speak: boolean): Options {
       new Option('--variant <which>', 'variant to run').choices(['blocking', 'nonblocking', 'both']).default('both'),
     )
     .option('--planes <count>', 'planes in one transpose', atLeast(1), 1)
-    .option('--depth <count>', 'transposes in flight while the next is computed (non-blocking variant)', atLeast(1), 2)
+    .option('--depth <count>', 'transposes in flight while the next is computed (non-blocking variant)', atLeast(1), 8)
     .option('--test', 'test the transposes in flight after every plane (for NBC_PROGRESS=manual)', false)
     .addOption(
       new Option('--buffers <kind>', 'memory of the transposes: exposed by alloc(), or plain typed arrays')
