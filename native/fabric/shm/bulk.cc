@@ -59,8 +59,8 @@ Link& Bulk::open(Rank peer, bool may_attach) {
                                     false) &&
                          value == line.probe_value;
     }
-    // The kernel decides alike in both directions for processes of one job; one refusal and we expect to take part.
-    if (!link->can_attach) receiver_copies_ = true;
+    // Then we have to take part in what the peer sends: where we may not attach to it, it may not attach to us either.
+    if (!link->can_attach || line.attaches == 0) receiver_copies_ = true;
     links_[peer] = std::move(link);
   }
   return *links_[peer];

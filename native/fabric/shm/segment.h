@@ -55,7 +55,7 @@ struct alignas(kLine) RankLine {
   std::atomic<RankState> state{RankState::absent};
   int32_t pid;
   uint32_t eager_limit;
-  uint32_t pad;
+  uint32_t attaches;       // 1 if the owner may use cross-memory attach, by its options and its kernel
   uint64_t probe_address;  // an eight-byte word in the owner's private memory that holds probe_value,
   uint64_t probe_value;    // so that a peer can find out whether cross-memory attach is allowed
   DoorbellLine bell;

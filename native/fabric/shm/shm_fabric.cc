@@ -1,9 +1,21 @@
 #include "fabric/shm/shm_fabric.h"
 
 #include <ctime>
+#include <sys/uio.h>
 #include <unistd.h>
 
 namespace nbc::shm {
+namespace {
+
+// Whether the kernel lets this process use cross-memory attach at all: a filter that forbids it forbids it on ourselves, too.
+bool attach_works(const uint64_t& word) {
+  uint64_t copy = 0;
+  const iovec local{&copy, sizeof copy};
+  const iovec remote{const_cast<uint64_t*>(&word), sizeof copy};
+  return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(sizeof copy) && copy == word;
+}
+
+}  // namespace
 
 ShmFabric::ShmFabric(std::shared_ptr<Segment> segment, const ShmOptions& options)
     : segment_(std::move(segment)),
@@ -23,6 +35,8 @@ ShmFabric::ShmFabric(std::shared_ptr<Segment> segment, const ShmOptions& options
   line.eager_limit = options_.eager_limit;
   line.probe_address = reinterpret_cast<uintptr_t>(probe_.get());
   line.probe_value = *probe_;
+  options_.cross_memory = options_.cross_memory && attach_works(*probe_);
+  line.attaches = options_.cross_memory ? 1 : 0;
   // release: the line before the state; pairs with the acquire in connect()
   line.state.store(RankState::open, std::memory_order_release);
   // Whoever waits for us to appear sleeps with need = 1; the same fence as for a message (F2 in doorbell.h).
