@@ -2,6 +2,7 @@
  * The two passes of NBCBench over every combination of operation, size and number of ranks, with all implementations taking
  * turns: a small batch of repetitions each, round after round, so that whatever the machine does meanwhile hits all of them.
  */
+import { loadavg } from 'node:os';
 import { isPeer, type Implementation } from './implementations.js';
 import type { Job } from './job.js';
 import { place, type Placement } from './processors.js';
@@ -78,6 +79,9 @@ interface Team {
   /** How far ahead, in µs, rank 0 sets the common start. */
   lead: number;
   alive: boolean;
+  /** Repetitions that counted, and those that a rank began late. */
+  counted: number;
+  late: number;
 }
 
 /** A series of equal repetitions of one team. */
@@ -86,7 +90,6 @@ interface Series {
   words: { mode: Mode; op: Op; bytes: number; buffers: BufferKind; compute: number; tests: number; start: Start };
   batch: number;
   found: Repetition[];
-  late: number;
   seconds: number;
 }
 
@@ -103,12 +106,16 @@ export async function measure(
     const placement = place(ranks, settings.bind);
     const start = settings.start === 'auto' ? (placement.dedicated ? 'instant' : 'gate') : settings.start;
     listener.note(`${placement.text}; common start: ${start}`);
+    const [load] = loadavg();
+    if (load > 0.5)
+      listener.note(`the machine is busy (load ${load.toFixed(1)}): expect larger and less steady figures`);
     listener.progress(step / steps, `starting ${ranks} ranks`);
     const teams = await launch(implementations, ranks, placement, listener);
     try {
       await warmUp(teams, settings.ops, start, listener);
       for (const op of settings.ops) {
         for (const bytes of settings.sizes) {
+          if (!teams.some(({ alive }) => alive)) break;
           const text = `${op}, ${ranks} ranks, ${bytes} B`;
           const tell = (pass: number) => (fraction: number) =>
             listener.progress((step + fraction) / steps, `${text}, pass ${pass} of ${passes}`);
@@ -120,6 +127,10 @@ export async function measure(
           }
           results.push(...blocking.filter(({ team }) => team.alive).map(({ result }) => result));
         }
+      }
+      for (const { implementation, late, counted } of teams) {
+        const share = (100 * late) / (late + counted);
+        if (share > 10) listener.note(`${implementation.title}: ${share.toFixed(0)} % of the repetitions began late`);
       }
     } finally {
       await Promise.all(teams.map(({ job }) => job.close()));
@@ -138,7 +149,7 @@ async function launch(
   for (const implementation of implementations) {
     try {
       const job = await implementation.launch(ranks, placement);
-      teams.push({ implementation, job, lead: 20, alive: true });
+      teams.push({ implementation, job, lead: 20, alive: true, counted: 0, late: 0 });
       await job.command('calibrate');
     } catch (error) {
       listener.failure(error as Error);
@@ -275,7 +286,7 @@ async function passTwo(
 }
 
 function newSeries(team: Team, words: Series['words']): Series {
-  return { team, words, batch: 1, found: [], late: 0, seconds: 0 };
+  return { team, words, batch: 1, found: [], seconds: 0 };
 }
 
 const describe = ({ team, words }: Series): string =>
@@ -317,7 +328,8 @@ async function takeTurns(
       if (!series.team.alive) continue;
       const found = repetitions(series.team.job.results(), leadIn);
       series.found.push(...found);
-      series.late += count - found.length;
+      series.team.counted += found.length;
+      series.team.late += count - found.length;
       // Rank 0 has to give the others more time to learn of the common start.
       if (count - found.length > count / 10) series.team.lead = Math.min(500, series.team.lead * 1.25);
     }
@@ -329,10 +341,6 @@ async function takeTurns(
     if (!series.team.alive || series.words.mode === 'compute') continue;
     if (series.found.length < settings.repetitions) {
       listener.note(`${describe(series)}: ${series.found.length} repetitions in ${settings.maxSeconds} s`);
-    }
-    if (series.late > series.found.length / 10) {
-      const share = (100 * series.late) / (series.late + series.found.length);
-      listener.note(`${describe(series)}: ${share.toFixed(0)} % of the repetitions began late and don't count`);
     }
   }
 }
