@@ -28,6 +28,9 @@ export default defineConfig(
       // A loop over an index is often the textbook form of an algorithm.
       '@typescript-eslint/prefer-for-of': 'off',
       '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_' }],
+      // Environment variables are named by strings.
+      '@typescript-eslint/dot-notation': ['error', { allowIndexSignaturePropertyAccess: true }],
+      '@typescript-eslint/no-empty-function': 'off',
       '@typescript-eslint/no-confusing-void-expression': ['error', { ignoreArrowShorthand: true }],
     },
   },

@@ -139,7 +139,10 @@ const cli = new Command('nbcrun')
   )
   .option('--timeout <seconds>', 'end the job when it takes longer', parseSeconds)
   .option('--grace <seconds>', 'time between SIGTERM and SIGKILL when the job is ended', parseSeconds, 5)
-  .option('--node-arg <option>', 'option of node itself; may be repeated', (arg, all: string[] = []) => [...all, arg])
+  .option('--node-arg <option>', 'option of node itself; may be repeated', (arg, all?: string[]) => [
+    ...(all ?? []),
+    arg,
+  ])
   .addHelpText('after', HELP)
   .showHelpAfterError('(nbcrun --help explains)')
   .enablePositionalOptions()
