@@ -28,6 +28,9 @@ bool cross_copy(pid_t pid, std::byte* ours, uint64_t theirs, size_t bytes, bool 
   return true;
 }
 
+// What errno means after a copy that failed.
+uint16_t why_not() { return static_cast<uint16_t>(errno == ESRCH ? Error::peer_closed : Error::system); }
+
 uint32_t piece_size(size_t bytes, bool shared) {
   if (!shared) return static_cast<uint32_t>(std::max<size_t>(bytes, 1));
   const size_t eighth = (bytes / 8 + kPage - 1) / kPage * kPage;
@@ -109,7 +112,7 @@ bool Bulk::work_on(Link& link, BulkSlot& slot, bool sending) {
   if (slot.next.load(std::memory_order_relaxed) >= pieces) return false;
   const uint32_t piece = slot.next.fetch_add(1, std::memory_order_relaxed);
   if (piece >= pieces) return false;
-  if (!copy_piece(link, slot, sending, piece)) slot.error.store(static_cast<uint16_t>(Error::system), std::memory_order_relaxed);
+  if (!copy_piece(link, slot, sending, piece)) slot.error.store(why_not(), std::memory_order_relaxed);
   if (!sending) ++counters_.helped_pieces;
   return slot.done.fetch_add(1, std::memory_order_acq_rel) + 1 == pieces;
 }
@@ -151,8 +154,7 @@ bool Bulk::announce(Link& link, Put& put) {
   slot.piece_bytes = piece_size(length, length >= kShareFrom);
   // A small put is copied before it is announced: the receiver takes one cache miss, and nobody shares counters.
   const bool alone = length < kShareFrom && (flags & kReceiverCopies) == 0;
-  if (alone && length > 0 && !copy_piece(link, slot, true, 0))
-    slot.error.store(static_cast<uint16_t>(Error::system), std::memory_order_relaxed);
+  if (alone && length > 0 && !copy_piece(link, slot, true, 0)) slot.error.store(why_not(), std::memory_order_relaxed);
   const uint32_t pieces = alone ? pieces_of(slot) : 0;
   slot.next.store(pieces, std::memory_order_relaxed);
   slot.done.store(pieces, std::memory_order_relaxed);
