@@ -5,6 +5,7 @@
 import { loadavg } from 'node:os';
 import { isPeer, type Implementation } from './implementations.js';
 import type { Job } from './job.js';
+import { formatBytes } from './options.js';
 import { place, type Placement } from './processors.js';
 import { median, overlapPercentage, repetitions, testsFor, type Repetition } from './statistics.js';
 import type { BufferKind, Mode, Op, Start } from './wire.js';
@@ -116,7 +117,7 @@ export async function measure(
       for (const op of settings.ops) {
         for (const bytes of settings.sizes) {
           if (!teams.some(({ alive }) => alive)) break;
-          const text = `${op}, ${ranks} ranks, ${bytes} B`;
+          const text = `${op}, ${ranks} ranks, ${formatBytes(bytes)}`;
           const tell = (pass: number) => (fraction: number) =>
             listener.progress((step + fraction) / steps, `${text}, pass ${pass} of ${passes}`);
           const blocking = await passOne(teams, op, bytes, start, settings, tell(1), listener);
@@ -290,7 +291,7 @@ function newSeries(team: Team, words: Series['words']): Series {
 }
 
 const describe = ({ team, words }: Series): string =>
-  `${team.implementation.name}, ${words.op}, ${team.job.ranks} ranks, ${words.bytes} B, ${words.buffers} buffers`;
+  `${team.implementation.name}, ${words.op}, ${team.job.ranks} ranks, ${formatBytes(words.bytes)}, ${words.buffers} buffers`;
 
 /** Runs a batch and returns what it took, in ms. What it measured is left in the job's results. */
 async function runBatch(series: Series, count: number, listener: Listener): Promise<number> {
