@@ -404,7 +404,7 @@ export class Communicator {
   }
 
   private checkMessage(operation: string, argument: string, peer: number, tag: number): void {
-    if (this.closed || !this.isRank(peer) || peer === this.rank || !isTag(tag)) {
+    if (this.closed || !this.isRank(peer) || !isTag(tag)) {
       this.refuseMessage(operation, argument, peer, tag);
     }
   }
@@ -413,8 +413,6 @@ export class Communicator {
     this.requireOpen(operation);
     const context = this.during(operation);
     this.checkRank(peer, argument, context);
-    if (peer === this.rank)
-      throw new ArgumentError(argument, 'a rank sends no messages to itself; copy the data', context);
     throw new ArgumentError('tag', `must be a whole number from 0 to ${MAX_TAG}, not ${show(tag)}`, context);
   }
 

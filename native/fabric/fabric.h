@@ -79,7 +79,8 @@ class Fabric {
   virtual bool asynchronous() const = 0;
   virtual void flush() = 0;
 
-  // The buffer must stay until put_done arrives with the cookie. `error` other than none delivers only the immediate.
+  // The buffer must stay until put_done arrives with the cookie. With an error nothing is written:
+  // the immediate is delivered with it, and `bytes` is only told.
   virtual void put(Rank peer, ExposedBuffer to, const void* from, size_t bytes, uint32_t immediate, Error error,
                    void* cookie) = 0;
   // The peer has closed: puts to it that need its help end with Error::peer_closed.

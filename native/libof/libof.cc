@@ -563,7 +563,7 @@ void LibOF::start_data(Peer& peer, Request& send, ExposedBuffer to, uint64_t byt
     // Ranks disagree about the size: both learn it, nothing is written.
     send.error = Error::truncated;
     send.got = bytes;
-    fabric_.put(peer.rank, to, send.buffer, 0, receive, Error::truncated, &send);
+    fabric_.put(peer.rank, to, send.buffer, send.bytes, receive, Error::truncated, &send);
   }
 }
 

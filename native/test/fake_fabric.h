@@ -116,7 +116,7 @@ class FakeFabric final : public Fabric {
            void* cookie) override {
     FakeNetwork::Arrival arrival{to, {}, {Completion::Kind::immediate, error, rank_, immediate, bytes, nullptr}};
     const auto* data = static_cast<const std::byte*>(from);
-    if (bytes > 0) arrival.data.assign(data, data + bytes);
+    if (bytes > 0 && error == Error::none) arrival.data.assign(data, data + bytes);
     network_.pair(rank_, peer).puts.push_back(std::move(arrival));
     local_puts_.push_back({Completion::Kind::put_done, Error::none, peer, 0, 0, cookie});
     if (!network_.asynchronous_) {

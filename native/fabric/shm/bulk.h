@@ -28,7 +28,7 @@ struct alignas(kLine) BulkSlot {
   uint64_t source;       // offset in the sender's arena, or address in the sender
   uint64_t destination;  // offset in the receiver's arena, or address in the receiver
   uint64_t bytes;
-  uint64_t total;        // bytes of the whole put so far: what the immediate reports
+  uint64_t total;        // bytes of the whole put: what the immediate reports
   uint32_t piece_bytes;
   uint16_t flags;
   std::atomic<uint16_t> error;  // of enum Error; relaxed, ordered by done
@@ -66,7 +66,8 @@ struct Put {
   Rank peer;
   ExposedBuffer to;
   const std::byte* from;
-  size_t bytes;
+  size_t bytes;  // to move
+  size_t told;   // to report with the immediate; differs only where there is an error
   uint32_t immediate;
   Error error;
   void* cookie;

@@ -98,7 +98,8 @@ void ShmFabric::put(Rank peer, ExposedBuffer to, const void* from, size_t bytes,
   put.peer = peer;
   put.to = to;
   put.from = static_cast<const std::byte*>(from);
-  put.bytes = bytes;
+  put.bytes = error == Error::none ? bytes : 0;
+  put.told = bytes;
   put.immediate = immediate;
   put.error = error;
   put.cookie = cookie;
