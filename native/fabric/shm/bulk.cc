@@ -146,7 +146,7 @@ bool Bulk::announce(Link& link, Put& put) {
   slot.destination = put.to.address + put.announced;
   slot.bytes = length;
   put.announced += length;
-  slot.total = put.told;
+  slot.total = put.error == Error::none ? put.announced : put.told;
   if (put.announced == put.bytes) flags |= kLast;
   slot.flags = flags;
   slot.error.store(static_cast<uint16_t>(put.error), std::memory_order_relaxed);
