@@ -1,0 +1,357 @@
+import assert from 'node:assert/strict';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { skip } from './helpers.js';
+import { type End, Launch, type LaunchOptions, PROGRAM, ROOT } from './support/launch.js';
+import {
+  childrenOf,
+  commandOf,
+  holdersOf,
+  isAlive,
+  jobInode,
+  namedSharedMemory,
+  stateOf,
+} from './support/processes.js';
+import { until } from './support/until.js';
+
+describe('nbcrun', () => {
+  const launches: Launch[] = [];
+  const launch = (args: readonly string[], options?: LaunchOptions): Launch => {
+    const one = new Launch(args, options);
+    launches.push(one);
+    return one;
+  };
+  /** Runs `program` as a job to its end. */
+  const run = (size: number, ...args: string[]): Promise<End> => launch(['-n', `${size}`, PROGRAM, ...args]).end;
+
+  afterEach(() => {
+    for (const one of launches.splice(0)) one.cleanUp();
+  });
+
+  const lines = (text: string): string[] => text.split('\n').filter((line) => line !== '');
+
+  describe('what ranks get', () => {
+    it('rank, size and job in the environment; the arguments as they were given', async () => {
+      const { code, stdout, stderr } = await run(3, 'tell', '--label', '-n', '7', 'a b', '--', '');
+      assert.equal(code, 0);
+      assert.equal(stderr, '');
+      const told = lines(stdout).map((line) => JSON.parse(line) as Record<string, unknown>);
+      assert.deepEqual(told.map(({ NBC_RANK }) => NBC_RANK).sort(), ['0', '1', '2']);
+      for (const { NBC_SIZE, NBC_JOB_FD, args } of told) {
+        assert.deepEqual([NBC_SIZE, NBC_JOB_FD], ['3', '3']);
+        assert.deepEqual(args, ['--label', '-n', '7', 'a b', '--', '']);
+      }
+    });
+
+    it('the options of node that --node-arg names', async () => {
+      const node = ['--node-arg', '--expose-gc', '--node-arg=--stack-size=900'];
+      const { stdout } = await launch(['-n', '1', ...node, PROGRAM, 'tell']).end;
+      assert.deepEqual((JSON.parse(stdout) as { node: string[] }).node, ['--expose-gc', '--stack-size=900']);
+    });
+
+    it('standard input on rank 0, none on the others', async () => {
+      const { stdout } = await launch(['-n', '3', PROGRAM, 'read'], { input: 'typed\nlines' }).end;
+      assert.deepEqual(lines(stdout).sort(), ['0 read "typed\\nlines"', '1 read ""', '2 read ""']);
+    });
+
+    it('one processor each with --bind core, in turn', async function () {
+      if (spawnSync('taskset', ['--version']).status !== 0) skip(this, 'taskset is not installed');
+      const told = async (policy: string) => {
+        const { stdout } = await launch(['-n', '3', '--bind', policy, PROGRAM, 'tell']).end;
+        const ranks = lines(stdout).map((line) => JSON.parse(line) as { NBC_RANK: string; processors: string });
+        return ranks.sort((a, b) => Number(a.NBC_RANK) - Number(b.NBC_RANK)).map(({ processors }) => processors);
+      };
+      const [all] = await told('none');
+      const bound = await told('core');
+      for (const processor of bound) assert.match(processor, /^\d+$/);
+      const available = all.split(',').reduce((sum, part) => {
+        const [first, last = first] = part.split('-').map(Number);
+        return sum + last - first + 1;
+      }, 0);
+      assert.equal(new Set(bound).size, Math.min(3, available));
+    });
+
+    it('a job: 64 ranks exchange', async () => {
+      const { code, stdout, stderr } = await run(64, 'exchange');
+      assert.equal(stderr, '');
+      assert.deepEqual(lines(stdout), Array<string>(64).fill(`sum ${(63 * 64) / 2}`));
+      assert.equal(code, 0);
+    });
+  });
+
+  describe('a rank that fails ends the job', () => {
+    const cases: [title: string, args: string[], code: number, message: RegExp][] = [
+      ['by its exit code', ['exit', '2', '42'], 42, /^nbcrun: rank 2 \(process \d+\) exited with code 42; .*3 other/m],
+      ['by throwing', ['throw', '1'], 1, /^nbcrun: rank 1 .* exited with code 1; ending the 3 other ranks$/m],
+      ['by a rejection that nobody handles', ['reject', '0'], 1, /^nbcrun: rank 0 .* exited with code 1;/m],
+      ['by a signal', ['die', '3', 'SIGKILL'], 137, /^nbcrun: rank 3 .* was ended by SIGKILL;/m],
+      ['by another signal', ['die', '0', 'SIGABRT'], 134, /^nbcrun: rank 0 .* was ended by SIGABRT;/m],
+      ['while the others are blocked in native code', ['blockButOne', '0'], 1, /^nbcrun: rank 0 .* code 1;/m],
+      ['and what the others do then does not count', ['cascade', '1'], 137, /^nbcrun: rank 1 .* SIGKILL; .*3 other/m],
+    ];
+    for (const [title, args, expected, message] of cases) {
+      it(title, async () => {
+        const one = launch(['-n', '4', PROGRAM, ...args]);
+        const { code, stderr } = await one.end;
+        assert.equal(code, expected, stderr);
+        assert.match(stderr, message);
+        if (/throw|reject|But/.test(args[0])) assert.match(stderr, /(thrown|rejected) on purpose/);
+        assert.deepEqual(one.processes(), []);
+      });
+    }
+
+    it('of which the last to run is told as such', async () => {
+      const { code, stderr } = await run(1, 'exit', '0', '3');
+      assert.equal(code, 3);
+      assert.match(stderr, /^nbcrun: rank 0 \(process \d+\) exited with code 3\n$/);
+    });
+
+    it('with SIGKILL for those that do not heed SIGTERM', async () => {
+      const one = launch(['-n', '3', '--grace', '0.2', PROGRAM, 'signals', 'SIGUSR2', '9']);
+      const pids = await one.ready(3);
+      process.kill(pids[1], 'SIGUSR2');
+      const { code, stdout, stderr } = await one.end;
+      assert.equal(code, 9);
+      assert.match(stdout, /^0 got SIGTERM$/m);
+      assert.match(stdout, /^2 got SIGTERM$/m);
+      assert.match(stderr, /^nbcrun: ranks 0, 2 did not end within 0.2 s of SIGTERM and were killed$/m);
+    });
+  });
+
+  describe('signals', () => {
+    it('reach every rank, and only once', async () => {
+      const one = launch(['-n', '3', PROGRAM, 'signals', 'SIGQUIT', '0']);
+      await one.ready(3);
+      const passedOn = ['SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGWINCH', 'SIGINT', 'SIGTERM'] as const;
+      for (const signal of passedOn) {
+        one.child.kill(signal);
+        await until(`three ranks got ${signal}`, () => one.stdout.match(RegExp(`got ${signal}$`, 'gm'))?.length === 3);
+      }
+      one.child.kill('SIGQUIT');
+      const { code, stdout, stderr } = await one.end;
+      assert.equal(code, 0, 'every rank ended with 0');
+      assert.equal(stderr, '');
+      const expected = [...passedOn, 'SIGQUIT'].flatMap((signal) => [0, 1, 2].map((rank) => `${rank} got ${signal}`));
+      assert.deepEqual(lines(stdout.replace(/^ready.*$/gm, '')).sort(), expected.sort());
+    });
+
+    for (const [signal, expected] of [
+      ['SIGTERM', 143],
+      ['SIGINT', 130],
+      ['SIGHUP', 129],
+    ] as const) {
+      it(`end ranks that do not handle them: ${signal} gives ${expected}, without a word`, async () => {
+        const one = launch(['-n', '3', PROGRAM, 'block']);
+        await one.ready(3);
+        one.child.kill(signal);
+        const { code, stderr } = await one.end;
+        assert.equal(code, expected);
+        assert.equal(stderr, '');
+        assert.deepEqual(one.processes(), []);
+      });
+    }
+
+    it('kill, when SIGINT comes a second time', async () => {
+      const one = launch(['-n', '2', PROGRAM, 'signals', 'never', '0']);
+      await one.ready(2);
+      one.child.kill('SIGINT');
+      await until('both ranks got SIGINT', () => one.stdout.match(/got SIGINT$/gm)?.length === 2);
+      one.child.kill('SIGINT');
+      assert.equal((await one.end).code, 130);
+      assert.deepEqual(one.processes(), []);
+    });
+
+    it('stop and continue the job as a whole', async () => {
+      const one = launch(['-n', '2', PROGRAM, 'stay']);
+      const all = [...(await one.ready(2)), one.pid];
+      one.child.kill('SIGTSTP');
+      await until('all are stopped', () => all.every((pid) => stateOf(pid) === 'T'));
+      one.child.kill('SIGCONT');
+      await until('all go on', () => all.every((pid) => stateOf(pid) !== 'T'));
+      one.child.kill('SIGTERM');
+      assert.equal((await one.end).code, 143);
+    });
+  });
+
+  describe('--label', () => {
+    it('puts the rank in front of whole lines', async () => {
+      const { code, stdout, stderr } = await launch(['-n', '4', '--label', PROGRAM, 'lines', '200']).end;
+      assert.equal(code, 0);
+      const expected = [0, 1, 2, 3].flatMap((rank) => [
+        ...Array.from({ length: 200 }, (_, line) => `[${rank}] this is line ${line} of rank ${rank}`),
+        `[${rank}] end of rank ${rank}`,
+      ]);
+      assert.deepEqual(lines(stdout).sort(), expected.sort());
+      assert.ok(stdout.endsWith('\n'));
+      const ranks = [0, 1, 2, 3].map((rank) => `[${rank}] error of rank ${rank}`);
+      assert.deepEqual(lines(stderr).sort(), ranks);
+    });
+
+    it('keeps the lines of a rank in order', async () => {
+      const { stdout } = await launch(['-n', '2', '-l', PROGRAM, 'lines', '500']).end;
+      const numbers = [...stdout.matchAll(/^\[1\] this is line (\d+) /gm)].map(([, number]) => Number(number));
+      assert.deepEqual(numbers, [...Array(500).keys()]);
+    });
+
+    it('aligns the labels of many ranks', async () => {
+      const { stdout } = await launch(['-n', '11', '-l', PROGRAM, 'exchange']).end;
+      assert.match(stdout, /^\[ 9\] sum 55$/m);
+      assert.match(stdout, /^\[10\] sum 55$/m);
+    });
+
+    it('splits lines of more than a megabyte, and loses nothing of them', async () => {
+      const { stdout } = await launch(['-n', '2', '-l', PROGRAM, 'longLine', '3000000']).end;
+      for (const rank of ['0', '1']) {
+        const parts = lines(stdout).filter((line) => line.startsWith(`[${rank}] `));
+        assert.ok(parts.length > 1);
+        const whole = parts.map((line) => line.slice(4)).join('');
+        assert.ok(whole === rank.repeat(3_000_000), `rank ${rank}: ${whole.length} characters`);
+      }
+    });
+
+    it('ends the job quietly when nobody reads any more', async () => {
+      const one = launch(['-n', '2', '-l', PROGRAM, 'forever']);
+      one.child.stdout!.once('data', () => one.child.stdout!.destroy());
+      const { code, stderr } = await one.end;
+      assert.equal(code, 141);
+      assert.equal(stderr, '');
+      assert.deepEqual(one.processes(), []);
+    });
+
+    it('is not there without the option', async () => {
+      assert.match((await run(2, 'exchange')).stdout, /^sum 1\nsum 1\n$/);
+    });
+  });
+
+  describe('nothing stays behind', () => {
+    /** A job whose ranks are blocked, with the inode of its memory and nbcrun's other child. */
+    async function blocked(): Promise<{ one: Launch; pids: number[]; inode: number; guardian: number }> {
+      const one = launch(['-n', '4', PROGRAM, 'block']);
+      const pids = await one.ready(4);
+      const inode = jobInode(pids[0]);
+      assert.ok(holdersOf(inode).length >= 4, 'the ranks hold the memory of the job');
+      const guardian = childrenOf(one.pid).find((pid) => commandOf(pid).includes('nbcrun-guardian'));
+      assert.ok(guardian !== undefined);
+      return { one, pids, inode, guardian };
+    }
+
+    it('when all ranks are killed', async () => {
+      const { one, pids, inode, guardian } = await blocked();
+      for (const pid of pids) assert.deepEqual(namedSharedMemory(pid), [], 'shared memory has no name');
+      for (const pid of pids) process.kill(pid, 'SIGKILL');
+      const { code, stderr } = await one.end;
+      assert.equal(code, 137);
+      assert.match(stderr, /was ended by SIGKILL/);
+      assert.deepEqual(one.processes(), []);
+      assert.ok(!isAlive(guardian));
+      assert.deepEqual(holdersOf(inode), []);
+    });
+
+    it('when nbcrun is killed', async () => {
+      const { one, inode, guardian } = await blocked();
+      one.child.kill('SIGKILL');
+      await until('all processes end', () => one.processes().length === 0 && !isAlive(guardian));
+      assert.deepEqual(holdersOf(inode), []);
+    });
+
+    it('when nbcrun and its children have children', async () => {
+      const one = launch(['-n', '2', PROGRAM, 'parent', 'stay']);
+      await one.ready(2);
+      assert.equal(one.processes().length, 5, 'nbcrun, two ranks, a child of each');
+      one.child.kill('SIGKILL');
+      await until('all processes end', () => one.processes().length === 0);
+    });
+
+    it('of a rank that ends before its children', async () => {
+      const one = launch(['-n', '2', PROGRAM, 'parent']);
+      const { code, stdout } = await one.end;
+      assert.equal(code, 0);
+      assert.equal([...stdout.matchAll(/^child \d+$/gm)].length, 2);
+      assert.deepEqual(one.processes(), []);
+    });
+
+    it('and a job does not depend on its guardian', async () => {
+      const { one, guardian, pids } = await blocked();
+      process.kill(guardian, 'SIGKILL');
+      await until('the guardian is gone', () => !isAlive(guardian));
+      process.kill(pids[2], 'SIGKILL');
+      assert.equal((await one.end).code, 137);
+      assert.deepEqual(one.processes(), []);
+    });
+  });
+
+  describe('--timeout', () => {
+    it('ends the job and says which ranks were still there', async () => {
+      const { code, stderr } = await launch(['-n', '2', '--timeout', '1', PROGRAM, 'stay']).end;
+      assert.equal(code, 124);
+      assert.match(stderr, /^nbcrun: the job did not end within 1 s \(--timeout\); ending 2 ranks: 0, 1$/m);
+    });
+
+    it('does not hold a job up that is faster', async () => {
+      const { code, stderr } = await launch(['-n', '2', '--timeout', '1000', PROGRAM, 'exchange']).end;
+      assert.deepEqual([code, stderr], [0, '']);
+    });
+  });
+
+  describe('what it says when it cannot start', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'nbcrun-test-'));
+    after(() => rmSync(folder, { recursive: true, force: true }));
+
+    const cases: [title: string, args: string[], message: RegExp][] = [
+      ['no program', [], /missing required argument 'program'[^]*--help/],
+      [
+        'a program that is not there',
+        ['no/such.js'],
+        /there is no program no\/such\.js \(looked for \/.*\/no\/such\.js\)/,
+      ],
+      ['a folder', [folder], /is a folder; name the file in it/],
+      ['no ranks', ['-n', '0', PROGRAM], /'0' is invalid\. Give the number of ranks, 1 or more/],
+      ['half a rank', ['-n', '1.5', PROGRAM], /'1\.5' is invalid/],
+      ['far too many ranks', ['-n', '5000', PROGRAM], /At most 1024 ranks/],
+      ['an unknown policy', ['--bind', 'socket', PROGRAM], /Allowed choices are core, none/],
+      ['a time that is none', ['--timeout', 'soon', PROGRAM], /Give a number of seconds/],
+      ['an option that it does not know', ['--lable', PROGRAM], /unknown option '--lable'[^]*Did you mean --label/],
+    ];
+    for (const [title, args, message] of cases) {
+      it(title, async () => {
+        const { code, stdout, stderr } = await launch(args).end;
+        assert.match(stderr, message);
+        assert.equal(stdout, '');
+        assert.equal(code, 125);
+      });
+    }
+
+    it('no addon', async () => {
+      const broken = join(folder, 'broken');
+      cpSync(join(ROOT, 'dist'), join(broken, 'dist'), { recursive: true });
+      cpSync(join(ROOT, 'package.json'), join(broken, 'package.json'));
+      symlinkSync(join(ROOT, 'node_modules'), join(broken, 'node_modules'));
+      const missing = await launch(['-n', '2', PROGRAM], { root: broken }).end;
+      assert.equal(missing.code, 125);
+      assert.match(
+        missing.stderr,
+        /native part of node-nbc is missing[^]*npm rebuild node-nbc[^]*g\+\+, make and python3/,
+      );
+
+      mkdirSync(join(broken, 'build/Release'), { recursive: true });
+      writeFileSync(join(broken, 'build/Release/nbc.node'), 'not an addon');
+      const damaged = await launch(['-n', '2', PROGRAM], { root: broken }).end;
+      assert.equal(damaged.code, 125);
+      assert.match(damaged.stderr, /npm rebuild node-nbc/);
+    });
+  });
+
+  it('--help tells options, exit codes and examples', async () => {
+    const { code, stdout } = await launch(['--help']).end;
+    assert.equal(code, 0);
+    for (const expected of ['--ranks', '--label', '--bind', '--timeout', 'Exit codes:', 'Examples:']) {
+      assert.ok(stdout.includes(expected), expected);
+    }
+  });
+
+  it('--version', async () => {
+    assert.match((await launch(['--version']).end).stdout, /^\d+\.\d+\.\d+\S*\n$/);
+  });
+});

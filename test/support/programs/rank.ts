@@ -1,0 +1,124 @@
+/** What the ranks do in the tests of nbcrun: the first argument says it, the rest belong to it. */
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { init } from 'node-nbc';
+import { play, say } from '../../programs/scenario.js';
+
+const rank = Number(process.env['NBC_RANK']);
+const args = process.argv.slice(3);
+
+const ready = (): void => say(`ready ${rank} ${process.pid}`);
+const stay = (): void => void setInterval(() => {}, 1 << 30);
+const chosen = (): boolean => rank === Number(args[0]);
+
+await play({
+  tell() {
+    const { NBC_RANK, NBC_SIZE, NBC_JOB_FD } = process.env;
+    const processors = /^Cpus_allowed_list:\s*(.*)$/m.exec(readFileSync('/proc/self/status', 'latin1'))?.[1];
+    say(JSON.stringify({ NBC_RANK, NBC_SIZE, NBC_JOB_FD, args, node: process.execArgv, processors }));
+  },
+
+  /** Rank and code; the others stay. */
+  exit() {
+    if (chosen()) process.exit(Number(args[1]));
+    stay();
+  },
+
+  throw() {
+    if (chosen()) throw new Error('thrown on purpose');
+    stay();
+  },
+
+  async reject() {
+    if (chosen()) await Promise.reject(new Error('rejected on purpose'));
+    stay();
+  },
+
+  /** Rank and signal. */
+  die() {
+    if (chosen()) process.kill(process.pid, args[1]);
+    stay();
+  },
+
+  /** One rank fails, the others notice at once and fail too, each in its own way. */
+  cascade() {
+    if (chosen()) process.kill(process.pid, 'SIGKILL');
+    process.once('SIGTERM', () => process.exit(50 + rank));
+    stay();
+  },
+
+  stay() {
+    ready();
+    stay();
+  },
+
+  /** In a wait() that nothing ends: JavaScript does not run, signals with handlers would not be seen. */
+  async block() {
+    const world = await init();
+    ready();
+    world.irecv(new Uint8Array(1), (world.rank + 1) % world.size).wait();
+  },
+
+  async blockButOne() {
+    const world = await init();
+    if (chosen()) throw new Error('thrown on purpose');
+    world.irecv(new Uint8Array(1), world.size - 1).wait();
+  },
+
+  /** Tells every signal; ends on the named one with the code. */
+  signals() {
+    const [last, code] = args;
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2', 'SIGWINCH'] as const) {
+      process.on(signal, () => {
+        say(`${rank} got ${signal}`);
+        if (signal === last) process.exit(Number(code));
+      });
+    }
+    ready();
+    stay();
+  },
+
+  /** Lines in two halves, with time for others between; the last one without an end. */
+  async lines() {
+    for (let line = 0; line < Number(args[0]); line++) {
+      process.stdout.write(`this is line ${line} `);
+      await new Promise((resolve) => setImmediate(resolve));
+      process.stdout.write(`of rank ${rank}\n`);
+    }
+    process.stderr.write(`error of rank ${rank}\n`);
+    process.stdout.write(`end of rank ${rank}`);
+  },
+
+  longLine() {
+    process.stdout.write(`${`${rank}`.repeat(Number(args[0]))}\n`);
+  },
+
+  forever() {
+    const more = (): void => void process.stdout.write('again and again\n', () => setImmediate(more));
+    more();
+  },
+
+  async read() {
+    let text = '';
+    for await (const data of process.stdin) text += String(data);
+    say(`${rank} read ${JSON.stringify(text)}`);
+  },
+
+  /** Starts a program that would outlive the rank, and ends. */
+  async parent() {
+    const child = spawn('sleep', ['1000'], { stdio: 'inherit' });
+    child.unref();
+    say(`child ${child.pid}`);
+    ready();
+    if (args[0] === 'stay') stay();
+  },
+
+  async exchange() {
+    const world = await init();
+    const send = new Int32Array(world.size).fill(world.rank);
+    const recv = new Int32Array(world.size);
+    await world.ialltoall(send, recv);
+    say(`sum ${recv.reduce((sum, value) => sum + value, 0)}`);
+    await world.close();
+  },
+});
