@@ -1,0 +1,361 @@
+/**
+ * nbcbench: its arithmetic on samples made by hand, its command line, and small runs of the real thing. No test asserts a time.
+ */
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+const NBCBENCH = join(ROOT, 'dist/cli/nbcbench.js');
+
+/** Modules of nbcbench are no part of the package's surface, so they are loaded from where they were compiled to. */
+const load = async <T>(name: string): Promise<T> =>
+  (await import(new URL(`../../dist/cli/nbcbench/${name}.js`, import.meta.url).href)) as T;
+
+interface Repetition {
+  init: number;
+  test: number;
+  wait: number;
+  total: number;
+}
+
+const FIELDS = [
+  'implementation',
+  'op',
+  'ranks',
+  'bytes',
+  'transport',
+  'progress',
+  'buffers',
+  'interval',
+  'blocking_us',
+  'init_us',
+  'test_us',
+  'wait_us',
+  'overhead_us',
+  'overlap_pct',
+];
+type Row = Record<string, string | number>;
+
+/** Small enough for a test: what is asserted does not get better with more repetitions. */
+const QUICK = ['--sizes', '8', '--repetitions', '20', '--max-seconds', '5'];
+
+let scratch: string;
+
+function nbcbench(args: readonly string[], env: NodeJS.ProcessEnv = {}) {
+  // A temporary directory of its own shows what is left behind.
+  const temporary = mkdtempSync(join(scratch, 'tmp-'));
+  const { status, stdout, stderr } = spawnSync(process.execPath, [NBCBENCH, ...args], {
+    encoding: 'utf8',
+    env: { ...process.env, TMPDIR: temporary, ...env },
+  });
+  return { status, stdout, stderr, left: readdirSync(temporary) };
+}
+
+/** A directory with nothing but these programs, to be a PATH. */
+function pathOf(...programs: string[]): string {
+  const directory = join(scratch, `path-${programs.join('-')}`);
+  mkdirSync(directory);
+  for (const program of programs) {
+    const found = (process.env.PATH ?? '')
+      .split(delimiter)
+      .map((part) => join(part, program))
+      .find((path) => spawnSync('test', ['-x', path]).status === 0);
+    assert(found !== undefined, `${program} is installed`);
+    symlinkSync(found, join(directory, program));
+  }
+  return directory;
+}
+
+const has = (program: string): boolean => spawnSync(program, ['--version']).error === undefined;
+
+describe('nbcbench', () => {
+  before(() => {
+    scratch = mkdtempSync(join(tmpdir(), 'nbcbench-test-'));
+  });
+  after(() => rmSync(scratch, { recursive: true, force: true }));
+
+  describe('statistics', () => {
+    interface Statistics {
+      median(values: readonly number[]): number;
+      repetitions(batch: readonly Float64Array[], first?: number): Repetition[];
+      testsFor(bytes: number, interval: number): number;
+      overlapPercentage(total: number, compute: number, blocking: number): number;
+    }
+    let statistics: Statistics;
+    before(async () => {
+      statistics = await load<Statistics>('statistics');
+    });
+
+    it('median: the middle, the mean of two in the middle, nothing of nothing', () => {
+      assert.equal(statistics.median([9, 1, 5]), 5);
+      assert.equal(statistics.median([1, 10, 2, 4]), 3);
+      assert.equal(statistics.median([7]), 7);
+      assert(Number.isNaN(statistics.median([])));
+    });
+
+    it('a repetition is that of its slowest rank, from the first start to the last end', () => {
+      // start, init, test, wait, total
+      const a = Float64Array.of(100, 1, 0, 9, 10, 200, 5, 1, 1, 7);
+      const b = Float64Array.of(102, 3, 1, 4, 12, 200, 1, 1, 2, 4);
+      assert.deepEqual(statistics.repetitions([a, b]), [
+        { init: 1, test: 0, wait: 9, total: 14 },
+        { init: 5, test: 1, wait: 1, total: 7 },
+      ]);
+      assert.deepEqual(statistics.repetitions([a, b], 1), [{ init: 5, test: 1, wait: 1, total: 7 }]);
+    });
+
+    it('a repetition that any rank began late does not count', () => {
+      const late = Float64Array.of(NaN, NaN, 0, 2, NaN, 0, 1, 0, 2, 3);
+      const inTime = Float64Array.of(0, 1, 0, 2, 3, 0, 1, 0, 2, 3);
+      for (const batch of [
+        [late, inTime],
+        [inTime, late],
+      ]) {
+        assert.deepEqual(statistics.repetitions(batch), [{ init: 1, test: 0, wait: 2, total: 3 }]);
+      }
+    });
+
+    it('tests: none for interval 0, else floor(size / interval) + 1', () => {
+      assert.equal(statistics.testsFor(4096, 0), 0);
+      assert.equal(statistics.testsFor(4096, 2048), 3); // the paper's example
+      assert.equal(statistics.testsFor(4095, 2048), 2);
+      assert.equal(statistics.testsFor(8, 1024), 1);
+    });
+
+    it('overlap: all of it, none of it, and a computation slowed down', () => {
+      assert.equal(statistics.overlapPercentage(100, 100, 50), 100);
+      assert.equal(statistics.overlapPercentage(150, 100, 50), 0);
+      assert.equal(statistics.overlapPercentage(200, 100, 50), -100);
+    });
+  });
+
+  describe('options', () => {
+    interface Options {
+      parseSizes: (text: string) => number[];
+      parseBuffers: (text: string) => string[];
+      formatBytes: (bytes: number) => string;
+    }
+    interface Processors {
+      parseCpuList: (text: string) => number[];
+    }
+
+    it('sizes: units, ranges, no duplicates', async () => {
+      const { parseSizes, formatBytes, parseBuffers } = await load<Options>('options');
+      assert.deepEqual(parseSizes('8,1K,16KiB, 1M'), [8, 1024, 16384, 1048576]);
+      assert.deepEqual(parseSizes('1K..8K'), [1024, 2048, 4096, 8192]);
+      assert.deepEqual(parseSizes('0,0'), [0]);
+      for (const wrong of ['', '-1', '1.5', '8Q', '8K..1K', '0..8', '4G'])
+        assert.throws(() => parseSizes(wrong), wrong);
+      assert.equal(formatBytes(1000), '1000 B');
+      assert.equal(formatBytes(131072), '128 KiB');
+      assert.deepEqual(parseBuffers('both'), ['plain', 'alloc']);
+    });
+
+    it('lists of processors as the kernel writes them', async () => {
+      const { parseCpuList } = await load<Processors>('processors');
+      assert.deepEqual(parseCpuList('0-2,5\n'), [0, 1, 2, 5]);
+      assert.deepEqual(parseCpuList('7'), [7]);
+    });
+
+    it('wrong usage ends with exit code 2 and says what is wrong', () => {
+      for (const [args, word] of [
+        [['--bogus'], /bogus/],
+        [['--sizes', '5Q'], /5Q/],
+        [['--ops', 'ireduce'], /ireduce.*ibcast, igather, ialltoall/],
+        [['--buffers', 'shiny'], /shiny.*plain, alloc/],
+        [['--no-ours'], /--peers/],
+        [['waiting', '--seconds', 'x'], /seconds/],
+      ] as const) {
+        const { status, stderr } = nbcbench(args);
+        assert.equal(status, 2, stderr);
+        assert.match(stderr, word);
+      }
+    });
+
+    it('--help of the program and of its commands', () => {
+      for (const args of [['--help'], ['waiting', '--help'], ['memory', '--help'], ['targets', '--help']]) {
+        const { status, stdout } = nbcbench(args);
+        assert.equal(status, 0);
+        assert.match(stdout, /Usage: nbcbench/);
+      }
+      const { stdout } = nbcbench(['--help']);
+      for (const option of [
+        'ranks',
+        'ops',
+        'sizes',
+        'intervals',
+        'transport',
+        'progress',
+        'buffers',
+        'repetitions',
+        'json',
+        'svg',
+        'peers',
+      ])
+        assert.match(stdout, new RegExp(`--${option}\\b`));
+    });
+  });
+
+  describe('a run', () => {
+    it('writes one row for each operation, size, kind of buffers, progress and interval', () => {
+      const json = join(scratch, 'rows.json');
+      const svg = join(scratch, 'rows.svg');
+      const { status, stdout, stderr, left } = nbcbench([
+        ...[
+          '--ops',
+          'ibcast,igather,ialltoall',
+          '--sizes',
+          '8,4K',
+          '--intervals',
+          '0,1K',
+          '--progress',
+          'thread,manual',
+        ],
+        ...['--buffers', 'both', '--repetitions', '10', '--json', json, '--svg', svg],
+      ]);
+      assert.equal(status, 0, stderr);
+      const rows = JSON.parse(readFileSync(json, 'utf8')) as Row[];
+      assert.equal(rows.length, 3 * 2 * 2 * 2 * 2);
+      for (const row of rows) {
+        assert.deepEqual(Object.keys(row), FIELDS);
+        assert.equal(row.implementation, 'node-nbc');
+        const { init_us, test_us, wait_us, overhead_us, blocking_us, interval } = row as Record<string, number>;
+        assert(Math.abs(init_us + test_us + wait_us - overhead_us) < 0.002, JSON.stringify(row));
+        assert(blocking_us > 0 && init_us > 0 && Number.isFinite(row.overlap_pct), JSON.stringify(row));
+        if (interval === 0) assert.equal(test_us, 0);
+      }
+      assert(rows.some(({ interval, test_us }) => interval !== 0 && test_us !== 0));
+      const points = new Set(
+        rows.map((row) =>
+          FIELDS.slice(0, 8)
+            .map((field) => row[field])
+            .join(),
+        ),
+      );
+      assert.equal(points.size, rows.length);
+      assert.match(stdout, /Blocking[^]*Overhead[^]*no tests[^]*Overhead[^]*a test every 1 KiB/);
+      const drawing = readFileSync(svg, 'utf8');
+      for (const title of ['ibcast, 2 ranks', 'igather, 2 ranks', 'ialltoall, 2 ranks', 'overhead, µs']) {
+        assert(drawing.includes(title), title);
+      }
+      assert.deepEqual(left, []);
+    });
+
+    it('with more ranks than processors', () => {
+      const { status, stdout, stderr } = nbcbench([
+        '--ranks',
+        '5',
+        '--ops',
+        'ialltoall',
+        ...QUICK,
+        '--json',
+        '-',
+        '--start',
+        'gate',
+      ]);
+      assert.equal(status, 0, stderr);
+      const rows = JSON.parse(stdout) as Row[];
+      assert.deepEqual(
+        rows.map(({ ranks, buffers }) => [ranks, buffers]),
+        [
+          [5, 'plain'],
+          [5, 'alloc'],
+        ],
+      );
+      assert.match(stderr, /Blocking/, 'tables give way to JSON on standard output');
+    });
+
+    it('beside the MPIs that are installed', function () {
+      const peers = ['openmpi', 'mpich'].filter((name) => has(`mpicc.${name}`) && has(`mpirun.${name}`));
+      if (peers.length === 0) {
+        console.log('      skipped: neither mpicc.openmpi nor mpicc.mpich is installed');
+        this.skip();
+      }
+      const { status, stdout, stderr, left } = nbcbench([
+        '--peers',
+        '--buffers',
+        'plain',
+        '--json',
+        '-',
+        '--intervals',
+        '0,1K',
+        ...QUICK,
+      ]);
+      assert.equal(status, 0, stderr);
+      const rows = JSON.parse(stdout) as Row[];
+      const found = new Set(rows.map(({ implementation }) => implementation));
+      assert.deepEqual([...found].sort(), [...peers, 'node-nbc'].sort());
+      for (const row of rows) assert.deepEqual(Object.keys(row), FIELDS);
+      assert.equal(rows.length, 3 * 2 * found.size);
+      for (const name of peers) assert.match(stderr, new RegExp(`/${name}\\b`), 'a column of ratios');
+      assert.deepEqual(left, []);
+    });
+
+    it('without MPI: says what to install and goes on', () => {
+      const { status, stderr, stdout } = nbcbench(['--peers', '--ops', 'ibcast', ...QUICK], {
+        PATH: pathOf('mkfifo', 'taskset'),
+      });
+      assert.equal(status, 0, stderr);
+      assert.match(stderr, /Open MPI is left out.*libopenmpi-dev/);
+      assert.match(stderr, /MPICH is left out.*libmpich-dev/);
+      assert.match(stdout, /ibcast/);
+    });
+
+    it('without taskset: says that nobody is bound, and goes on', () => {
+      const { status, stderr } = nbcbench(['--ops', 'ibcast', ...QUICK], { PATH: pathOf('mkfifo') });
+      assert.equal(status, 0, stderr);
+      assert.match(stderr, /not bound: taskset.*util-linux|none bound/);
+    });
+
+    it('says why ranks cannot start, with exit code 1', () => {
+      const { status, stderr, left } = nbcbench(['--transport', 'tcp', '--ops', 'ibcast', ...QUICK]);
+      assert.equal(status, 1);
+      assert.match(stderr, /transport 'tcp'/);
+      assert.deepEqual(left, []);
+    });
+
+    it('ends on a signal without leaving anything behind', async () => {
+      const temporary = mkdtempSync(join(scratch, 'tmp-'));
+      const child = spawn(process.execPath, [NBCBENCH, '--repetitions', '1000000', '--max-seconds', '100'], {
+        stdio: ['ignore', 'ignore', 'pipe'],
+        env: { ...process.env, TMPDIR: temporary },
+      });
+      let said = '';
+      child.stderr.setEncoding('utf8');
+      for await (const text of child.stderr as AsyncIterable<string>) {
+        said += text;
+        if (said.includes('pass 1')) break; // ranks are at work
+      }
+      child.kill('SIGTERM');
+      const [code] = (await once(child, 'exit')) as [number];
+      assert.equal(code, 143);
+      assert.deepEqual(readdirSync(temporary), []);
+    });
+  });
+
+  describe('waiting and memory', () => {
+    it('waiting: ranks that wait leave the processor to others', () => {
+      const { status, stdout, stderr } = nbcbench(['waiting', '--ranks', '4', '--seconds', '1', '--json', '-']);
+      assert.equal(status, 0, stderr);
+      const rows = JSON.parse(stdout) as { how: string; cpu_pct: number; ranks: number }[];
+      assert.deepEqual(
+        rows.map(({ how }) => how),
+        ['wait', 'await'],
+      );
+      // Spinning would be 100 and more.
+      for (const { cpu_pct } of rows) assert(cpu_pct < 50, `${cpu_pct} %`);
+    });
+
+    it('memory: of ranks and of bare Node', () => {
+      const { status, stdout, stderr } = nbcbench(['memory', '--ranks', '3', '--json', '-']);
+      assert.equal(status, 0, stderr);
+      const { bare, rank } = JSON.parse(stdout) as Record<string, { rss: number; pss: number }>;
+      for (const { rss, pss } of [bare, rank]) assert(rss > 1e7 && pss > 1e6 && pss <= rss, stdout);
+    });
+  });
+});
