@@ -18,9 +18,15 @@ using Clock = std::chrono::steady_clock;
 
 // A waiter with a core of its own polls this long before it sleeps: about twice what waking it would cost (23 µs).
 constexpr auto kSpin = std::chrono::microseconds(50);
+// Passes before the first yield, a few microseconds: as long as a peer takes that is at work on another processor.
+constexpr uint32_t kSpins = 200;
 // A waiter with more ranks than processors lets others run this often before it sleeps. Sixteen ranks on two processors, ialltoall of 8
 // bytes: 250 µs without, 110 to 150 µs with 4 or more, because most of the wake-ups by system call disappear.
 constexpr uint32_t kYields = 8;
+// How long the progress thread dozes between two looks, for each rank that shares a processor; it takes over after one to two of
+// them, and a look costs about 3 µs. After so many without anything left to it, it sleeps.
+constexpr int64_t kDozeNanoseconds = 50'000;
+constexpr uint32_t kUneventful = 4;
 // Work up to this size is done inside start: waking the progress thread and losing the lock to it costs more.
 constexpr uint64_t kInlineBytes = 256 * 1024;
 // The scheduling slice the progress thread asks for: woken beside a computing thread, it runs soon because it runs briefly.
@@ -47,11 +53,14 @@ class Patience {
       sched_yield();
       return true;
     }
-    relax();
-    // The clock is looked at now and then only: it costs as much as a pass.
-    if (passes_ % 32 != 0) return true;
+    if (passes_ <= kSpins) {
+      relax();
+      return true;
+    }
+    // The kernel may have put the rank that we wait for on our processor after all: let it run.
+    sched_yield();
     const auto now = Clock::now();
-    if (passes_ == 32) until_ = now + kSpin;
+    if (passes_ == kSpins + 1) until_ = now + kSpin;
     return now < until_;
   }
   void renew() { passes_ = 0; }
@@ -98,7 +107,8 @@ Engine::Engine(std::shared_ptr<shm::Segment> segment, const shm::ShmOptions& fab
       slots_(std::move(slots)),
       notify_(std::move(notify)),
       by_slot_(new Operation* [kSlots] {}),
-      spin_(fabric_.size() <= processors()) {
+      spin_(fabric_.size() <= processors()),
+      doze_nanoseconds_(kDozeNanoseconds * ((fabric_.size() + processors() - 1) / processors())) {
   if (options_.progress_thread) thread_ = std::thread([this] { background(); });
 }
 
@@ -367,6 +377,13 @@ uint32_t Engine::arrivals_needed(bool waiting) const {
 // The calling thread takes the engine over.
 void Engine::enter() {
   lock_.lock();
+  entered();
+}
+
+void Engine::entered() {
+  ++entries_;
+  handed_over_ = false;
+  if (unattended_.load(std::memory_order_relaxed)) unattended_.store(false, std::memory_order_relaxed);
   fabric_.disarm();
 }
 
@@ -377,25 +394,38 @@ void Engine::unlock_and_notify() {
   if (notify) notify_();
 }
 
-// The calling thread goes back to its own work. A peer may ring for the progress thread between the last look and the unlocking; the
-// progress thread then finds the door locked and sleeps again. So the caller looks back at the bell, after a fence that pairs with the
-// progress thread's failed attempt, and goes in again if it was rung and nobody has the engine (found by native/test/model).
+// The calling thread goes back to its own work, and will probably be back soon.
 void Engine::leave() {
+  bool ring = false;
+  if (options_.progress_thread && background_needed()) {
+    unattended_.store(true, std::memory_order_seq_cst);
+    // Loading first: in a loop of operations the progress thread dozes all the time, and this is a read.
+    ring = !dozing_.load(std::memory_order_seq_cst) && !dozing_.exchange(true, std::memory_order_seq_cst);
+  }
+  unlock_and_notify();
+  if (ring) fabric_.ring_self(Sleeper::progress);
+}
+
+// The calling thread leaves for long: the progress thread becomes responsible now. A peer may ring for it between the last look and
+// the unlocking; it then finds the door locked and sleeps again. So the caller looks back at the bell, after a fence that
+// pairs with the progress thread's failed attempt, and goes in again if it was rung and nobody has the engine (found by
+// native/test/model).
+void Engine::hand_over() {
+  if (!options_.progress_thread) return unlock_and_notify();
   for (;;) {
     bool armed = false;
-    if (options_.progress_thread) {
-      while (background_needed()) {
-        if (fabric_.work() > 0) {
-          unlock_and_notify();
-          fabric_.ring_self(Sleeper::progress);
-          return;
-        }
-        fabric_.arm(Sleeper::progress, arrivals_needed(false));
-        armed = true;
-        if (!pass(Effort::look) && !libof_.fail_closed_peers()) break;
-        fabric_.disarm();
-        armed = false;
+    while (background_needed()) {
+      handed_over_ = true;
+      if (fabric_.work() > 0) {
+        unlock_and_notify();
+        fabric_.ring_self(Sleeper::progress);
+        return;
       }
+      fabric_.arm(Sleeper::progress, arrivals_needed(false));
+      armed = true;
+      if (!pass(Effort::look) && !libof_.fail_closed_peers()) break;
+      fabric_.disarm();
+      armed = false;
     }
     unlock_and_notify();
     if (!armed) return;
@@ -409,19 +439,38 @@ void Engine::leave() {
 void Engine::background() {
   pthread_setname_np(pthread_self(), "nbc-progress");
   ask_for_short_slice();
+  uint64_t seen = 0;     // entries_ at the last look
+  uint32_t uneventful = 0;  // dozes in which nothing was left unattended
   for (;;) {
     // The ticket comes before everything that is looked at: whoever changes any of it afterwards makes sleep() return.
     const uint32_t ticket = fabric_.ticket(Sleeper::progress);
     if (stop_.load(std::memory_order_acquire)) return;
-    // If the calling thread has the engine, it will look after everything and, when it leaves, arm or ring again.
-    if (lock_.try_lock()) drive();
-    fabric_.sleep(Sleeper::progress, ticket, -1);
+    ++uneventful;
+    // If the calling thread has the engine, it will look after everything, and note what it leaves behind.
+    if (lock_.try_lock()) {
+      const bool unattended = unattended_.load(std::memory_order_relaxed);
+      if (handed_over_ || (unattended && entries_ == seen)) {
+        unattended_.store(false, std::memory_order_relaxed);
+        drive();
+      } else {
+        if (unattended) uneventful = 0;
+        seen = entries_;
+        unlock_and_notify();
+      }
+    }
+    if (uneventful > kUneventful && dozing_.load(std::memory_order_relaxed)) {
+      dozing_.store(false, std::memory_order_seq_cst);
+      if (unattended_.load(std::memory_order_seq_cst)) dozing_.store(true, std::memory_order_seq_cst);
+      uneventful = 0;
+    }
+    fabric_.sleep(Sleeper::progress, ticket, dozing_.load(std::memory_order_relaxed) ? doze_nanoseconds_ : -1);
   }
 }
 
 // The progress thread, owning the engine: until nothing can move, or the calling thread wants it back. Releases the lock.
 void Engine::drive() {
   ++counters_.progress_wakeups;
+  handed_over_ = true;
   while (!lock_.wanted() && background_needed()) {
     ++counters_.progress_passes;
     if (pass(Effort::pass) || fabric_.work() > 0) continue;
@@ -437,7 +486,7 @@ void Engine::drive() {
 void Engine::test() {
   // If the progress thread is at it, there is nothing to add.
   if (!lock_.try_lock()) return;
-  fabric_.disarm();
+  entered();
   // A rank that only ever tests learns here that a peer has gone.
   if (!pass(Effort::pass) && libof_.fail_closed_peers()) pass(Effort::look);
   leave();
@@ -516,7 +565,7 @@ void Engine::watch(uint32_t slot) {
     operation->watched = true;
     ++watched_;
   }
-  leave();
+  hand_over();
 }
 
 std::string Engine::explain(uint32_t slot) {

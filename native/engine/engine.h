@@ -1,9 +1,11 @@
 // The engine: executes plans and single messages over LibOF, and decides who drives.
 //
 // Ownership. Everything below is guarded by one lock, and whoever holds it drives: the calling thread inside start, test and wait,
-// otherwise the progress thread. The calling thread never hands an operation over: when it leaves with something pending that others
-// will have to move, it arms the doorbell for the progress thread, which sleeps, and looks once more. When nothing is left but
-// messages that will land by themselves, it does not even do that.
+// otherwise the progress thread. Most programs that leave start are back in wait within a microsecond, and then a progress thread
+// that was woken in between costs more than it brings. So the calling thread only notes that it left something *unattended*, and the
+// progress thread, which dozes (looks once in a while) as long as this happens, takes over when the calling thread has not been
+// back for a whole doze. It then drives, arms the doorbell, and sleeps until a peer rings. With nothing left but messages that land by
+// themselves, there is nothing to take over. When control goes back to the event loop (watch), the hand-over is immediate.
 //
 // Threads: one calling thread (the JavaScript thread that opened the world), one progress thread.
 #pragma once
@@ -124,8 +126,10 @@ class Engine {
   bool background_needed() const;
   uint32_t arrivals_needed(bool waiting) const;
   void leave();
+  void hand_over();
   void unlock_and_notify();
   void enter();
+  void entered();
   void background();
   void drive();
 
@@ -143,8 +147,16 @@ class Engine {
   uint32_t watched_ = 0;            // active operations whose end must be told
   bool notify_pending_ = false;
   bool spin_;                       // a waiter may spin: there are no more ranks than processors
+  int64_t doze_nanoseconds_;
   std::unordered_map<uint32_t, std::string> explanations_;
   EngineCounters counters_;
+  uint64_t entries_ = 0;        // how often the calling thread took the engine
+  bool handed_over_ = false;    // the progress thread is responsible: the doorbell is armed for it, or it was rung
+  // unattended_: the calling thread left, and something needs driving. dozing_: the progress thread looks by itself now and then.
+  // Invariant: unattended_ implies dozing_, or a ring on its way. Both sides store their own and then load the other's, seq_cst:
+  // the calling thread in leave(), the progress thread before it goes to sleep for good.
+  std::atomic<bool> unattended_{false};
+  std::atomic<bool> dozing_{false};
   std::atomic<bool> stop_{false};   // stored (release) by the closing thread, loaded (acquire) by the progress thread
   std::thread thread_;
 };
