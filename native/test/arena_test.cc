@@ -1,0 +1,297 @@
+// The job's shared file and the exposed memory in it.
+#include <cerrno>
+#include <map>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "fabric/shm/arena.h"
+#include "fabric/shm/segment.h"
+#include "test/check.h"
+#include "test/random.h"
+
+namespace {
+
+using namespace nbc;
+using namespace nbc::check;
+using namespace nbc::shm;
+
+constexpr size_t kArena = 64 * kPage;
+
+struct Job {
+  explicit Job(Rank size, size_t arena = kArena) : fd(Segment::create(size, arena)), segment(Segment::map(fd)) {}
+  ~Job() { close(fd); }
+  // Memory that the file takes.
+  size_t used() const {
+    struct stat status;
+    CHECK_EQ(fstat(fd, &status), 0);
+    return static_cast<size_t>(status.st_blocks) * 512;
+  }
+  int fd;
+  std::shared_ptr<Segment> segment;
+};
+
+bool all_zero(const std::byte* at, size_t bytes) {
+  for (size_t i = 0; i < bytes; ++i) {
+    if (at[i] != std::byte{0}) return false;
+  }
+  return true;
+}
+
+template <typename Make>
+std::string refusal(Make&& make) {
+  try {
+    make();
+  } catch (const SegmentError& error) {
+    return error.message;
+  }
+  return {};
+}
+
+// --- the file --------------------------------------------------------------------------------------------------------
+
+TEST(a_job_has_1_to_4096_ranks) {
+  CHECK(!refusal([] { Segment::create(0); }).empty());
+  CHECK(!refusal([] { Segment::create(kMaxRanks + 1); }).empty());
+  const int fd = Segment::create(kMaxRanks, kPage);
+  CHECK_EQ(Segment::map(fd)->size(), kMaxRanks);
+  close(fd);
+}
+
+TEST(only_a_jobs_file_is_mapped) {
+  CHECK(!refusal([] { Segment::map(-1); }).empty());
+  int pipes[2];
+  CHECK_EQ(pipe(pipes), 0);
+  CHECK(!refusal([&] { Segment::map(pipes[0]); }).empty());
+  close(pipes[0]);
+  close(pipes[1]);
+  const int empty = memfd_create("empty", MFD_CLOEXEC);
+  CHECK(!refusal([&] { Segment::map(empty); }).empty());
+  close(empty);
+  const auto damaged = [](size_t offset, uint32_t value) {
+    const int fd = Segment::create(3, kArena);
+    CHECK_EQ(pwrite(fd, &value, sizeof value, static_cast<off_t>(offset)), static_cast<ssize_t>(sizeof value));
+    const std::string why = refusal([&] { Segment::map(fd); });
+    close(fd);
+    return why;
+  };
+  CHECK(!damaged(offsetof(JobHeader, magic), 1).empty());
+  CHECK(damaged(offsetof(JobHeader, version), kLayoutVersion + 1).find("version") != std::string::npos);
+  CHECK(!damaged(offsetof(JobHeader, size), 0).empty());
+  CHECK(!damaged(offsetof(JobHeader, size), 4).empty());
+  CHECK(!damaged(offsetof(JobHeader, size), UINT32_MAX).empty());
+  CHECK(!damaged(offsetof(JobHeader, arena_bytes), 1).empty());
+  CHECK(!damaged(offsetof(JobHeader, arena_bytes) + 4, UINT32_MAX).empty());
+  const int fd = Segment::create(3, kArena);
+  CHECK_EQ(ftruncate(fd, 100), 0);
+  CHECK(!refusal([&] { Segment::map(fd); }).empty());
+  close(fd);
+}
+
+TEST(mailboxes_lie_apart_and_are_shared_between_mappings) {
+  const Job job(3);
+  const auto other = Segment::map(job.fd);
+  CHECK(other->pair(0, 0) != job.segment->pair(0, 0));
+  for (Rank owner = 0; owner < 3; ++owner) {
+    for (Rank writer = 0; writer < 3; ++writer) {
+      CHECK_EQ(reinterpret_cast<uintptr_t>(job.segment->pair(owner, writer)) % kPage, 0u);
+      fill(job.segment->pair(owner, writer), kPairBytes, owner * 3 + writer);
+    }
+    job.segment->line(owner).pid = static_cast<int32_t>(owner) + 100;
+  }
+  for (Rank owner = 0; owner < 3; ++owner) {
+    for (Rank writer = 0; writer < 3; ++writer)
+      CHECK_EQ(first_difference(other->pair(owner, writer), kPairBytes, owner * 3 + writer), kPairBytes);
+    CHECK_EQ(other->line(owner).pid, static_cast<int32_t>(owner) + 100);
+    CHECK_EQ(reinterpret_cast<uintptr_t>(&other->line(owner)) % kLine, 0u);
+  }
+}
+
+TEST(memory_is_taken_only_when_it_is_touched) {
+  const Job job(64, size_t{1} << 30);
+  CHECK(job.used() <= 2 * kPage);
+  job.segment->pair(5, 6)[100] = std::byte{1};
+  CHECK(job.used() <= 3 * kPage);
+}
+
+// --- the arena -------------------------------------------------------------------------------------------------------
+
+TEST(blocks_are_aligned_zeroed_and_apart) {
+  const Job job(2);
+  Arena arena(job.segment, 0);
+  const size_t sizes[] = {0, 1, kPage - 1, kPage, kPage + 1, 5 * kPage};
+  std::vector<std::byte*> blocks;
+  for (const size_t bytes : sizes) {
+    auto* block = static_cast<std::byte*>(arena.allocate(bytes));
+    CHECK(block != nullptr);
+    CHECK_EQ(reinterpret_cast<uintptr_t>(block) % kPage, 0u);
+    CHECK(arena.contains(block) && arena.at(arena.offset_of(block)) == block);
+    CHECK(all_zero(block, bytes));
+    fill(block, bytes, blocks.size());
+    blocks.push_back(block);
+  }
+  CHECK_EQ(arena.used(), (1 + 1 + 1 + 1 + 2 + 5) * kPage);
+  for (size_t i = 0; i < blocks.size(); ++i) CHECK_EQ(first_difference(blocks[i], sizes[i], i), sizes[i]);
+  for (std::byte* block : blocks) arena.release(block);
+  CHECK_EQ(arena.used(), 0u);
+}
+
+TEST(an_exhausted_arena_says_so_and_recovers) {
+  const Job job(1);
+  Arena arena(job.segment, 0);
+  CHECK(arena.allocate(kArena + 1) == nullptr);
+  CHECK(arena.allocate(SIZE_MAX) == nullptr);
+  CHECK(arena.allocate(SIZE_MAX - kPage) == nullptr);
+  void* all = arena.allocate(kArena);
+  CHECK(all != nullptr);
+  CHECK(arena.allocate(0) == nullptr);
+  CHECK(arena.allocate(1) == nullptr);
+  arena.release(all);
+  CHECK(arena.allocate(1) != nullptr);
+}
+
+TEST(neighbours_are_joined_again) {
+  for (uint32_t order = 0; order < 6; ++order) {
+    const Job job(1);
+    Arena arena(job.segment, 0);
+    void* blocks[3] = {arena.allocate(kArena / 4), arena.allocate(kArena / 4), arena.allocate(kArena / 2)};
+    const uint32_t orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    for (const uint32_t i : orders[order]) arena.release(blocks[i]);
+    CHECK(arena.allocate(kArena) != nullptr);
+  }
+}
+
+TEST(low_addresses_are_used_first) {
+  const Job job(1);
+  Arena arena(job.segment, 0);
+  void* first = arena.allocate(kPage);
+  void* second = arena.allocate(kPage);
+  arena.release(first);
+  CHECK(arena.allocate(2 * kPage) > second);
+  CHECK(arena.allocate(kPage) == first);
+}
+
+TEST(releasing_what_is_not_a_block_does_nothing) {
+  const Job job(1);
+  Arena arena(job.segment, 0);
+  auto* block = static_cast<std::byte*>(arena.allocate(3 * kPage));
+  int elsewhere = 0;
+  arena.release(block + kPage);
+  arena.release(&elsewhere);
+  CHECK_EQ(arena.used(), 3 * kPage);
+  arena.release(block);
+  arena.release(block);  // twice
+  CHECK_EQ(arena.used(), 0u);
+  CHECK(arena.allocate(kArena) != nullptr);
+}
+
+TEST(released_memory_goes_back_to_the_system) {
+  const Job job(2);
+  const size_t before = job.used();
+  Arena arena(job.segment, 1);
+  auto* block = static_cast<std::byte*>(arena.allocate(32 * kPage));
+  fill(block, 32 * kPage, 1);
+  CHECK(job.used() >= before + 32 * kPage);
+  arena.release(block);
+  CHECK(job.used() <= before + kPage);
+  auto* again = static_cast<std::byte*>(arena.allocate(32 * kPage));
+  CHECK(again == block);
+  CHECK(all_zero(again, 32 * kPage));
+}
+
+TEST(an_arena_gives_everything_back_when_it_ends) {
+  const Job job(2);
+  const size_t before = job.used();
+  {
+    Arena arena(job.segment, 1);
+    fill(static_cast<std::byte*>(arena.allocate(20 * kPage)), 20 * kPage, 1);
+  }
+  CHECK(job.used() <= before + kPage);
+}
+
+TEST(peers_see_the_same_memory) {
+  const Job job(2);
+  Arena mine(job.segment, 0);
+  Arena theirs(job.segment, 1);
+  const auto other = Segment::map(job.fd);
+  std::byte* seen = other->map_arena(0);
+  CHECK(seen != nullptr);
+  auto* block = static_cast<std::byte*>(mine.allocate(3 * kPage));
+  fill(block, 3 * kPage, 4);
+  fill(static_cast<std::byte*>(theirs.allocate(3 * kPage)), 3 * kPage, 5);  // not the same memory
+  CHECK_EQ(first_difference(seen + mine.offset_of(block), 3 * kPage, 4), 3 * kPage);
+  fill(seen + mine.offset_of(block), 3 * kPage, 6);
+  CHECK_EQ(first_difference(block, 3 * kPage, 6), 3 * kPage);
+  munmap(seen, other->arena_bytes());
+}
+
+// Against a model: what is handed out never overlaps, always fits, and nothing gets lost.
+TEST(random_allocations) {
+  const Job job(1);
+  Arena arena(job.segment, 0);
+  Random random(1);
+  std::map<std::byte*, size_t> blocks;
+  size_t pages = 0;
+  uint32_t refused = 0;
+  for (uint32_t i = 0; i < repetitions(20'000, 5'000); ++i) {
+    if (blocks.empty() || random.one_in(2)) {
+      const size_t bytes = random.one_in(3) ? random.below(20 * kPage) : random.below(2 * kPage);
+      auto* block = static_cast<std::byte*>(arena.allocate(bytes));
+      if (block == nullptr) {
+        ++refused;
+      } else {
+        const size_t length = std::max<size_t>(1, (bytes + kPage - 1) / kPage) * kPage;
+        const auto after = blocks.lower_bound(block);
+        CHECK(after == blocks.end() || block + length <= after->first);
+        CHECK(after == blocks.begin() || std::prev(after)->first + std::prev(after)->second <= block);
+        CHECK(arena.contains(block) && arena.offset_of(block) + length <= kArena);
+        CHECK(block[0] == std::byte{0} && block[length - 1] == std::byte{0});
+        block[0] = block[length - 1] = std::byte{1};
+        blocks.emplace(block, length);
+        pages += length;
+      }
+    } else {
+      auto it = blocks.begin();
+      std::advance(it, random.below(static_cast<uint32_t>(blocks.size())));
+      arena.release(it->first);
+      pages -= it->second;
+      blocks.erase(it);
+    }
+    CHECK_EQ(arena.used(), pages);
+  }
+  CHECK(refused > 0);
+  for (const auto& [block, length] : blocks) arena.release(block);
+  CHECK(arena.allocate(kArena) != nullptr);
+}
+
+// Buffers are freed by garbage collection, on threads of its own.
+TEST(allocation_and_release_on_several_threads) {
+  const Job job(1, 4096 * kPage);
+  Arena arena(job.segment, 0);
+  std::vector<std::thread> threads;
+  std::atomic<uint32_t> wrong{0};
+  for (uint32_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      Random random(t);
+      for (uint32_t i = 0; i < repetitions(5'000, 1'000); ++i) {
+        const size_t bytes = 1 + random.below(3 * kPage);
+        auto* block = static_cast<std::byte*>(arena.allocate(bytes));
+        if (block == nullptr || block[0] != std::byte{0} || block[bytes - 1] != std::byte{0}) {
+          wrong.fetch_add(1);
+          continue;
+        }
+        block[0] = block[bytes - 1] = std::byte{1};
+        arena.release(block);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK_EQ(wrong.load(), 0u);
+  CHECK_EQ(arena.used(), 0u);
+}
+
+}  // namespace
+
+TEST_MAIN(60)

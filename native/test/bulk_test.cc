@@ -1,0 +1,233 @@
+// Large transfers below the engine: two Bulks over one shared mapping.
+#include <deque>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "fabric/shm/bulk.h"
+#include "fabric/shm/shm_fabric.h"
+#include "test/check.h"
+#include "test/random.h"
+
+namespace {
+
+using namespace nbc;
+using namespace nbc::check;
+using namespace nbc::shm;
+
+// A rank as far as Bulk needs it.
+struct Side {
+  Side(std::shared_ptr<Segment> segment, Rank rank)
+      : probe(std::make_unique<uint64_t>(0x1234567890abcdefu + rank)),
+        arena(std::make_shared<Arena>(segment, rank)),
+        bulk(segment, arena, rank),
+        peer(1 - rank) {
+    RankLine& line = segment->line(rank);
+    line.pid = getpid();
+    line.attaches = 1;
+    line.probe_address = reinterpret_cast<uintptr_t>(probe.get());
+    line.probe_value = *probe;
+  }
+  void put(const std::byte* from, std::byte* to, size_t bytes, uint32_t immediate, const Arena* in = nullptr) {
+    Put put{};
+    put.peer = peer;
+    put.to = in != nullptr ? ExposedBuffer{in->offset_of(to), 1} : ExposedBuffer{reinterpret_cast<uintptr_t>(to), 0};
+    put.from = from;
+    put.bytes = bytes;
+    put.immediate = immediate;
+    put.error = Error::none;
+    put.cookie = this;
+    bulk.put(put);
+  }
+  // Polls once; keeps what was completed.
+  void poll(Effort effort) {
+    Completion out[16];
+    const unsigned count = bulk.poll(out, 16, effort, [this](Rank) { ++rings; });
+    for (unsigned i = 0; i < count; ++i) {
+      if (out[i].kind == Completion::Kind::immediate) {
+        arrived.push_back(out[i]);
+      } else {
+        CHECK(out[i].cookie == this);
+        ++sent;
+        last_error = out[i].error;
+      }
+    }
+  }
+
+  std::unique_ptr<uint64_t> probe;
+  std::shared_ptr<Arena> arena;
+  Bulk bulk;
+  Rank peer;
+  uint32_t rings = 0;
+  uint32_t sent = 0;
+  Error last_error = Error::none;
+  std::deque<Completion> arrived;
+};
+
+std::shared_ptr<Segment> two_ranks() {
+  const int fd = Segment::create(2, size_t{16} << 20);
+  auto segment = Segment::map(fd);
+  close(fd);
+  return segment;
+}
+
+// Announcements are numbered with 32 bits; a day's job passes 2^32 of them.
+TEST(announcements_wrap) {
+  for (const uint32_t first : {0u, static_cast<uint32_t>(-24), (1u << 31) - 24}) {
+    const auto segment = two_ranks();
+    Side a(segment, 0), b(segment, 1);
+    for (Side* side : {&a, &b}) {
+      Link& link = side->bulk.open(side->peer, true);
+      link.announced = link.received = first;
+    }
+    b.bulk.expect(0, true);
+    std::vector<std::byte> from(4000), to(4000);
+    for (uint32_t i = 0; i < 48; ++i) {
+      b.poll(Effort::helping);
+      CHECK(b.arrived.empty());  // nothing arrives before it was sent
+      fill(from.data(), from.size(), i);
+      a.put(from.data(), to.data(), from.size(), 100 + i);
+      while (a.sent < i + 1) a.poll(Effort::pass);
+      b.poll(Effort::look);
+      CHECK_EQ(b.arrived.size(), 1u);
+      CHECK_EQ(b.arrived.front().immediate, 100 + i);
+      CHECK_EQ(b.arrived.front().bytes, from.size());
+      CHECK(b.arrived.front().error == Error::none);
+      b.arrived.pop_front();
+      CHECK_EQ(first_difference(to.data(), to.size(), i), to.size());
+    }
+  }
+}
+
+TEST(puts_wait_for_slots_and_keep_their_order) {
+  const auto segment = two_ranks();
+  Side a(segment, 0), b(segment, 1);
+  for (Side* side : {&a, &b}) side->bulk.open(side->peer, true);
+  constexpr uint32_t kCount = 3 * kBulkSlots + 5;
+  std::vector<std::byte> from(100), to(100 * kCount);
+  fill(from.data(), from.size(), 1);
+  for (uint32_t i = 0; i < kCount; ++i) a.put(from.data(), to.data() + 100 * i, 100, i);
+  for (int i = 0; i < 20; ++i) a.poll(Effort::pass);
+  CHECK_EQ(a.sent, kBulkSlots);
+  CHECK_EQ(a.bulk.work(), 0u);  // nothing that it could do alone: it may sleep, and will be rung
+  b.poll(Effort::pass);
+  CHECK(b.arrived.empty());  // it expects nothing
+  b.bulk.expect(0, true);
+  while (b.arrived.size() < kCount) {
+    b.poll(Effort::pass);
+    a.poll(Effort::pass);
+  }
+  CHECK(b.rings > 0);
+  for (uint32_t i = 0; i < kCount; ++i) {
+    CHECK_EQ(b.arrived[i].immediate, i);
+    CHECK_EQ(first_difference(to.data() + 100 * i, 100, 1), 100u);
+  }
+  CHECK_EQ(a.sent, kCount);
+}
+
+// The sender takes one piece, the receiver the next: whoever finishes the last one rings.
+TEST(pieces_are_shared) {
+  const auto segment = two_ranks();
+  Side a(segment, 0), b(segment, 1);
+  for (Side* side : {&a, &b}) side->bulk.open(side->peer, true);
+  b.bulk.expect(0, true);
+  constexpr size_t kBytes = 1 << 20;
+  auto* from = static_cast<std::byte*>(a.arena->allocate(kBytes));
+  auto* to = static_cast<std::byte*>(b.arena->allocate(kBytes));
+  fill(from, kBytes, 9);
+  a.put(from, to, kBytes, 7, b.arena.get());
+  a.poll(Effort::look);  // announced, nothing copied
+  CHECK_EQ(a.bulk.counters().mapped_bytes, 0u);
+  CHECK(a.bulk.work() >= kBytes);
+  b.poll(Effort::pass);  // may help, but has other things to do
+  CHECK_EQ(b.bulk.counters().helped_pieces, 0u);
+  while (b.arrived.empty()) {
+    a.poll(Effort::pass);
+    b.poll(Effort::helping);
+  }
+  while (a.sent == 0) a.poll(Effort::pass);
+  CHECK(b.bulk.counters().helped_pieces > 0);
+  CHECK(a.bulk.counters().mapped_bytes > 0);
+  CHECK_EQ(a.bulk.counters().mapped_bytes + b.bulk.counters().mapped_bytes, kBytes);
+  CHECK_EQ(a.rings + b.rings, 1u);
+  CHECK_EQ(first_difference(to, kBytes, 9), kBytes);
+  a.arena->release(from);
+  b.arena->release(to);
+}
+
+// Two threads copy pieces of the same transfers. The buffers are plain, in one process, so every byte is checked on arrival.
+TEST(sender_and_receiver_race_for_pieces) {
+  const auto segment = two_ranks();
+  Side a(segment, 0), b(segment, 1);
+  for (Side* side : {&a, &b}) side->bulk.open(side->peer, true);
+  b.bulk.expect(0, true);
+  constexpr size_t kBytes = 300'000;
+  constexpr uint32_t kBuffers = 4;
+  const uint32_t count = repetitions(600, 100);
+  std::byte* from[kBuffers];
+  for (auto& buffer : from) buffer = static_cast<std::byte*>(a.arena->allocate(kBytes));
+  std::vector<std::byte> to(kBytes * kBuffers);
+  std::atomic<uint32_t> taken{0};
+  std::thread sender([&] {
+    uint32_t put = 0;
+    while (a.sent < count) {
+      if (put < count && put - taken.load(std::memory_order_acquire) < kBuffers) {
+        fill(from[put % kBuffers], kBytes, put);
+        a.put(from[put % kBuffers], to.data() + put % kBuffers * kBytes, kBytes, put);
+        ++put;
+      }
+      a.poll(Effort::pass);
+    }
+  });
+  uint32_t wrong = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    while (b.arrived.empty()) b.poll(Effort::helping);
+    wrong +=
+        b.arrived.front().immediate != i || first_difference(to.data() + i % kBuffers * kBytes, kBytes, i) != kBytes;
+    b.arrived.pop_front();
+    taken.fetch_add(1, std::memory_order_release);
+  }
+  sender.join();
+  CHECK_EQ(wrong, 0u);
+}
+
+TEST(abandoned_peers_end_puts_that_need_them) {
+  const auto segment = two_ranks();
+  Side a(segment, 0), b(segment, 1);
+  a.bulk.open(1, false);  // so the receiver must copy
+  std::vector<std::byte> from(1 << 20), to(1 << 20);
+  a.put(from.data(), to.data(), from.size(), 1);
+  a.put(from.data(), to.data(), from.size(), 2);
+  for (int i = 0; i < 5; ++i) a.poll(Effort::pass);
+  CHECK_EQ(a.sent, 0u);
+  a.bulk.abandon(1);
+  for (int i = 0; i < 5; ++i) a.poll(Effort::pass);
+  CHECK_EQ(a.sent, 2u);
+  CHECK(a.last_error == Error::peer_closed);
+  CHECK_EQ(a.bulk.work(), 0u);
+}
+
+// Memory that is not there: an error on both sides, not a crash.
+TEST(addresses_that_do_not_exist_are_an_error) {
+  const auto segment = two_ranks();
+  Side a(segment, 0), b(segment, 1);
+  for (Side* side : {&a, &b}) side->bulk.open(side->peer, true);
+  if (!a.bulk.link(1).can_attach) SKIP("this system forbids cross-memory attach");
+  b.bulk.expect(0, true);
+  std::vector<std::byte> from(1 << 20);
+  for (const size_t bytes : {size_t{1000}, size_t{1} << 20}) {
+    a.put(from.data(), reinterpret_cast<std::byte*>(uintptr_t{4096}), bytes, 3);
+    const uint32_t before = a.sent;
+    while (a.sent == before) a.poll(Effort::pass);
+    CHECK(a.last_error == Error::system);
+    while (b.arrived.empty()) b.poll(Effort::pass);
+    CHECK(b.arrived.front().error == Error::system);
+    b.arrived.pop_front();
+  }
+}
+
+}  // namespace
+
+TEST_MAIN(60)

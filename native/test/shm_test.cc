@@ -1,0 +1,827 @@
+// The engine over shared memory, with ranks as threads that share one mapping, so that ThreadSanitizer sees who touches what. (It does not see
+// the arenas, which every rank maps for itself, nor what the kernel copies between plain buffers.)
+#include <algorithm>
+#include <deque>
+#include <iterator>
+
+#include "test/mix.h"
+#include "test/ranks.h"
+
+namespace {
+
+using namespace nbc;
+using namespace nbc::check;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+// Every mode in which ranks can run.
+std::vector<RankOptions> modes() {
+  std::vector<RankOptions> all;
+  for (const bool progress_thread : {true, false}) {
+    for (const bool cross_memory : {true, false}) {
+      RankOptions options;
+      options.progress_thread = progress_thread;
+      options.cross_memory = cross_memory;
+      all.push_back(options);
+    }
+  }
+  return all;
+}
+
+// --- single messages -------------------------------------------------------------------------------------------------
+
+TEST(messages_of_every_size_and_kind_of_buffer) {
+  const size_t sizes[] = {0, 1, 254, 255, 256, 4095, 65'535, 65'536, 65'537, 300'001, 3u << 20};
+  for (const RankOptions& options : modes()) {
+    run_ranks(2, options, [&](TestRank& me, Meeting&) {
+      uint64_t seed = 1;
+      for (const size_t bytes : sizes) {
+        for (const bool from_arena : {false, true}) {
+          for (const bool to_arena : {false, true}) {
+            for (const Rank sender : {0u, 1u}) {
+              ++seed;
+              if (me.rank == sender) {
+                me.send(me.filled(bytes, from_arena, seed), 1 - sender, 5);
+              } else {
+                const Pinned in = me.memory(bytes, to_arena);
+                me.receive(in, sender, 5);
+                check_data(in, seed);
+              }
+            }
+          }
+        }
+      }
+    });
+  }
+}
+
+TEST(messages_to_oneself) {
+  for (const RankOptions& options : modes()) {
+    run_ranks(1, options, [&](TestRank& me, Meeting&) {
+      for (const size_t bytes : {size_t{0}, size_t{8}, size_t{5000}, size_t{1} << 20}) {
+        for (const bool in_arena : {false, true}) {
+          const uint32_t send = me.isend(me.filled(bytes, in_arena, bytes), 0, 1);
+          const Pinned in = me.memory(bytes, in_arena);
+          me.receive(in, 0, 1);
+          me.wait(send);
+          check_data(in, bytes);
+        }
+      }
+    });
+  }
+}
+
+// The paths that a message can take are the ones that it takes.
+TEST(each_path_is_taken_where_it_should_be) {
+  constexpr size_t kBytes = 1u << 20;
+  for (const bool cross_memory : {true, false}) {
+    for (const bool from_arena : {false, true}) {
+      for (const bool to_arena : {false, true}) {
+        RankOptions options;
+        options.cross_memory = cross_memory;
+        std::atomic<double> mapped{0}, crossed{0}, staged{0};
+        run_ranks(2, options, [&](TestRank& me, Meeting& meeting) {
+          if (me.rank == 0) {
+            me.send(me.filled(kBytes, from_arena, 1), 1, 0);
+          } else {
+            const Pinned in = me.memory(kBytes, to_arena);
+            me.receive(in, 0, 0);
+            check_data(in, 1);
+          }
+          const auto add = [](std::atomic<double>& sum, double value) {
+            double old = sum.load();
+            while (!sum.compare_exchange_weak(old, old + value)) {
+            }
+          };
+          add(mapped, me.counter("mappedBytes"));
+          add(crossed, me.counter("crossMemoryBytes"));
+          add(staged, me.counter("stagedBytes"));
+          meeting.meet();
+        });
+        CHECK_EQ(mapped + crossed, double{kBytes});
+        if (!cross_memory) CHECK_EQ(crossed.load(), 0.0);
+        if (to_arena && !from_arena) CHECK_EQ(staged.load(), 0.0);
+        if (!to_arena && !from_arena) CHECK_EQ(staged > 0, !cross_memory);
+        if (to_arena && from_arena) CHECK_EQ(mapped.load(), double{kBytes});
+      }
+    }
+  }
+}
+
+// A receiver that waits copies pieces of what is sent to it. How many depends on who is faster, so this asks for one at all.
+TEST(waiting_receivers_help) {
+  std::atomic<bool> helped{false};
+  run_ranks(2, {}, [&](TestRank& me, Meeting& meeting) {
+    constexpr size_t kBytes = 4u << 20;
+    const Pinned block = me.exposed(kBytes);
+    for (uint32_t i = 0; !helped.load(std::memory_order_acquire); ++i) {
+      if (me.rank == 0) {
+        fill(block.data, 64, i);
+        me.send(block, 1, 0);
+      } else {
+        me.receive(block, 0, 0);
+        CHECK_EQ(first_difference(block.data, 64, i), 64u);
+        if (me.counter("helpedPieces") > 0) helped.store(true, std::memory_order_release);
+      }
+      meeting.meet();
+    }
+  });
+}
+
+TEST(order_per_tag_is_kept) {
+  for (const RankOptions& options : modes()) {
+    run_ranks(2, options, [&](TestRank& me, Meeting&) {
+      const auto size_of = [](uint32_t n) -> size_t { return n % 5 == 0 ? 300 + n : n % 200; };
+      constexpr uint32_t kCount = 500;
+      std::vector<uint32_t> requests;
+      std::vector<Pinned> blocks;
+      if (me.rank == 0) {
+        for (uint32_t n = 0; n < kCount; ++n) requests.push_back(me.isend(me.filled(size_of(n), false, n), 1, n % 3));
+      } else {
+        std::vector<std::pair<Pinned, uint32_t>> received;
+        for (uint32_t tag = 3; tag-- > 0;) {
+          for (uint32_t n = tag; n < kCount; n += 3) {
+            received.emplace_back(me.plain(size_of(n)), n);
+            requests.push_back(me.irecv(received.back().first, 0, tag));
+          }
+        }
+        for (const uint32_t request : requests) me.wait(request);
+        requests.clear();
+        for (const auto& [block, n] : received) check_data(block, n);
+      }
+      for (const uint32_t request : requests) me.wait(request);
+    });
+  }
+}
+
+// --- schedules -------------------------------------------------------------------------------------------------------
+
+TEST(collectives_of_every_shape) {
+  for (const RankOptions& options : modes()) {
+    for (const Rank size : {1u, 2u, 3u, 4u}) {
+      run_ranks(size, options, [&](TestRank& me, Meeting&) {
+        for (const size_t block : {size_t{1}, size_t{255}, size_t{256}, size_t{70'000}}) {
+          for (const bool in_arena : {false, true}) {
+            const auto seed_of = [&](Rank from, Rank to) { return block * 1000 + from * 10 + to; };
+            const Pinned out = me.memory(block * size, in_arena);
+            for (Rank to = 0; to < size; ++to) fill(out.data + to * block, block, seed_of(me.rank, to));
+            const Pinned in = me.memory(block * size, in_arena);
+            me.wait(me.start(me.load(alltoall(me.rank, size, block)), out, in));
+            for (Rank from = 0; from < size; ++from)
+              CHECK_EQ(first_difference(in.data + from * block, block, seed_of(from, me.rank)), block);
+
+            const auto gather = me.load(ring_allgather(me.rank, size, block));
+            for (int repeat = 0; repeat < 2; ++repeat) {  // the second time with the first one's temporary buffer
+              const Pinned mine = me.filled(block, in_arena, me.rank + repeat);
+              const Pinned all = me.memory(block * size, in_arena);
+              me.wait(me.start(gather, mine, all));
+              for (Rank from = 0; from < size; ++from)
+                CHECK_EQ(first_difference(all.data + from * block, block, from + repeat), block);
+            }
+
+            const Pinned piece = me.memory(block * 3, in_arena);
+            if (me.rank == 0) fill(piece.data, block * 3, 99);
+            me.wait(me.start(me.load(chain_broadcast(me.rank, size, block * 3, block / 2 + 1)), {}, piece));
+            check_data(piece, 99);
+          }
+        }
+      });
+    }
+  }
+}
+
+TEST(one_plan_may_run_many_times_at_once) {
+  run_ranks(3, {}, [&](TestRank& me, Meeting&) {
+    constexpr size_t kBlock = 3000;
+    const auto plan = me.load(ring_allgather(me.rank, me.size, kBlock));
+    std::vector<std::pair<uint32_t, Pinned>> running;
+    for (uint32_t i = 0; i < 20; ++i) {
+      const Pinned all = me.plain(kBlock * me.size);
+      running.emplace_back(me.start(plan, me.filled(kBlock, false, i * 10 + me.rank), all), all);
+    }
+    for (uint32_t i = 20; i-- > 0;) {
+      me.wait(running[i].first);
+      for (Rank from = 0; from < me.size; ++from)
+        CHECK_EQ(first_difference(running[i].second.data + from * kBlock, kBlock, i * 10 + from), kBlock);
+    }
+  });
+}
+
+// A round may hold more messages between two ranks than any mailbox, RTR array or bulk array has room for; the waiting receiver must take them as they
+// come, although its operation needs all of them.
+TEST(a_round_may_exceed_every_array) {
+  for (const size_t bytes : {size_t{8}, size_t{600}, size_t{100'000}}) {
+    for (const RankOptions& options : modes()) {
+      for (const uint32_t eager_limit : {255u, libof::kLargestEagerLimit}) {
+        RankOptions limited = options;
+        limited.eager_limit = eager_limit;
+        run_ranks(3, limited, [&](TestRank& me, Meeting&) {
+          const uint32_t count = bytes < 1000 ? 500 : 40;
+          Schedule schedule(bytes * count, bytes * count);
+          schedule.round();
+          for (uint32_t i = 0; i < count; ++i) {
+            if (me.rank == 0) schedule.send(1, Role::send, i * bytes, bytes);
+            if (me.rank == 1) schedule.receive(0, Role::receive, i * bytes, bytes);
+          }
+          const Pinned in = me.plain(bytes * count);
+          // Late, so that the receiver has gone to sleep.
+          if (me.rank == 0) compute(milliseconds(2));
+          me.wait(me.start(me.load(schedule), me.filled(bytes * count, false, 5), in));
+          if (me.rank == 1) check_data(in, 5);
+        });
+      }
+    }
+  }
+}
+
+// --- independent progress --------------------------------------------------------------------------------------------
+
+// Starts a large exchange on each rank, computes without any call, and asks once. True if every rank was told that it is done.
+bool lands_while_computing(const RankOptions& options, bool in_arena, microseconds time) {
+  std::atomic<uint32_t> done{0};
+  run_ranks(2, options, [&](TestRank& me, Meeting& meeting) {
+    constexpr size_t kBlock = 2u << 20;
+    const auto plan = me.load(alltoall(me.rank, me.size, kBlock));
+    const Pinned out = me.filled(kBlock * 2, in_arena, me.rank);
+    const Pinned in = me.memory(kBlock * 2, in_arena);
+    meeting.meet();
+    const uint32_t request = me.start(plan, out, in);
+    compute(time);
+    if (me.test(request)) done.fetch_add(1);
+    meeting.meet();
+    me.wait(request);
+    const Rank peer = 1 - me.rank;
+    for (size_t i = 0; i < kBlock; i += 4097) CHECK(in.data[peer * kBlock + i] == byte_of(peer, me.rank * kBlock + i));
+  });
+  return done.load() == 2;
+}
+
+TEST(operations_land_while_the_callers_compute) {
+  for (const bool in_arena : {false, true}) {
+    for (const bool cross_memory : {true, false}) {
+      RankOptions options;
+      options.cross_memory = cross_memory;
+      // No time is known to be enough on a loaded machine. If nothing moves by itself, none is.
+      bool landed = false;
+      for (int time = 10; time < 10'000 && !landed; time *= 4)
+        landed = lands_while_computing(options, in_arena, milliseconds(time));
+      CHECK(landed);
+    }
+  }
+}
+
+TEST(nothing_large_moves_in_manual_mode_without_calls) {
+  RankOptions options;
+  options.progress_thread = false;
+  for (const bool in_arena : {false, true}) CHECK(!lands_while_computing(options, in_arena, milliseconds(20)));
+}
+
+TEST(rounds_advance_while_the_callers_compute) {
+  run_ranks(3, {}, [&](TestRank& me, Meeting&) {
+    constexpr size_t kBlock = 1000;
+    const auto plan = me.load(ring_allgather(me.rank, me.size, kBlock));
+    for (uint32_t i = 0; i < repetitions(300, 100); ++i) {
+      const Pinned all = me.plain(kBlock * me.size);
+      const uint32_t before = me.notifications.load();
+      const uint32_t request = me.start(plan, me.filled(kBlock, false, i + me.rank), all);
+      if (request != kNoRequest) {
+        me.engine->watch(request);
+        // From here on only the progress thread works. If it does not, the watchdog ends this.
+        while (!me.done(request) || me.notifications.load(std::memory_order_acquire) == before) sched_yield();
+        me.finish(request);
+      }
+      for (Rank from = 0; from < me.size; ++from)
+        CHECK_EQ(first_difference(all.data + from * kBlock, kBlock, i + from), kBlock);
+    }
+  });
+}
+
+// The receiver has posted everything and makes no call any more; the sender's requests end only if what arrives is taken.
+TEST(more_messages_than_slots_land_while_the_receiver_computes) {
+  for (const size_t bytes : {size_t{8}, size_t{600}, size_t{100'000}}) {
+    for (const bool cross_memory : {true, false}) {
+      RankOptions options;
+      options.cross_memory = cross_memory;
+      std::atomic<bool> sent{false};
+      run_ranks(2, options, [&](TestRank& me, Meeting&) {
+        const uint32_t count = bytes < 1000 ? 500 : 40;
+        std::vector<uint32_t> requests;
+        std::vector<Pinned> blocks;
+        if (me.rank == 0) {
+          for (uint32_t i = 0; i < count; ++i) requests.push_back(me.isend(me.filled(bytes, false, i), 1, 0));
+          for (const uint32_t request : requests) me.wait(request);
+          sent.store(true, std::memory_order_release);
+        } else {
+          for (uint32_t i = 0; i < count; ++i) {
+            blocks.push_back(me.plain(bytes));
+            requests.push_back(me.irecv(blocks.back(), 0, 0));
+          }
+          while (!sent.load(std::memory_order_acquire)) sched_yield();
+          me.engine->test();
+          for (const uint32_t request : requests) {
+            CHECK(me.done(request));
+            me.finish(request);
+          }
+          for (uint32_t i = 0; i < count; ++i) check_data(blocks[i], i);
+        }
+      });
+    }
+  }
+}
+
+// The same many times with the smallest messages: a wake-up that is lost once stops this.
+TEST(no_wake_up_is_lost_between_caller_progress_thread_and_peers) {
+  const uint32_t count = repetitions(30'000, 6'000);
+  for (const Rank size : {2u, 3u}) {
+    run_ranks(size, {}, [&](TestRank& me, Meeting&) {
+      Random random(me.rank);
+      const Rank to = (me.rank + 1) % me.size;
+      const Rank from = (me.rank + me.size - 1) % me.size;
+      for (uint32_t i = 0; i < count / size; ++i) {
+        const size_t bytes = i % 4 == 0 ? 300 : 8;
+        const Pinned in = me.plain(bytes);
+        const uint32_t receive = me.irecv(in, from, 0);
+        const uint32_t send = me.isend(me.filled(bytes, false, i), to, 0);
+        for (const uint32_t request : {receive, send}) {
+          if (request == kNoRequest) continue;
+          switch (random.below(3)) {
+            case 0:
+              me.engine->watch(request);
+              while (!me.done(request)) sched_yield();
+              me.finish(request);
+              break;
+            case 1:
+              while (!me.test(request)) sched_yield();
+              me.finish(request);
+              break;
+            default:
+              me.wait(request);
+          }
+        }
+        check_data(in, i);
+      }
+    });
+  }
+}
+
+TEST(watchers_are_told_once_and_also_about_what_is_over) {
+  run_ranks(2, {}, [&](TestRank& me, Meeting& meeting) {
+    if (me.rank == 0) {
+      const Pinned in = me.plain(8);
+      const uint32_t request = me.irecv(in, 1, 0);
+      CHECK(request != kNoRequest);
+      me.engine->watch(request);
+      me.engine->watch(request);
+      meeting.meet();
+      while (me.notifications.load(std::memory_order_acquire) == 0) sched_yield();
+      CHECK(me.done(request));
+      check_data(in, 3);
+      const uint32_t before = me.notifications.load();
+      me.engine->watch(request);
+      CHECK_EQ(me.notifications.load(), before + 1);
+      me.finish(request);
+    } else {
+      meeting.meet();
+      me.send(me.filled(8, false, 3), 0, 0);
+    }
+  });
+}
+
+TEST(wait_on_send_and_startall_move_rendezvous_in_manual_mode) {
+  for (const bool startall : {false, true}) {
+    RankOptions options;
+    options.progress_thread = false;
+    (startall ? options.startall_us : options.wait_on_send_us) = 20'000'000;
+    run_ranks(2, options, [&](TestRank& me, Meeting& meeting) {
+      constexpr size_t kBytes = 1u << 20;
+      Schedule schedule(kBytes, kBytes);
+      schedule.round();
+      if (me.rank == 0) schedule.send(1, Role::send, 0, kBytes);
+      if (me.rank == 1) schedule.receive(0, Role::receive, 0, kBytes);
+      const Pinned in = me.plain(kBytes);
+      meeting.meet();  // a receiver that is alone cannot send its RTR, and nobody calls later
+      const uint32_t request = me.start(me.load(schedule), me.filled(kBytes, false, 8), in);
+      // The sender's start has caught the RTR and moved the data.
+      if (me.rank == 0) CHECK(me.test(request));
+      meeting.meet();
+      if (me.rank == 1) {
+        CHECK(me.test(request));
+        check_data(in, 8);
+      }
+      me.finish(request);
+    });
+  }
+}
+
+TEST(the_startall_call_drives_sends_of_several_requests) {
+  RankOptions options;
+  options.progress_thread = false;
+  run_ranks(2, options, [&](TestRank& me, Meeting& meeting) {
+    constexpr size_t kBytes = 50'000;
+    std::vector<uint32_t> requests;
+    std::vector<Pinned> blocks;
+    if (me.rank == 0) {
+      for (uint32_t i = 0; i < 10; ++i) requests.push_back(me.isend(me.filled(kBytes, false, i), 1, i));
+      meeting.meet();
+      me.engine->startall(requests.data(), requests.size(), 20'000'000);
+      for (const uint32_t request : requests) CHECK(me.test(request));
+      meeting.meet();
+    } else {
+      meeting.meet();
+      for (uint32_t i = 0; i < 10; ++i) {
+        blocks.push_back(me.plain(kBytes));
+        requests.push_back(me.irecv(blocks.back(), 0, i));
+      }
+      meeting.meet();
+      for (const uint32_t request : requests) CHECK(me.test(request));
+      for (uint32_t i = 0; i < 10; ++i) check_data(blocks[i], i);
+    }
+    for (const uint32_t request : requests) me.finish(request);
+  });
+}
+
+// --- random mixes ----------------------------------------------------------------------------------------------------
+
+void random_mix_on(Rank size, const RankOptions& options, uint64_t seed, uint32_t steps) {
+  run_ranks(size, options, [&](TestRank& me, Meeting&) { random_mix(me, seed, steps); });
+}
+
+TEST(random_mixes_in_every_mode) {
+  uint64_t seed = 1;
+  for (const RankOptions& options : modes()) {
+    for (const Rank size : {2u, 3u, 4u}) random_mix_on(size, options, seed++, repetitions(400, 120));
+  }
+}
+
+TEST(random_mixes_with_other_options) {
+  RankOptions options;
+  options.test_on_init = false;
+  random_mix_on(3, options, 100, repetitions(300, 100));
+  options.progress_thread = false;
+  random_mix_on(3, options, 101, repetitions(300, 100));
+  options = {};
+  options.eager_limit = 0;
+  random_mix_on(3, options, 102, repetitions(300, 100));
+  options.eager_limit = libof::kLargestEagerLimit;
+  options.unexpected_window = 4;
+  random_mix_on(3, options, 103, repetitions(300, 100));
+  options = {};
+  options.wait_on_send_us = 20;
+  options.startall_us = 20;
+  random_mix_on(3, options, 104, repetitions(300, 100));
+}
+
+// A batch of small operations at a time, all ways to look at them, while the progress thread is at it as well.
+TEST(start_test_and_wait_race_with_the_progress_thread) {
+  run_ranks(2, {}, [&](TestRank& me, Meeting&) {
+    Random random(me.rank + 7);
+    const Rank peer = 1 - me.rank;
+    for (uint32_t round = 0; round < repetitions(1500, 300); ++round) {
+      std::vector<uint32_t> requests;
+      std::vector<std::pair<Pinned, uint64_t>> arriving;
+      for (uint32_t i = 0; i < 12; ++i) {
+        const size_t bytes = i % 3 == 0 ? 400 : i % 7 == 0 ? 70'000 : 16;
+        arriving.emplace_back(me.memory(bytes, i % 2 == 0), round * 100 + i);
+        requests.push_back(me.irecv(arriving.back().first, peer, i));
+        requests.push_back(me.isend(me.filled(bytes, i % 4 == 0, round * 100 + i), peer, i));
+        if (random.one_in(4)) me.engine->test();
+      }
+      std::vector<uint32_t> pending;
+      for (const uint32_t request : requests) {
+        if (request == kNoRequest) continue;
+        if (random.one_in(5)) me.engine->watch(request);
+        pending.push_back(request);
+      }
+      while (pending.size() > 3) {
+        if (random.one_in(2)) {
+          CHECK(me.engine->wait(pending.data(), pending.size(), false, -1));
+        } else {
+          me.engine->test();
+        }
+        for (size_t i = 0; i < pending.size();) {
+          if (me.done(pending[i])) {
+            me.finish(pending[i]);
+            pending[i] = pending.back();
+            pending.pop_back();
+          } else {
+            ++i;
+          }
+        }
+      }
+      if (!pending.empty()) CHECK(me.engine->wait(pending.data(), pending.size(), true, -1));
+      for (const uint32_t request : pending) me.finish(request);
+      for (const auto& [block, seed] : arriving) check_data(block, seed);
+    }
+  });
+}
+
+TEST(waiting_has_a_limit) {
+  for (const RankOptions& options : modes()) {
+    run_ranks(2, options, [&](TestRank& me, Meeting& meeting) {
+      if (me.rank == 0) {
+        const Pinned in = me.plain(1000);
+        const uint32_t request = me.irecv(in, 1, 0);
+        CHECK(!me.engine->wait(&request, 1, true, 0));
+        CHECK(!me.engine->wait(&request, 1, true, 3'000'000));
+        CHECK(!me.engine->wait(&request, 1, false, 100));
+        CHECK(!me.done(request));
+        meeting.meet();
+        me.wait(request);  // still pending, and still able to end
+        check_data(in, 4);
+      } else {
+        meeting.meet();
+        me.send(me.filled(1000, false, 4), 0, 0);
+      }
+    });
+  }
+}
+
+// --- ends, late arrivals, disagreement -------------------------------------------------------------------------------
+
+TEST(closing_ends_pending_requests) {
+  for (const RankOptions& options : modes()) {
+    run_ranks(2, options, [&](TestRank& me, Meeting& meeting) {
+      const Rank peer = 1 - me.rank;
+      const Pinned never = me.plain(1000);
+      const uint32_t receive = me.irecv(never, peer, 0);
+      const uint32_t small = me.irecv(me.plain(8), peer, 1);
+      const uint32_t send = me.isend(me.filled(1000, true, 1), peer, 2);
+      const auto plan = me.load(ring_allgather(me.rank, me.size, 5000));
+      const uint32_t collective = me.rank == 0 ? me.start(plan, me.plain(5000), me.exposed(10'000)) : kNoRequest;
+      meeting.meet();
+      if (me.rank == 0) {
+        me.close();
+        for (const uint32_t request : {receive, small, send, collective}) CHECK_EQ(me.error(request), Error::closed);
+      } else {
+        // The peer's end is an error of whatever still depended on it.
+        CHECK_EQ(me.failure(receive), Error::peer_closed);
+        CHECK_EQ(me.failure(small), Error::peer_closed);
+        CHECK_EQ(me.failure(send), Error::peer_closed);
+        // And so is whatever is started later.
+        CHECK_EQ(me.failure(me.irecv(never, peer, 9)), Error::peer_closed);
+        CHECK_EQ(me.failure(me.isend(never, peer, 9)), Error::peer_closed);
+      }
+    });
+  }
+}
+
+TEST(what_was_sent_before_closing_arrives) {
+  for (const RankOptions& options : modes()) {
+    run_ranks(2, options, [&](TestRank& me, Meeting& meeting) {
+      if (me.rank == 0) {
+        for (uint32_t i = 0; i < 20; ++i) me.send(me.filled(100, false, i), 1, i);
+        me.close();
+        meeting.meet();
+      } else {
+        meeting.meet();
+        for (uint32_t i = 20; i-- > 0;) {
+          const Pinned in = me.plain(100);
+          me.receive(in, 0, i);
+          check_data(in, i);
+        }
+        CHECK_EQ(me.failure(me.irecv(me.plain(8), 0, 20)), Error::peer_closed);
+      }
+    });
+  }
+}
+
+// A rank that only ever tests learns of it as well.
+TEST(a_closed_peer_is_noticed_by_test_alone) {
+  for (const RankOptions& options : modes()) {
+    for (const size_t bytes : {size_t{8}, size_t{1000}}) {
+      run_ranks(2, options, [&](TestRank& me, Meeting& meeting) {
+        if (me.rank == 0) {
+          const uint32_t request = me.irecv(me.plain(bytes), 1, 0);
+          meeting.meet();
+          while (!me.test(request)) sched_yield();
+          CHECK_EQ(me.failure(request), Error::peer_closed);
+        } else {
+          meeting.meet();
+          me.close();
+        }
+      });
+    }
+  }
+}
+
+TEST(a_closed_peer_is_noticed_by_watchers) {
+  run_ranks(3, {}, [&](TestRank& me, Meeting& meeting) {
+    if (me.rank == 0) {
+      const uint32_t request = me.irecv(me.plain(8), 1, 0);
+      const uint32_t other = me.irecv(me.plain(8), 2, 0);
+      me.engine->watch(request);
+      meeting.meet();
+      while (me.notifications.load(std::memory_order_acquire) == 0) sched_yield();
+      CHECK_EQ(me.failure(request), Error::peer_closed);
+      CHECK(!me.done(other));
+      meeting.meet();
+      me.wait(other);
+    } else {
+      meeting.meet();
+      if (me.rank == 1) me.close();
+      meeting.meet();
+      if (me.rank == 2) me.send(me.filled(8, false, 0), 0, 0);
+    }
+  });
+}
+
+// A sender that closes in the middle of a large message: its receiver gets all of it, or an error; never something else.
+TEST(closing_in_the_middle_of_a_large_message) {
+  for (const bool cross_memory : {true, false}) {
+    for (const bool in_arena : {false, true}) {
+      for (const size_t bytes : {size_t{1000}, size_t{100'000}, size_t{200'000}, size_t{2} << 20}) {
+        for (uint32_t attempt = 0; attempt < 4; ++attempt) {
+          RankOptions options;
+          options.cross_memory = cross_memory;
+          options.progress_thread = attempt % 2 == 0;
+          run_ranks(2, options, [&](TestRank& me, Meeting& meeting) {
+            if (me.rank == 0) {
+              const uint32_t request = me.isend(me.filled(bytes, in_arena, 6), 1, 0);
+              meeting.meet();  // the RTR is there
+              if (attempt >= 2) me.engine->test();
+              me.close();
+              CHECK(me.error(request) == Error::none || me.error(request) == Error::closed);
+              meeting.meet();
+            } else {
+              const Pinned in = me.plain(bytes);
+              const uint32_t request = me.irecv(in, 0, 0);
+              meeting.meet();
+              meeting.meet();
+              if (!me.done(request)) CHECK(me.engine->wait(&request, 1, true, -1));
+              if (me.error(request) == Error::none) {
+                check_data(in, 6);
+              } else {
+                CHECK_EQ(me.error(request), Error::peer_closed);
+              }
+            }
+          });
+        }
+      }
+    }
+  }
+}
+
+// One message of an operation fails at once, another is still on its way when the world closes.
+TEST(closing_after_a_failure_that_was_reported) {
+  run_ranks(2, {}, [&](TestRank& me, Meeting& meeting) {
+    Schedule schedule(100, 2000);
+    schedule.round();
+    if (me.rank == 0) {
+      schedule.receive(1, Role::receive, 0, 100).receive(1, Role::receive, 1000, 1000);
+      const uint32_t request = me.start(me.load(schedule), me.plain(100), me.plain(2000));
+      meeting.meet();
+      CHECK_EQ(me.failure(request), Error::truncated);
+      me.close();
+      CHECK_EQ(me.error(request), Error::truncated);
+    } else {
+      schedule.send(0, Role::send, 0, 50);
+      me.wait(me.start(me.load(schedule), me.plain(100), me.plain(2000)));
+      meeting.meet();
+    }
+  });
+}
+
+TEST(sizes_that_differ_are_an_error_and_not_an_overflow) {
+  for (const RankOptions& options : modes()) {
+    run_ranks(2, options, [&](TestRank& me, Meeting&) {
+      const std::pair<size_t, size_t> pairs[] = {{100, 50},          {50, 100},      {1000, 999}, {500, 1000},
+                                                 {300'000, 299'999}, {300, 200'000}, {10, 1000}};
+      uint32_t tag = 0;
+      for (const auto& [sent, awaited] : pairs) {
+        const bool eager = sent <= 255;
+        if (me.rank == 0) {
+          const uint32_t request = me.isend(me.filled(sent, false, 1), 1, tag);
+          if (eager) {
+            me.wait(request);
+          } else {
+            CHECK_EQ(me.failure(request), Error::truncated);
+          }
+        } else {
+          const Pinned in = me.filled(awaited, false, 2);
+          CHECK_EQ(me.failure(me.irecv(in, 0, tag)), Error::truncated);
+          check_data(in, 2);
+        }
+        ++tag;
+      }
+    });
+  }
+}
+
+TEST(a_late_rank_is_waited_for) {
+  for (const RankOptions& options : modes()) {
+    const auto segment = make_segment(3);
+    Meeting started(3);
+    Meeting end(3);
+    run_threads(3, [&](Rank rank) {
+      if (rank == 2) {
+        started.meet();  // the others have started, and may sleep
+        compute(milliseconds(1));
+      }
+      TestRank me(segment, rank, options);
+      const Pinned in = me.plain(3000);
+      const uint32_t request = me.start(me.load(ring_allgather(rank, 3, 1000)), me.filled(1000, false, rank), in);
+      if (rank != 2) {
+        if (options.progress_thread) me.engine->watch(request);
+        started.meet();
+      }
+      me.wait(request);
+      for (Rank from = 0; from < 3; ++from) CHECK_EQ(first_difference(in.data + from * 1000, 1000, from), 1000u);
+      end.meet();
+    });
+  }
+}
+
+TEST(other_eager_limits_are_refused) {
+  const auto segment = make_segment(2);
+  Meeting open(2), end(2);
+  run_threads(2, [&](Rank rank) {
+    RankOptions options;
+    options.eager_limit = 255 + rank;
+    TestRank me(segment, rank, options);
+    open.meet();
+    for (const size_t bytes : {size_t{8}, size_t{5000}}) {
+      const uint32_t send = me.isend(me.plain(bytes), 1 - rank, 0);
+      CHECK_EQ(me.failure(send), Error::mismatch);
+      const uint32_t receive = me.irecv(me.plain(bytes), 1 - rank, 0);
+      CHECK(me.engine->wait(&receive, 1, true, -1));
+      CHECK_EQ(me.error(receive), Error::mismatch);
+      CHECK(me.engine->explain(receive).find("eagerLimit") != std::string::npos);
+    }
+    end.meet();
+  });
+}
+
+TEST(a_rank_is_opened_once) {
+  const auto segment = make_segment(1);
+  TestRank first(segment, 0);
+  bool refused = false;
+  try {
+    TestRank second(segment, 0);
+  } catch (const shm::SegmentError& error) {
+    refused = !error.message.empty();
+  }
+  CHECK(refused);
+}
+
+// One rank may forbid cross-memory attach and another not.
+TEST(ranks_may_differ_in_cross_memory) {
+  const auto segment = make_segment(2);
+  Meeting end(2);
+  run_threads(2, [&](Rank rank) {
+    RankOptions options;
+    options.cross_memory = rank == 0;
+    TestRank me(segment, rank, options);
+    for (const size_t bytes : {size_t{300}, size_t{1} << 20}) {
+      Schedule schedule(bytes * 8, bytes * 8);
+      schedule.round();
+      for (uint32_t i = 0; i < 8; ++i)
+        schedule.receive(1 - rank, Role::receive, i * bytes, bytes).send(1 - rank, Role::send, i * bytes, bytes);
+      const auto plan = me.load(schedule);
+      for (int repeat = 0; repeat < 5; ++repeat) {
+        const Pinned in = me.plain(bytes * 8);
+        if (rank == 1) compute(microseconds(300));
+        me.wait(me.start(plan, me.filled(bytes * 8, false, repeat), in));
+        check_data(in, repeat);
+      }
+    }
+    end.meet();
+  });
+}
+
+// --- a flood ---------------------------------------------------------------------------------------------------------
+
+TEST(a_flood_from_one_peer_harms_nobody) {
+  for (const RankOptions& options : modes()) {
+    run_ranks(3, options, [&](TestRank& me, Meeting&) {
+      constexpr uint32_t kFlood = 3000;
+      if (me.rank == 0) {
+        std::vector<uint32_t> requests;
+        for (uint32_t i = 0; i < kFlood; ++i) requests.push_back(me.isend(me.filled(100, false, i), 1, 1));
+        requests.push_back(me.isend(me.filled(20, false, 77), 1, 2));
+        for (const uint32_t request : requests) me.wait(request);
+      } else if (me.rank == 1) {
+        const Pinned behind = me.plain(20);
+        const uint32_t awaited = me.irecv(behind, 0, 2);
+        for (uint32_t i = 0; i < 300; ++i) {
+          const Pinned in = me.plain(100);
+          me.receive(in, 2, 1);
+          check_data(in, i);
+        }
+        me.wait(awaited);
+        check_data(behind, 77);
+        CHECK(me.counter("eagerUnexpected") <= 1024 + 300);  // the window of rank 0, and what rank 2 sends at all
+        for (uint32_t i = 0; i < kFlood; ++i) {
+          const Pinned in = me.plain(100);
+          me.receive(in, 0, 1);
+          check_data(in, i);
+        }
+      } else {
+        for (uint32_t i = 0; i < 300; ++i) me.send(me.filled(100, false, i), 1, 1);
+      }
+    });
+  }
+}
+
+}  // namespace
+
+TEST_MAIN(100)
