@@ -18,8 +18,8 @@ using Clock = std::chrono::steady_clock;
 
 // A waiter with a core of its own polls this long before it sleeps: about twice what waking it would cost (23 µs).
 constexpr auto kSpin = std::chrono::microseconds(50);
-// Passes before the first yield, a few microseconds: as long as a peer takes that is at work on another processor.
-constexpr uint32_t kSpins = 200;
+// Passes before the first yield, about 20 microseconds: as long as a peer takes that is at work on another processor.
+constexpr uint32_t kSpins = 400;
 // A waiter with more ranks than processors lets others run this often before it sleeps. Sixteen ranks on two processors, ialltoall of 8
 // bytes: 250 µs without, 110 to 150 µs with 4 or more, because most of the wake-ups by system call disappear.
 constexpr uint32_t kYields = 8;
