@@ -1,5 +1,5 @@
 /** The tests in TypeScript, by mocha. */
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ROOT, run } from './process.mjs';
 
@@ -15,7 +15,12 @@ export function select(filters) {
 }
 
 export async function runAll(files, { grep }) {
-  const args = ['node_modules/mocha/bin/mocha.js', ...files.map((path) => `out/test/${path}.js`)];
+  const args = [
+    'node_modules/mocha/bin/mocha.js',
+    '--no-config',
+    ...settings(),
+    ...files.map((path) => `out/test/${path}.js`),
+  ];
   if (grep !== undefined) args.push('--grep', grep);
   if (process.stdout.isTTY) args.push('--color');
   const { ok, how, output } = await run(process.execPath, args, { live: true });
@@ -28,6 +33,13 @@ export async function runAll(files, { grep }) {
   if (ok || failed > 0) return { passed, failed, leftOut };
   console.log(`mocha did not end as it should: ${how}`);
   return { passed, failed: 1, leftOut };
+}
+
+/** What .mocharc.json says, without its list of files: mocha would add that to ours. */
+function settings() {
+  const all = JSON.parse(readFileSync(join(ROOT, '.mocharc.json'), 'utf8'));
+  delete all.spec;
+  return Object.entries(all).map(([name, value]) => (value === true ? `--${name}` : `--${name}=${value}`));
 }
 
 /** Tests that skip themselves print why (skip() in test/helpers.ts). The rest are marked in the source. */

@@ -1,0 +1,108 @@
+/** What npm would publish: installs in an empty project, builds there, and does what the README shows. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ROOT } from './support/launch.js';
+
+interface Packed {
+  filename: string;
+  files: { path: string }[];
+}
+
+describe('the package', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'nbc-package-'));
+  const project = join(folder, 'project');
+  const installed = join(project, 'node_modules/node-nbc');
+  let packed: Packed;
+
+  /** Runs a command; its standard output if it succeeds. */
+  function run(cwd: string, command: string, ...args: string[]): string {
+    const { status, error, stdout, stderr } = spawnSync(command, args, { cwd, encoding: 'utf8', maxBuffer: 2 ** 26 });
+    assert.equal(
+      status,
+      0,
+      `${command} ${args.join(' ')}: ${error?.message ?? `exit code ${status}`}\n${stdout}${stderr}`,
+    );
+    return stdout;
+  }
+
+  before(() => {
+    mkdirSync(project);
+    writeFileSync(join(project, 'package.json'), JSON.stringify({ name: 'empty', private: true, type: 'module' }));
+    [packed] = JSON.parse(run(ROOT, 'npm', 'pack', '--json', '--pack-destination', folder)) as [Packed];
+    const file = join(folder, packed.filename);
+    run(project, 'npm', 'install', '--no-audit', '--no-fund', '--prefer-offline', file);
+  });
+
+  after(() => rmSync(folder, { recursive: true, force: true }));
+
+  it('holds what it needs and nothing else', () => {
+    const paths = packed.files.map(({ path }) => path);
+    const needed = ['package.json', 'README.md', 'LICENSE', 'CHANGELOG.md', 'binding.gyp'];
+    for (const path of [...needed, 'dist/index.js', 'dist/index.d.ts', 'native/addon/addon.cc']) {
+      assert.ok(paths.includes(path), `${path} is missing`);
+    }
+    const allowed = /^(dist\/.*\.(js|d\.ts)|native\/.*\.(cc|h)|bench\/peers\/.*|[^/]+)$/;
+    const strange = paths.filter((path) => !allowed.test(path) || /(^|\/)(test|build)\//.test(path));
+    assert.deepEqual(strange, []);
+  });
+
+  it('builds its addon where it is installed', () => {
+    assert.ok(existsSync(join(installed, 'build/Release/nbc.node')));
+  });
+
+  it("runs the README's first program", () => {
+    const readme = readFileSync(join(installed, 'README.md'), 'utf8');
+    const program = /^```js\n([^]*?)^```$/m.exec(readme)?.[1];
+    assert.ok(program !== undefined, 'the README has no block of js');
+    writeFileSync(join(project, 'first.mjs'), program);
+    const lines = run(project, 'npx', 'nbcrun', '-n', '4', 'first.mjs').trim().split('\n');
+    assert.deepEqual(
+      lines.sort(),
+      [0, 1, 2, 3].map((rank) => `rank ${rank} received 0,1,2,3`),
+    );
+  });
+
+  it('runs it without the launcher as a job of one', () => {
+    assert.equal(run(project, process.execPath, 'first.mjs'), 'rank 0 received 0\n');
+  });
+
+  it('has both commands', () => {
+    const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string };
+    for (const command of ['nbcrun', 'nbcbench']) {
+      assert.equal(run(project, 'npx', command, '--version').trim(), version);
+    }
+  });
+
+  it('declares its types, for strict programs', () => {
+    const program = `
+      import { alloc, init, IN_PLACE, waitAll, type Communicator, type Request } from 'node-nbc';
+      import * as schedules from 'node-nbc/schedules';
+      export async function exchange(): Promise<Float64Array> {
+        await using world: Communicator = await init({ progress: 'thread' });
+        const buffer: Float64Array = alloc(Float64Array, world.size);
+        const request: Request = world.ialltoall(IN_PLACE, buffer, { algorithm: 'pairwise' });
+        waitAll([request], 1000);
+        return buffer;
+      }
+      export const known: object = schedules;
+    `;
+    writeFileSync(join(project, 'typed.ts'), program);
+    const options = {
+      compilerOptions: {
+        target: 'ES2022',
+        lib: ['ES2023', 'ESNext.Disposable'],
+        module: 'NodeNext',
+        strict: true,
+        noEmit: true,
+        types: ['node'],
+        typeRoots: [join(ROOT, 'node_modules/@types')],
+      },
+      files: ['typed.ts'],
+    };
+    writeFileSync(join(project, 'tsconfig.json'), JSON.stringify(options));
+    run(project, process.execPath, join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', '.');
+  });
+});
