@@ -1,0 +1,63 @@
+/**
+ * Independent progress: a started collective finishes while the main thread is blocked in a computation; in 'manual' mode it does not, unless
+ * its sends were driven inside start.
+ */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { reports, runRanks } from './helpers.js';
+
+const BYTES = 4 * 1024 * 1024;
+
+/** Longer than ranks can be apart when they start; the sends go on as soon as the receiver is there. Microseconds. */
+const PATIENT = '20000000';
+
+interface Report {
+  /** What the first test() after the computation said. */
+  first: boolean;
+}
+
+describe('progress during a computation', function () {
+  this.timeout(120_000);
+
+  /** What the first test() said, on each rank. */
+  async function firstTests(size: number, env: Record<string, string>, memory = 'plain'): Promise<boolean[]> {
+    const directory = mkdtempSync(join(tmpdir(), 'nbc-test-'));
+    try {
+      const board = join(directory, 'board');
+      writeFileSync(board, new Uint8Array(2 * size));
+      const results = await runRanks('progress', { size, args: [`${BYTES}`, board, memory], env, timeoutMs: 100_000 });
+      return reports<Report>(results).map(({ first }) => first);
+    } finally {
+      rmSync(directory, { recursive: true, force: true });
+    }
+  }
+
+  for (const size of [2, 4]) {
+    for (const memory of ['plain', 'alloc']) {
+      it(`goes on by itself: ${size} ranks, ${memory} buffers`, async () => {
+        assert.deepEqual(await firstTests(size, {}, memory), Array(size).fill(true));
+      });
+    }
+    it(`goes on by itself: ${size} ranks, without cross-memory attach`, async () => {
+      assert.deepEqual(await firstTests(size, { NBC_CROSS_MEMORY: 'off' }), Array(size).fill(true));
+    });
+    it(`goes on by itself: ${size} ranks, without test-on-init`, async () => {
+      assert.deepEqual(await firstTests(size, { NBC_TEST_ON_INIT: '0' }), Array(size).fill(true));
+    });
+    it(`does not in 'manual' mode: ${size} ranks`, async () => {
+      assert.deepEqual(await firstTests(size, { NBC_PROGRESS: 'manual' }), Array(size).fill(false));
+    });
+  }
+  // With alloc() buffers, where the sender can always do all of the copying.
+  it("is covered by wait-on-send in 'manual' mode", async () => {
+    const env = { NBC_PROGRESS: 'manual', NBC_WAIT_ON_SEND: PATIENT };
+    assert.deepEqual(await firstTests(2, env, 'alloc'), [true, true]);
+  });
+  it("is covered by startall in 'manual' mode", async () => {
+    const env = { NBC_PROGRESS: 'manual', NBC_STARTALL: PATIENT };
+    assert.deepEqual(await firstTests(2, env, 'alloc'), [true, true]);
+    assert.deepEqual(await firstTests(4, env, 'alloc'), [true, true, true, true]);
+  });
+});
