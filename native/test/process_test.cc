@@ -77,18 +77,23 @@ int wait_for(pid_t pid) {
   return status;
 }
 
+std::string report_of(const Child& child) {
+  char text[1000];
+  const ssize_t length = read(child.report, text, sizeof text);
+  close(child.report);
+  return std::string(text, length > 0 ? static_cast<size_t>(length) : 0);
+}
+
 void join(const std::vector<Child>& children) {
   std::string first;
   for (const Child& child : children) {
     const int status = wait_for(child.pid);
-    char text[1000];
-    const ssize_t length = read(child.report, text, sizeof text);
-    close(child.report);
+    std::string why = report_of(child);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
-    // The one that has most to say: others fail because it did.
-    std::string why = length > 0            ? std::string(text, static_cast<size_t>(length))
-                      : WIFSIGNALED(status) ? "a rank was ended by signal " + std::to_string(WTERMSIG(status))
-                                            : "a rank ended with status " + std::to_string(WEXITSTATUS(status));
+    if (why.empty())
+      why = WIFSIGNALED(status) ? "a rank was ended by signal " + std::to_string(WTERMSIG(status))
+                                : "a rank ended with status " + std::to_string(WEXITSTATUS(status));
+    // Others fail because one did.
     if (first.empty() || first == "another rank failed") first = std::move(why);
   }
   if (!first.empty()) throw Failure{first};
@@ -407,11 +412,15 @@ TEST(killing_all_ranks_leaves_nothing) {
       }
       while (rounds->load() < 20 + attempt * 7) sched_yield();
       CHECK_EQ(users_of(inode), 5u);  // the ranks, and this process
-      for (const Child& child : children) CHECK_EQ(kill(child.pid, SIGKILL), 0);
+      // Stopped first, wherever they are: otherwise the last ones see the first ones go, and end by themselves.
+      for (const int signal : {SIGSTOP, SIGKILL}) {
+        for (const Child& child : children) CHECK_EQ(kill(child.pid, signal), 0);
+      }
       for (const Child& child : children) {
         const int ended = wait_for(child.pid);
-        close(child.report);
-        CHECK(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL);
+        const std::string why = report_of(child);
+        if (!WIFSIGNALED(ended) || WTERMSIG(ended) != SIGKILL)
+          throw Failure{"a rank ended before it was killed: " + why};
       }
     }
     // Nobody holds the file, which has no name: so it is gone, with all memory in it.
