@@ -5,10 +5,10 @@ import { Command, CommanderError, Option } from 'commander';
 import { drawOverhead, loadCharts } from './nbcbench/chart.js';
 import { isPeer, type Implementation } from './nbcbench/implementations.js';
 import { measure, type Listener, type Result, type Settings } from './nbcbench/measure.js';
-import { measureMemory } from './nbcbench/memory.js';
+import { measureMemory, type Memory } from './nbcbench/memory.js';
 import * as parse from './nbcbench/options.js';
 import { nodeNbc } from './nbcbench/ours.js';
-import { findPeers } from './nbcbench/peers.js';
+import { findPeers, peerNames } from './nbcbench/peers.js';
 import { ProgressLine } from './nbcbench/progress.js';
 import { blockingTable, formatRatio, formatTime, overheadTable, table, toRows } from './nbcbench/report.js';
 import { judge, memoryTarget, targets, verdictOf, waitingTarget } from './nbcbench/targets.js';
@@ -28,13 +28,16 @@ interface MeasureOptions {
   maxSeconds: number;
   start: Start | 'auto';
   bind: boolean;
-  peers: boolean;
+  peers: Peers;
   ours: boolean;
   json?: string;
   svg?: string;
 }
 
-const MIB = 1024 ** 2;
+/** Of --peers: not given, given, given with names. */
+type Peers = boolean | readonly string[];
+
+const MB = 1e6;
 const line = new ProgressLine();
 
 /** What could not be measured. */
@@ -62,12 +65,14 @@ function writeJson(file: string | undefined, value: unknown): void {
   else writeFileSync(file, text);
 }
 
-function peersIf(wanted: boolean): Implementation[] {
-  return wanted ? findPeers((text) => line.log(`nbcbench: ${text}`)) : [];
+function peersIf(wanted: Peers): Implementation[] {
+  if (wanted === false) return [];
+  return findPeers(wanted === true ? peerNames : wanted, (text) => line.log(`nbcbench: ${text}`));
 }
 
 async function benchmark(options: MeasureOptions, command: Command): Promise<void> {
-  if (!options.ours && !options.peers) command.error('error: --no-ours leaves nothing to measure without --peers');
+  if (!options.ours && options.peers === false)
+    command.error('error: --no-ours leaves nothing to measure without --peers');
   const charts = options.svg === undefined ? undefined : await loadCharts();
   const ours = options.ours
     ? options.transport.flatMap((transport) =>
@@ -87,7 +92,7 @@ async function benchmark(options: MeasureOptions, command: Command): Promise<voi
 
 function report(results: readonly Result[], { intervals, json, peers, ours }: MeasureOptions): void {
   if (results.length === 0) return;
-  const ratios = peers && ours ? '; /name: node-nbc divided by it, below 1 node-nbc is faster' : '';
+  const ratios = peers !== false && ours ? '; /name: node-nbc divided by it, below 1 node-nbc is faster' : '';
   print(`\nBlocking: start + wait, µs${ratios}\n`, json);
   print(blockingTable(results), json);
   for (const interval of intervals) {
@@ -97,7 +102,7 @@ function report(results: readonly Result[], { intervals, json, peers, ours }: Me
   }
 }
 
-async function waiting(options: { ranks: number; seconds: number; peers: boolean; json?: string }): Promise<void> {
+async function waiting(options: { ranks: number; seconds: number; peers: Peers; json?: string }): Promise<void> {
   const found: Waiting[] = [];
   for (const implementation of [nodeNbc('auto', 'thread', ['plain']), ...peersIf(options.peers)]) {
     line.update(0, `${implementation.title}: ${options.ranks} ranks wait for ${options.seconds} s`);
@@ -122,20 +127,20 @@ async function memory(options: { ranks: number; bytes: number; json?: string }):
   const found = await measureMemory(nodeNbc('auto', 'thread', ['plain']), options.ranks, options.bytes);
   const { ranks, bytes, bare, rank } = found;
   print(
-    `Memory of a rank, MiB: mean of ${ranks} ranks after an ialltoall of ${parse.formatBytes(bytes)}\n`,
+    `Memory of a rank, MB: mean of ${ranks} ranks after an ialltoall of ${parse.formatBytes(bytes)}\n`,
     options.json,
   );
-  const mib = (value: number) => (value / MIB).toFixed(1);
+  const mb = (value: number) => (value / MB).toFixed(1);
   const rows = [
-    ['resident (RSS)', mib(bare.rss), mib(rank.rss), mib(rank.rss - bare.rss)],
-    ['its share (PSS)', mib(bare.pss), mib(rank.pss), mib(rank.pss - bare.pss)],
+    ['resident (RSS)', mb(bare.rss), mb(rank.rss), mb(rank.rss - bare.rss)],
+    ['its share (PSS)', mb(bare.pss), mb(rank.pss), mb(rank.pss - bare.pss)],
   ];
   print(table(['', 'bare Node', 'rank', 'above'], rows, 1), options.json);
   writeJson(options.json, found);
 }
 
 async function targetTable(options: { repetitions: number; bind: boolean; json?: string }): Promise<void> {
-  const peers = peersIf(true);
+  const peers = peersIf(peerNames);
   if (peers.length === 0) throw new Error('the targets are ratios: install libopenmpi-dev, libmpich-dev, or both');
   const implementations = [nodeNbc('auto', 'thread', [...BUFFER_KINDS]), ...peers];
   line.log(`nbcbench ${version}: ${implementations.map(({ title }) => title).join(', ')}`);
@@ -169,32 +174,40 @@ async function targetTable(options: { repetitions: number; bind: boolean; json?:
   print(`\nStart + wait, medians\n`, options.json);
   print(table(header, body, 2), options.json);
 
-  line.update(1, 'waiting ranks');
+  const rest: string[][] = [];
   const ours = nodeNbc('auto', 'thread', ['plain']);
-  const waits = await measureWaiting(ours, waitingTarget.ranks, waitingTarget.seconds, ['wait', 'await']);
-  line.update(1, 'memory of 64 ranks');
-  const footprint = await measureMemory(ours, memoryTarget.ranks, memoryTarget.bytes);
-  const above = footprint.rank.rss - footprint.bare.rss;
-  const rest = [
-    ...waits.map(({ how, cpu_pct }) => [
-      `${waitingTarget.ranks} ranks waiting (${how}), % of one core`,
-      cpu_pct.toFixed(3),
-      `≤ ${waitingTarget.must}`,
-      `${waitingTarget.aim}`,
-      verdictOf(Math.floor(cpu_pct * 100) / 100, waitingTarget),
-    ]),
-    [
-      `${memoryTarget.ranks} ranks, resident above bare Node, MiB`,
-      (above / MIB).toFixed(1),
-      `≤ ${memoryTarget.must / MIB}`,
-      `≤ ${memoryTarget.aim / MIB}`,
-      verdictOf(above, memoryTarget),
-    ],
-    [`the same, PSS`, ((footprint.rank.pss - footprint.bare.pss) / MIB).toFixed(1), '', '', ''],
-  ];
+  const waits: Waiting[] = [];
+  let footprint: Memory | undefined;
+  try {
+    line.update(1, `${waitingTarget.ranks} waiting ranks`);
+    waits.push(...(await measureWaiting(ours, waitingTarget.ranks, waitingTarget.seconds, ['wait', 'await'])));
+    line.update(1, `memory of ${memoryTarget.ranks} ranks`);
+    footprint = await measureMemory(ours, memoryTarget.ranks, memoryTarget.bytes);
+  } catch (error) {
+    listener.failure(error as Error);
+  }
+  for (const { how, cpu_pct } of waits) {
+    // To a tenth of a percent: starting and waking up cannot be had for nothing.
+    const verdict = verdictOf(Number(cpu_pct.toFixed(1)), waitingTarget);
+    const what = `${waitingTarget.ranks} ranks waiting (${how}), % of one core`;
+    rest.push([what, cpu_pct.toFixed(3), `≤ ${waitingTarget.must}`, `${waitingTarget.aim}`, verdict]);
+  }
+  if (footprint) {
+    const { bare, rank } = footprint;
+    const above = rank.rss - bare.rss;
+    const limits = [`≤ ${memoryTarget.must / MB}`, `≤ ${memoryTarget.aim / MB}`, verdictOf(above, memoryTarget)];
+    rest.push([`${memoryTarget.ranks} ranks, resident above bare Node, MB`, (above / MB).toFixed(1), ...limits]);
+    rest.push(['the same as proportional set', ((rank.pss - bare.pss) / MB).toFixed(1), '', '', '']);
+  }
   print(`\n${table(['', 'figure', 'must', 'aim', 'reached'], rest, 1)}`, options.json);
   const points = verdicts.map(({ target, ...verdict }) => ({ ...target, ...verdict }));
   writeJson(options.json, { points, waiting: waits, memory: footprint });
+}
+
+function peersOption(text: string): Option {
+  return new Option('--peers [list]', `${text}: ${peerNames.join(', ')} (default: both)`)
+    .argParser(parse.parsePeers)
+    .default(false, 'none');
 }
 
 const program = new Command('nbcbench')
@@ -223,7 +236,7 @@ const program = new Command('nbcbench')
       .default('auto'),
   )
   .option('--no-bind', 'leave it to the kernel on which processors ranks run')
-  .option('--peers', 'also build and measure Open MPI and MPICH, where installed, and print ratios', false)
+  .addOption(peersOption('also build and measure these peers, where installed, and print ratios'))
   .option('--no-ours', 'measure the peers alone')
   .option('--json <file>', 'write the rows as JSON; "-" is standard output (tables then go to standard error)')
   .option('--svg <file>', 'draw overhead against size, a panel for each operation and number of ranks')
@@ -261,7 +274,7 @@ program
   .description('processor time of ranks that wait in an igather for a root that joins late')
   .option('--ranks <n>', 'number of ranks', parse.parsePositive, waitingTarget.ranks)
   .option('--seconds <s>', 'how late the root joins', parse.parseSeconds, waitingTarget.seconds)
-  .option('--peers', 'also of Open MPI and MPICH, where installed', false)
+  .addOption(peersOption('also of these peers, where installed'))
   .option('--json <file>', 'write the figures as JSON; "-" is standard output')
   .action(waiting);
 

@@ -33,7 +33,6 @@ export class Job {
   readonly #keep: number[] = [];
   readonly #answers: Socket;
   readonly #children: ChildProcess[] = [];
-  #output = '';
   #pending: { missing: Set<number>; resolve: () => void; reject: (error: Error) => void } | undefined;
   #failure: Error | undefined;
   #closing = false;
@@ -74,14 +73,15 @@ export class Job {
 
   #start(file: string, args: string[], env: NodeJS.ProcessEnv, stdio: StdioOptions): void {
     const child = spawn(file, args, { env, stdio });
+    let output = '';
     const collect = (data: Buffer) => {
-      this.#output = (this.#output + data.toString()).slice(-4000);
+      output = (output + data.toString()).slice(-4000);
     };
     child.stdout?.on('data', collect);
     child.stderr?.on('data', collect);
     child.on('error', (error) => this.#fail(`cannot start ${file}: ${error.message}`));
     child.on('close', (code, signal) => {
-      if (!this.#closing) this.#fail(`ended early (${signal ?? `exit code ${code}`})`);
+      if (!this.#closing) this.#fail(`ended early (${signal ?? `exit code ${code}`})\n${output}`);
     });
     this.#children.push(child);
   }
@@ -108,8 +108,7 @@ export class Job {
 
   #fail(reason: string): void {
     if (this.#failure) return;
-    const output = this.#output.trim();
-    this.#failure = new Error(`${this.name} with ${this.ranks} ranks: ${reason}${output ? `\n${output}` : ''}`);
+    this.#failure = new Error(`${this.name} with ${this.ranks} ranks: ${reason.trim()}`);
     this.#pending?.reject(this.#failure);
     this.#pending = undefined;
   }

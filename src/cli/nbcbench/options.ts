@@ -1,5 +1,6 @@
 /** What the command line of nbcbench may say, and what it means. */
 import { InvalidArgumentError } from 'commander';
+import { peerNames } from './peers.js';
 import { BUFFER_KINDS, OPS, STARTS, type BufferKind, type Op, type Start } from './wire.js';
 
 const units: Record<string, number> = { '': 1, K: 1024, M: 1024 ** 2, G: 1024 ** 3 };
@@ -51,6 +52,7 @@ function parseCount(text: string, what: string): number {
 export const parseOps = (text: string): Op[] => words(text, OPS);
 export const parseProgress = (text: string): string[] => words(text, ['thread', 'manual'] as const);
 export const parseStart = (text: string): Start | 'auto' => words(text, ['auto', ...STARTS] as const)[0];
+export const parsePeers = (text: string): string[] => words(text, peerNames);
 export const parseTransports = list;
 
 export function parseBuffers(text: string): BufferKind[] {

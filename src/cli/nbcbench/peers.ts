@@ -23,7 +23,7 @@ interface Mpi {
   env: Record<string, string>;
 }
 
-const mpis: Mpi[] = [
+const mpis: readonly Mpi[] = [
   {
     name: 'openmpi',
     title: 'Open MPI',
@@ -51,14 +51,16 @@ const missing = (command: string): boolean =>
   (spawnSync(command, ['--version'], { stdio: 'ignore' }).error as NodeJS.ErrnoException | undefined)?.code ===
   'ENOENT';
 
+export const peerNames: readonly string[] = mpis.map(({ name }) => name);
+
 /**
- * Builds the program for every MPI found, in a directory that goes when nbcbench does. An MPI that is missing or does not
+ * Builds the program for every MPI of these names that is found, in a directory that goes when nbcbench does. An MPI that is missing or does not
  * build is left out, and `warn` is told what to do about it.
  */
-export function findPeers(warn: (text: string) => void): Implementation[] {
+export function findPeers(names: readonly string[], warn: (text: string) => void): Implementation[] {
   const found: Implementation[] = [];
   let directory: string | undefined;
-  for (const mpi of mpis) {
+  for (const mpi of mpis.filter(({ name }) => names.includes(name))) {
     const absent = [mpi.compiler, mpi.launcher].filter(missing);
     if (absent.length > 0) {
       warn(`${mpi.title} is left out: ${absent.join(' and ')} not found; on Debian install ${mpi.package}`);

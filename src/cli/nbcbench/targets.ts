@@ -25,7 +25,7 @@ export const targets: readonly Target[] = [
 
 /** Processor time of 16 waiting ranks in percent of one core; resident bytes of a rank of 64 above bare Node. */
 export const waitingTarget = { ranks: 16, seconds: 5, must: 2, aim: 0 };
-export const memoryTarget = { ranks: 64, bytes: K, must: 40 * K * K, aim: 15 * K * K };
+export const memoryTarget = { ranks: 64, bytes: K, must: 40e6, aim: 15e6 };
 
 export interface Verdict {
   target: Target;
