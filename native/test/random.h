@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace nbc::check {
 
@@ -22,19 +23,32 @@ class Random {
   uint64_t state_;
 };
 
-// Byte number `at` of the stream `seed`: what a test sends, and what it expects, without keeping either.
+// A stream of bytes that belongs to a seed, eight at a time: what a test sends, and what it expects, without keeping either.
+inline uint64_t word_of(uint64_t seed, size_t word) {
+  const uint64_t z = (seed + word) * 0x9e3779b97f4a7c15u;
+  return z ^ z >> 29;
+}
 inline std::byte byte_of(uint64_t seed, size_t at) {
-  uint64_t z = (seed + at / 8) * 0x9e3779b97f4a7c15u;
-  z ^= z >> 29;
-  return static_cast<std::byte>(z >> (at % 8 * 8));
+  return static_cast<std::byte>(word_of(seed, at / 8) >> (at % 8 * 8));
 }
 inline void fill(std::byte* to, size_t bytes, uint64_t seed) {
-  for (size_t i = 0; i < bytes; ++i) to[i] = byte_of(seed, i);
+  size_t at = 0;
+  for (; at + 8 <= bytes; at += 8) {
+    const uint64_t word = word_of(seed, at / 8);
+    std::memcpy(to + at, &word, 8);
+  }
+  for (; at < bytes; ++at) to[at] = byte_of(seed, at);
 }
 // Index of the first byte that is wrong, or `bytes`.
 inline size_t first_difference(const std::byte* from, size_t bytes, uint64_t seed) {
-  for (size_t i = 0; i < bytes; ++i) {
-    if (from[i] != byte_of(seed, i)) return i;
+  size_t at = 0;
+  for (; at + 8 <= bytes; at += 8) {
+    uint64_t word;
+    std::memcpy(&word, from + at, 8);
+    if (word != word_of(seed, at / 8)) break;
+  }
+  for (; at < bytes; ++at) {
+    if (from[at] != byte_of(seed, at)) return at;
   }
   return bytes;
 }

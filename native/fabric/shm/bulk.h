@@ -49,8 +49,8 @@ enum BulkFlags : uint16_t {
 };
 
 // Below this a put is one copy by the sender: sharing the work costs more cache misses than it saves.
-constexpr size_t kShareFrom = 64 * 1024;
-constexpr size_t kSmallestPiece = 32 * 1024;
+constexpr size_t kShareFrom = 96 * 1024;
+constexpr size_t kSmallestPiece = 64 * 1024;
 constexpr size_t kLargestPiece = 256 * 1024;
 constexpr size_t kStagingBytes = 128 * 1024;
 
@@ -149,6 +149,7 @@ inline bool receiver_may_copy(const Link& link, const BulkSlot& slot) {
 template <typename Ring>
 unsigned Bulk::poll(Completion* out, unsigned max, Effort effort, Ring&& ring) {
   unsigned count = 0;
+  bool copied = false;  // a piece of our own
   // Ours: announce, copy a piece each, collect what is finished.
   for (size_t i = 0; i < senders_.size() && count < max;) {
     Link& link = *senders_[i];
@@ -169,7 +170,9 @@ unsigned Bulk::poll(Completion* out, unsigned max, Effort effort, Ring&& ring) {
       const uint32_t pieces = pieces_of(slot);
       // acquire: pairs with the other side's done.fetch_add; its piece is complete when we report the whole
       if (slot.done.load(std::memory_order_acquire) < pieces) {
-        if (effort != Effort::look && (slot.flags & kReceiverCopies) == 0 && work_on(link, slot, true)) {
+        const bool copies = effort != Effort::look && (slot.flags & kReceiverCopies) == 0;
+        copied |= copies && slot.next.load(std::memory_order_relaxed) < pieces;
+        if (copies && work_on(link, slot, true)) {
           ring(link.peer);
         } else if (slot.done.load(std::memory_order_acquire) < pieces) {
           const bool ours = (slot.flags & kReceiverCopies) == 0 && slot.next.load(std::memory_order_relaxed) < pieces;
@@ -215,7 +218,8 @@ unsigned Bulk::poll(Completion* out, unsigned max, Effort effort, Ring&& ring) {
       if (slot.done.load(std::memory_order_acquire) < pieces) {
         const bool may = receiver_may_copy(link, slot);
         const bool must = (slot.flags & kReceiverCopies) != 0;
-        if (effort == Effort::look || (!must && !(may && effort == Effort::helping))) break;
+        // Our own transfers come first: two ranks that each help the other before they are done only get in each other's way.
+        if (effort == Effort::look || (!must && !(may && effort == Effort::helping && !copied))) break;
         if (work_on(link, slot, false)) ring(link.peer);
         if (slot.done.load(std::memory_order_acquire) < pieces) break;
       }
