@@ -342,12 +342,13 @@ describe('nbcbench', () => {
     it('waiting: ranks that wait leave the processor to others', () => {
       const { status, stdout, stderr } = nbcbench(['waiting', '--ranks', '4', '--seconds', '1', '--json', '-']);
       assert.equal(status, 0, stderr);
-      const rows = JSON.parse(stdout) as { how: string; cpu_pct: number; ranks: number }[];
+      const rows = JSON.parse(stdout) as { how: string; cpu_pct: number; waited: number }[];
       assert.deepEqual(
         rows.map(({ how }) => how),
         ['wait', 'await'],
       );
       // Spinning would be 100 and more.
+      for (const { waited } of rows) assert.equal(waited, 4);
       for (const { cpu_pct } of rows) assert(cpu_pct < 50, `${cpu_pct} %`);
     });
 

@@ -114,11 +114,17 @@ async function waiting(options: { ranks: number; seconds: number; peers: Peers; 
     }
   }
   print(
-    `Processor time of ${options.ranks} ranks together, waiting ${options.seconds} s in an igather\n`,
+    `Processor time of ${options.ranks} ranks together in an igather whose root joins ${options.seconds} s later\n`,
     options.json,
   );
-  const body = found.map((one) => [one.implementation, one.how, one.cpu_ms.toFixed(1), one.cpu_pct.toFixed(3)]);
-  print(table(['implementation', 'how', 'ms', '% of one core'], body, 2), options.json);
+  const body = found.map((one) => [
+    one.implementation,
+    one.how,
+    String(one.waited),
+    one.cpu_ms.toFixed(1),
+    one.cpu_pct.toFixed(3),
+  ]);
+  print(table(['implementation', 'how', 'ranks that waited', 'ms', '% of one core'], body, 2), options.json);
   writeJson(options.json, found);
 }
 
@@ -186,9 +192,9 @@ async function targetTable(options: { repetitions: number; bind: boolean; json?:
   } catch (error) {
     listener.failure(error as Error);
   }
-  for (const { how, cpu_pct } of waits) {
+  for (const { how, cpu_pct, ranks, waited } of waits) {
     // To a tenth of a percent: starting and waking up cannot be had for nothing.
-    const verdict = verdictOf(Number(cpu_pct.toFixed(1)), waitingTarget);
+    const verdict = waited < ranks ? 'ranks did not wait' : verdictOf(Number(cpu_pct.toFixed(1)), waitingTarget);
     const what = `${waitingTarget.ranks} ranks waiting (${how}), % of one core`;
     rest.push([what, cpu_pct.toFixed(3), `≤ ${waitingTarget.must}`, `${waitingTarget.aim}`, verdict]);
   }

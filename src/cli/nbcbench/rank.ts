@@ -298,8 +298,11 @@ function run(
 
 // ---- processor time of ranks that wait: everybody gathers, the root joins late ----
 
+/** Beyond every eager limit: smaller blocks leave a rank at once, and it would not wait. */
+const WAIT_BYTES = 256 * 1024;
+
 async function waitForRoot(seconds: number, how: string): Promise<Float64Array> {
-  prepare(IGATHER, 8, 'plain');
+  prepare(IGATHER, WAIT_BYTES, 'plain');
   begin(IGATHER).wait(); // connected and compiled: what is measured is waiting alone
   barrier();
   const cpu = process.cpuUsage();

@@ -10,6 +10,8 @@ export interface Waiting {
   /** How they wait: 'wait' blocks the thread, 'await' leaves it to the event loop. */
   how: 'wait' | 'await';
   ranks: number;
+  /** Those that were still in the operation when the root joined: in a tree, leaves are done when their parent has their block. */
+  waited: number;
   seconds: number;
   /** Processor time of all ranks together, in ms. */
   cpu_ms: number;
@@ -35,6 +37,7 @@ export async function measureWaiting(
         implementation: implementation.name,
         how,
         ranks,
+        waited: results.filter(([, time]) => time > 0.9e6 * seconds).length,
         seconds,
         cpu_ms: cpu / 1000,
         cpu_pct: (100 * cpu) / elapsed,
