@@ -57,9 +57,7 @@ bool get_arguments(napi_env env, napi_callback_info info, napi_value (&arguments
   return napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) == napi_ok;
 }
 
-bool get_slot(napi_env env, napi_value value, uint32_t& slot) {
-  return get_uint32(env, value, slot) && slot < kSlots;
-}
+bool get_slot(napi_env env, napi_value value, uint32_t& slot) { return get_uint32(env, value, slot) && slot < kSlots; }
 
 bool is_nothing(napi_env env, napi_value value) {
   napi_valuetype type;
@@ -82,7 +80,9 @@ bool get_buffer(napi_env env, napi_value value, const char* name, uint64_t least
       return false;
   }
   if (out.bytes < least) {
-    refuse_argument(env, name, ("holds " + std::to_string(out.bytes) + " bytes, the schedule needs " + std::to_string(least)).c_str());
+    refuse_argument(
+        env, name,
+        ("holds " + std::to_string(out.bytes) + " bytes, the schedule needs " + std::to_string(least)).c_str());
     return false;
   }
   return true;
@@ -205,7 +205,8 @@ napi_value startall(napi_env env, napi_callback_info info) {
   size_t count;
   uint32_t microseconds;
   if (!get_slots(env, arguments[0], pinned, slots, count)) return nullptr;
-  if (!get_uint32(env, arguments[1], microseconds)) return refuse_argument(env, "microseconds", "must be a whole number");
+  if (!get_uint32(env, arguments[1], microseconds))
+    return refuse_argument(env, "microseconds", "must be a whole number");
   world->engine().startall(slots, count, microseconds);
   return undefined(env);
 }
@@ -237,7 +238,8 @@ World& require_open(Napi::Env env) {
 
 uint32_t number(Napi::Env env, const Napi::Value& value, const char* name) {
   uint32_t out;
-  if (!get_uint32(env, value, out)) throw coded(env, "ERR_NBC_ARGUMENT", std::string(name) + ": must be a whole number from 0 to 2^32 - 1");
+  if (!get_uint32(env, value, out))
+    throw coded(env, "ERR_NBC_ARGUMENT", std::string(name) + ": must be a whole number from 0 to 2^32 - 1");
   return out;
 }
 
@@ -268,7 +270,8 @@ Napi::Value open(const Napi::CallbackInfo& info) {
   options.engine.libof.eager_limit = count("eagerLimit");
   options.engine.libof.test_on_init = given.Get("testOnInit").ToBoolean();
   if (options.engine.libof.eager_limit > libof::kLargestEagerLimit)
-    throw coded(env, "ERR_NBC_ARGUMENT", "eagerLimit: must be at most " + std::to_string(libof::kLargestEagerLimit) + " bytes");
+    throw coded(env, "ERR_NBC_ARGUMENT",
+                "eagerLimit: must be at most " + std::to_string(libof::kLargestEagerLimit) + " bytes");
   World* world = world_of(env);
   world->open(options, info[1]);
   // The table outlives the world for as long as JavaScript can see it.
@@ -320,14 +323,17 @@ Napi::Value create_communicator(const Napi::CallbackInfo& info) {
     throw coded(env, "ERR_NBC_ARGUMENT", "members: must be a Uint32Array");
   auto group = std::make_shared<Group>();
   group->members.resize(members.bytes / sizeof(uint32_t));
-  if (!group->members.empty()) std::memcpy(group->members.data(), members.data, group->members.size() * sizeof(uint32_t));
+  if (!group->members.empty())
+    std::memcpy(group->members.data(), members.data, group->members.size() * sizeof(uint32_t));
   for (const Rank member : group->members) {
-    if (member >= world.engine().fabric().size()) throw coded(env, "ERR_NBC_ARGUMENT", "members: one is not a rank of the world");
+    if (member >= world.engine().fabric().size())
+      throw coded(env, "ERR_NBC_ARGUMENT", "members: one is not a rank of the world");
   }
   group->rank = number(env, info[1], "rank");
   if (group->rank >= group->members.size() || group->members[group->rank] != world.engine().fabric().rank())
     throw coded(env, "ERR_NBC_ARGUMENT", "rank: is not this process in members");
-  group->context = static_cast<uint64_t>(number(env, info[2], "contextHigh")) << 32 | number(env, info[3], "contextLow");
+  group->context =
+      static_cast<uint64_t>(number(env, info[2], "contextHigh")) << 32 | number(env, info[3], "contextLow");
   return Napi::Number::New(env, world.add_group(std::move(group)));
 }
 
@@ -347,7 +353,8 @@ Napi::Value compile(const Napi::CallbackInfo& info) {
     throw coded(env, "ERR_NBC_ARGUMENT", "words: must be a Uint32Array");
   try {
     auto plan = std::make_shared<LoadedPlan>();
-    plan->plan = compile_schedule(reinterpret_cast<const uint32_t*>(words.data), words.bytes / sizeof(uint32_t), group->members, group->rank);
+    plan->plan = compile_schedule(reinterpret_cast<const uint32_t*>(words.data), words.bytes / sizeof(uint32_t),
+                                  group->members, group->rank);
     plan->group = group;
     plan->arena = world.arena();
     return Napi::Number::New(env, world.add_plan(std::move(plan)));

@@ -34,7 +34,8 @@ Napi::Error coded(napi_env env, const char* code, const std::string& message) {
 
 void World::open(const Options& options, napi_value on_completions) {
   if (is_open() || g_open.exchange(true))
-    throw coded(env_, "ERR_NBC_ALREADY_OPEN", "this process already has an open world; close it before init() is called again");
+    throw coded(env_, "ERR_NBC_ALREADY_OPEN",
+                "this process already has an open world; close it before init() is called again");
   end_with_launcher();
   try {
     std::shared_ptr<shm::Segment> segment;
@@ -46,15 +47,16 @@ void World::open(const Options& options, napi_value on_completions) {
       segment = shm::Segment::map(options.job_fd);
     }
     if (segment->size() != options.size || options.rank >= options.size)
-      throw shm::SegmentError{"the job has " + std::to_string(segment->size()) + " ranks, but this process was started as rank " +
-                              std::to_string(options.rank) + " of " + std::to_string(options.size)};
+      throw shm::SegmentError{"the job has " + std::to_string(segment->size()) +
+                              " ranks, but this process was started as rank " + std::to_string(options.rank) + " of " +
+                              std::to_string(options.size)};
     auto slots = std::make_shared<SlotTable>();
     if (!slots->valid()) throw shm::SegmentError{"no memory for the state table"};
     queued_ = std::make_shared<std::atomic<bool>>(false);
     napi_value name;
     if (napi_create_string_utf8(env_, "node-nbc completions", NAPI_AUTO_LENGTH, &name) != napi_ok ||
-        napi_create_threadsafe_function(env_, on_completions, nullptr, name, 0, 1, nullptr, nullptr, nullptr, call_javascript,
-                                        &to_javascript_) != napi_ok)
+        napi_create_threadsafe_function(env_, on_completions, nullptr, name, 0, 1, nullptr, nullptr, nullptr,
+                                        call_javascript, &to_javascript_) != napi_ok)
       throw Napi::Error::New(env_);
     napi_unref_threadsafe_function(env_, to_javascript_);
     const shm::ShmOptions fabric{options.rank, options.engine.libof.eager_limit, options.cross_memory};
@@ -103,7 +105,8 @@ void World::notify() {
 }
 
 void World::call_javascript(napi_env env, napi_value callback, void* /*context*/, void* data) {
-  const std::unique_ptr<std::shared_ptr<std::atomic<bool>>> queued(static_cast<std::shared_ptr<std::atomic<bool>>*>(data));
+  const std::unique_ptr<std::shared_ptr<std::atomic<bool>>> queued(
+      static_cast<std::shared_ptr<std::atomic<bool>>*>(data));
   (*queued)->store(false, std::memory_order_release);
   if (env == nullptr) return;
   napi_value undefined;

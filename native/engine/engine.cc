@@ -439,7 +439,7 @@ void Engine::hand_over() {
 void Engine::background() {
   pthread_setname_np(pthread_self(), "nbc-progress");
   ask_for_short_slice();
-  uint64_t seen = 0;     // entries_ at the last look
+  uint64_t seen = 0;        // entries_ at the last look
   uint32_t uneventful = 0;  // dozes in which nothing was left unattended
   for (;;) {
     // The ticket comes before everything that is looked at: whoever changes any of it afterwards makes sleep() return.

@@ -43,11 +43,11 @@ struct EngineCounters {
 
 // A group of ranks with a context of its own.
 struct Group {
-  std::vector<Rank> members;  // world ranks
-  Rank rank;                  // ours in the group
-  uint64_t context;           // collectives; context + 1 is point-to-point
-  uint32_t next_tag = 0;      // of the next collective; wraps
-  std::unordered_map<uint64_t, uint32_t> sent;      // point-to-point: messages by (peer, tag)
+  std::vector<Rank> members;                    // world ranks
+  Rank rank;                                    // ours in the group
+  uint64_t context;                             // collectives; context + 1 is point-to-point
+  uint32_t next_tag = 0;                        // of the next collective; wraps
+  std::unordered_map<uint64_t, uint32_t> sent;  // point-to-point: messages by (peer, tag)
   std::unordered_map<uint64_t, uint32_t> received;
 };
 
@@ -100,7 +100,7 @@ class Engine {
   struct Operation : libof::Waiter {
     std::shared_ptr<LoadedPlan> plan;  // null: a single message
     uint32_t round = 0;                // next round to start
-    uint32_t slot = kNoSlot;  // kNoSlot: its failure was reported, the slot is somebody else's
+    uint32_t slot = kNoSlot;           // kNoSlot: its failure was reported, the slot is somebody else's
     uint32_t tag = 0;
     std::byte* base[kRoles] = {nullptr, nullptr, nullptr};
     Pinned pins[2];
@@ -146,18 +146,18 @@ class Engine {
   uint32_t unfinished_rounds_ = 0;  // active operations with rounds left to start
   uint32_t watched_ = 0;            // active operations whose end must be told
   bool notify_pending_ = false;
-  bool spin_;                       // a waiter may spin: there are no more ranks than processors
+  bool spin_;  // a waiter may spin: there are no more ranks than processors
   int64_t doze_nanoseconds_;
   std::unordered_map<uint32_t, std::string> explanations_;
   EngineCounters counters_;
-  uint64_t entries_ = 0;        // how often the calling thread took the engine
-  bool handed_over_ = false;    // the progress thread is responsible: the doorbell is armed for it, or it was rung
+  uint64_t entries_ = 0;      // how often the calling thread took the engine
+  bool handed_over_ = false;  // the progress thread is responsible: the doorbell is armed for it, or it was rung
   // unattended_: the calling thread left, and something needs driving. dozing_: the progress thread looks by itself now and then.
   // Invariant: unattended_ implies dozing_, or a ring on its way. Both sides store their own and then load the other's, seq_cst:
   // the calling thread in leave(), the progress thread before it goes to sleep for good.
   std::atomic<bool> unattended_{false};
   std::atomic<bool> dozing_{false};
-  std::atomic<bool> stop_{false};   // stored (release) by the closing thread, loaded (acquire) by the progress thread
+  std::atomic<bool> stop_{false};  // stored (release) by the closing thread, loaded (acquire) by the progress thread
   std::thread thread_;
 };
 

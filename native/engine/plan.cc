@@ -90,8 +90,8 @@ class Compiler {
       const bool sends = op == static_cast<uint32_t>(Op::send);
       const uint32_t peer = word();
       if (peer >= members_.size())
-        fail(start, "rank " + std::to_string(peer) + " is not in this communicator of " +
-                        std::to_string(members_.size()));
+        fail(start,
+             "rank " + std::to_string(peer) + " is not in this communicator of " + std::to_string(members_.size()));
       if (peer == rank_) fail(start, "a schedule does not send to its own rank; use COPY");
       Transfer transfer{};
       transfer.peer = members_[peer];
@@ -125,9 +125,8 @@ class Compiler {
 
   // Elements of a round run at the same time: what one writes, no other may touch.
   void independent() {
-    std::sort(ranges_.begin(), ranges_.end(), [](const Range& a, const Range& b) {
-      return a.role != b.role ? a.role < b.role : a.first < b.first;
-    });
+    std::sort(ranges_.begin(), ranges_.end(),
+              [](const Range& a, const Range& b) { return a.role != b.role ? a.role < b.role : a.first < b.first; });
     const Range* writer = nullptr;  // of those seen, the write and the access of any kind that reach furthest
     const Range* any = nullptr;
     for (const Range& range : ranges_) {

@@ -26,8 +26,8 @@ struct LibOF::Peer {
 
   // Numbers of messages; they wrap, only differences count.
   uint32_t eager_sent = 0;
-  uint32_t eager_sent_index = 0;     // slot of the next one
-  uint32_t eager_consumed = 0;       // by the peer, as far as it reported
+  uint32_t eager_sent_index = 0;  // slot of the next one
+  uint32_t eager_consumed = 0;    // by the peer, as far as it reported
   uint32_t eager_matched = 0;
   uint32_t eager_received = 0;
   uint32_t eager_received_index = 0;
@@ -35,27 +35,23 @@ struct LibOF::Peer {
   uint32_t matched = 0;
   uint32_t matched_reported = 0;
   uint32_t rtr_sent = 0;
-  uint32_t rtr_consumed = 0;         // by the peer, as far as it reported
+  uint32_t rtr_consumed = 0;  // by the peer, as far as it reported
   uint32_t rtr_received = 0;
   uint32_t rtr_received_reported = 0;
-  uint32_t immediates = 0;           // receives whose RTR was written
+  uint32_t immediates = 0;  // receives whose RTR was written
 
-  List<Request> stalled;                  // eager_send_init, and sends to a peer that is not there yet
-  KeyedLists<Request> receives;           // recv_waiting_eager, rndv_recv_init, recv_sending_rtr
-  KeyedLists<Request> sends;              // send_waiting_rtr
-  List<Request> sending;                  // send_sending_data
+  List<Request> stalled;         // eager_send_init, and sends to a peer that is not there yet
+  KeyedLists<Request> receives;  // recv_waiting_eager, rndv_recv_init, recv_sending_rtr
+  KeyedLists<Request> sends;     // send_waiting_rtr
+  List<Request> sending;         // send_sending_data
   KeyedLists<Unexpected> unexpected;
   KeyedLists<EarlyRtr> early_rtrs;
   std::deque<RtrWish> rtr_queue;
 
   AckLine& ack_in() const { return *reinterpret_cast<AckLine*>(in.control); }
   AckLine& ack_out() const { return *reinterpret_cast<AckLine*>(out.control); }
-  RtrSlot& rtr_in(uint32_t n) const {
-    return reinterpret_cast<RtrSlot*>(in.control + kRtrOffset)[n % kRtrSlots];
-  }
-  RtrSlot& rtr_out(uint32_t n) const {
-    return reinterpret_cast<RtrSlot*>(out.control + kRtrOffset)[n % kRtrSlots];
-  }
+  RtrSlot& rtr_in(uint32_t n) const { return reinterpret_cast<RtrSlot*>(in.control + kRtrOffset)[n % kRtrSlots]; }
+  RtrSlot& rtr_out(uint32_t n) const { return reinterpret_cast<RtrSlot*>(out.control + kRtrOffset)[n % kRtrSlots]; }
 };
 
 LibOF::LibOF(Fabric& fabric, const Options& options)
@@ -130,7 +126,8 @@ void LibOF::deactivate_if_idle(Peer& peer) {
 
 // --- requests --------------------------------------------------------------------------------------------------------
 
-Request* LibOF::new_request(Waiter& waiter, Peer& peer, const MessageKey& key, void* buffer, size_t bytes, State state) {
+Request* LibOF::new_request(Waiter& waiter, Peer& peer, const MessageKey& key, void* buffer, size_t bytes,
+                            State state) {
   if (free_requests_ == nullptr) {
     pool_.emplace_back();
     pool_.back().id = static_cast<uint32_t>(pool_.size() - 1);
@@ -382,8 +379,8 @@ bool LibOF::irecv(Waiter& waiter, Rank rank, const MessageKey& key, void* buffer
     report(peer, false);
     return fits;
   }
-  Request* request = new_request(waiter, peer, key, buffer, bytes,
-                                 eager ? State::recv_waiting_eager : State::rndv_recv_init);
+  Request* request =
+      new_request(waiter, peer, key, buffer, bytes, eager ? State::recv_waiting_eager : State::rndv_recv_init);
   peer.receives.push(request);
   activate(peer);
   if (!eager || peer.congested) {

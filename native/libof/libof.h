@@ -30,8 +30,8 @@ struct Counters {
   uint64_t acks_piggybacked = 0;
   uint64_t acks_explicit = 0;
   uint64_t rtr_sent = 0;
-  uint64_t rtr_stalled = 0;       // found no free RTR slot at first
-  uint64_t rtr_early = 0;         // arrived before their send
+  uint64_t rtr_stalled = 0;  // found no free RTR slot at first
+  uint64_t rtr_early = 0;    // arrived before their send
   uint64_t data_sent = 0;
   uint64_t connections = 0;
 };
@@ -142,9 +142,9 @@ class LibOF {
   std::deque<Request> pool_;
   Request* free_requests_ = nullptr;
   uint32_t live_requests_ = 0;
-  uint32_t sends_pending_ = 0;      // requests in eager_send_init, eager_sending, send_waiting_rtr, send_sending_data
-  uint32_t rtrs_pending_ = 0;       // RTRs and cancellations that are not written yet
-  uint32_t connecting_ = 0;         // active peers that are not there yet
+  uint32_t sends_pending_ = 0;  // requests in eager_send_init, eager_sending, send_waiting_rtr, send_sending_data
+  uint32_t rtrs_pending_ = 0;   // RTRs and cancellations that are not written yet
+  uint32_t connecting_ = 0;     // active peers that are not there yet
   Waiter* ready_ = nullptr;
   Counters counters_;
   Trace trace_ = nullptr;

@@ -45,10 +45,10 @@ struct Request {
   uint32_t id = 0;          // index in the pool
   uint32_t generation = 0;  // tells a late immediate from one for this use of the entry
   State state = State::done;
-  bool rtr_asked = false;   // an RTR was queued or written for this receive
+  bool rtr_asked = false;  // an RTR was queued or written for this receive
   bool rtr_written = false;
-  bool rtr_local = false;   // first event of recv_sending_rtr: the RTR's local completion
-  bool data_here = false;   // second event: the data's immediate value (or an eager message instead)
+  bool rtr_local = false;     // first event of recv_sending_rtr: the RTR's local completion
+  bool data_here = false;     // second event: the data's immediate value (or an eager message instead)
   Error error = Error::none;  // what the second event said
   uint64_t got = 0;           // bytes that arrived
 };

@@ -15,8 +15,8 @@ bool cross_copy(pid_t pid, std::byte* ours, uint64_t theirs, size_t bytes, bool 
   while (bytes > 0) {
     const iovec local{ours, bytes};
     const iovec remote{reinterpret_cast<void*>(static_cast<uintptr_t>(theirs)), bytes};
-    const ssize_t moved = write ? process_vm_writev(pid, &local, 1, &remote, 1, 0)
-                                : process_vm_readv(pid, &local, 1, &remote, 1, 0);
+    const ssize_t moved =
+        write ? process_vm_writev(pid, &local, 1, &remote, 1, 0) : process_vm_readv(pid, &local, 1, &remote, 1, 0);
     if (moved <= 0) {
       if (moved < 0 && errno == EINTR) continue;
       return false;
@@ -58,9 +58,9 @@ Link& Bulk::open(Rank peer, bool may_attach) {
     link->in = reinterpret_cast<BulkSlot*>(segment_->pair(rank_, peer) + kControlBytes);
     if (may_attach) {
       uint64_t value = 0;
-      link->can_attach = cross_copy(line.pid, reinterpret_cast<std::byte*>(&value), line.probe_address, sizeof value,
-                                    false) &&
-                         value == line.probe_value;
+      link->can_attach =
+          cross_copy(line.pid, reinterpret_cast<std::byte*>(&value), line.probe_address, sizeof value, false) &&
+          value == line.probe_value;
     }
     // Then we have to take part in what the peer sends: where we may not attach to it, it may not attach to us either.
     if (!link->can_attach || line.attaches == 0) receiver_copies_ = true;
@@ -215,7 +215,8 @@ uint64_t Bulk::work() const {
     if (link->backlog_head != nullptr) {
       const uint32_t s = link->announced % kBulkSlots;
       const bool room = link->in_flight[s] == nullptr && link->out[s].stamp.load(std::memory_order_relaxed) == 0;
-      if (room && link->backlog_head->open_slots < 2) bytes += 1 + link->backlog_head->bytes - link->backlog_head->announced;
+      if (room && link->backlog_head->open_slots < 2)
+        bytes += 1 + link->backlog_head->bytes - link->backlog_head->announced;
     }
     for (uint32_t s = 0; s < kBulkSlots && link->flying > 0; ++s) {
       if (link->in_flight[s] == nullptr) continue;

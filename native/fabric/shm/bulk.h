@@ -28,7 +28,7 @@ struct alignas(kLine) BulkSlot {
   uint64_t source;       // offset in the sender's arena, or address in the sender
   uint64_t destination;  // offset in the receiver's arena, or address in the receiver
   uint64_t bytes;
-  uint64_t total;        // bytes of the whole put: what the immediate reports
+  uint64_t total;  // bytes of the whole put: what the immediate reports
   uint32_t piece_bytes;
   uint16_t flags;
   std::atomic<uint16_t> error;  // of enum Error; relaxed, ordered by done
@@ -55,10 +55,10 @@ constexpr size_t kLargestPiece = 256 * 1024;
 constexpr size_t kStagingBytes = 128 * 1024;
 
 struct BulkCounters {
-  uint64_t mapped_bytes = 0;         // copied through shared mappings
-  uint64_t cross_memory_bytes = 0;   // copied by process_vm_readv/writev
-  uint64_t staged_bytes = 0;         // copied into staging buffers
-  uint64_t helped_pieces = 0;        // pieces that the receiver copied for the sender
+  uint64_t mapped_bytes = 0;        // copied through shared mappings
+  uint64_t cross_memory_bytes = 0;  // copied by process_vm_readv/writev
+  uint64_t staged_bytes = 0;        // copied into staging buffers
+  uint64_t helped_pieces = 0;       // pieces that the receiver copied for the sender
 };
 
 // One put on the sender's side.
@@ -81,20 +81,20 @@ struct Put {
 struct Link {
   Rank peer = 0;
   pid_t pid = 0;
-  BulkSlot* out = nullptr;           // in the peer's memory: our announcements
-  BulkSlot* in = nullptr;            // in our memory: the peer's
-  bool can_attach = false;           // process_vm_* works on this peer
-  uint32_t announced = 0;            // announcements we made
-  uint32_t received = 0;             // announcements of the peer that we finished
-  Put* in_flight[kBulkSlots] = {};   // by slot
-  void* staging[kBulkSlots] = {};    // by slot, for staged pieces
-  uint32_t flying = 0;               // slots in in_flight
-  Put* backlog_head = nullptr;       // puts that are not announced completely, in order
+  BulkSlot* out = nullptr;          // in the peer's memory: our announcements
+  BulkSlot* in = nullptr;           // in our memory: the peer's
+  bool can_attach = false;          // process_vm_* works on this peer
+  uint32_t announced = 0;           // announcements we made
+  uint32_t received = 0;            // announcements of the peer that we finished
+  Put* in_flight[kBulkSlots] = {};  // by slot
+  void* staging[kBulkSlots] = {};   // by slot, for staged pieces
+  uint32_t flying = 0;              // slots in in_flight
+  Put* backlog_head = nullptr;      // puts that are not announced completely, in order
   Put* backlog_tail = nullptr;
-  std::byte* arena = nullptr;        // the peer's arena, mapped when first needed
-  bool expected = false;             // immediates are expected from it
-  bool sending = false;              // is in Bulk::senders_
-  bool abandoned = false;            // the peer has closed: it will not copy and not free slots
+  std::byte* arena = nullptr;  // the peer's arena, mapped when first needed
+  bool expected = false;       // immediates are expected from it
+  bool sending = false;        // is in Bulk::senders_
+  bool abandoned = false;      // the peer has closed: it will not copy and not free slots
 };
 
 class Bulk {
@@ -129,8 +129,8 @@ class Bulk {
   pid_t self_;
   bool receiver_copies_ = false;
   std::vector<std::unique_ptr<Link>> links_;
-  std::vector<Link*> senders_;     // links with puts in flight or in the backlog
-  std::vector<Link*> receivers_;   // links from which immediates are expected
+  std::vector<Link*> senders_;    // links with puts in flight or in the backlog
+  std::vector<Link*> receivers_;  // links from which immediates are expected
   std::deque<Put> pool_;
   Put* free_puts_ = nullptr;
   std::vector<void*> free_staging_;  // kStagingBytes each, in the arena; fresh pages would cost more than the copy
@@ -187,7 +187,8 @@ unsigned Bulk::poll(Completion* out, unsigned max, Effort effort, Ring&& ring) {
         link.staging[s] = nullptr;
       }
       if (--put->open_slots == 0 && put->announced == put->bytes) {
-        const Error error = put->error != Error::none ? put->error : static_cast<Error>(slot.error.load(std::memory_order_relaxed));
+        const Error error =
+            put->error != Error::none ? put->error : static_cast<Error>(slot.error.load(std::memory_order_relaxed));
         out[count++] = {Completion::Kind::put_done, error, put->peer, 0, 0, put->cookie};
         recycle(put);
       }
@@ -231,7 +232,8 @@ unsigned Bulk::poll(Completion* out, unsigned max, Effort effort, Ring&& ring) {
                         slot.total,
                         nullptr};
       ++link.received;
-      slot.stamp.store(0, std::memory_order_release);  // pairs with the acquire in announce(): the slot is the sender's again
+      slot.stamp.store(
+          0, std::memory_order_release);  // pairs with the acquire in announce(): the slot is the sender's again
       // A sender that found no free slot sleeps: of any sixteen slots given back, at least every fourth rings.
       if (link.received % 4 == 0) ring(link.peer);
     }

@@ -95,8 +95,8 @@ std::byte* Segment::map_arena(Rank rank) const {
 }
 
 void Segment::punch(Rank rank, size_t offset, size_t bytes) const {
-  fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-            static_cast<off_t>(arenas_ + rank * arena_bytes_ + offset), static_cast<off_t>(bytes));
+  fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(arenas_ + rank * arena_bytes_ + offset),
+            static_cast<off_t>(bytes));
 }
 
 }  // namespace nbc::shm

@@ -46,7 +46,7 @@ enum class RankState : uint32_t { absent = 0, open = 1, closed = 2 };
 struct alignas(kLine) DoorbellLine {
   std::atomic<uint32_t> armed{0};
   std::atomic<int32_t> need{0};
-  std::atomic<uint32_t> rung_caller{0};    // futex words: count the rings
+  std::atomic<uint32_t> rung_caller{0};  // futex words: count the rings
   std::atomic<uint32_t> rung_progress{0};
 };
 

@@ -69,9 +69,9 @@ class ShmFabric final : public Fabric {
   ShmOptions options_;
   std::shared_ptr<Arena> arena_;
   Bulk bulk_;
-  std::unique_ptr<uint64_t> probe_;         // what peers read to find out whether they may
-  std::vector<uint32_t> uncommitted_;       // by peer: messages since the last flush
-  std::vector<Rank> dirty_;                 // peers with uncommitted_ > 0
+  std::unique_ptr<uint64_t> probe_;    // what peers read to find out whether they may
+  std::vector<uint32_t> uncommitted_;  // by peer: messages since the last flush
+  std::vector<Rank> dirty_;            // peers with uncommitted_ > 0
   std::string why_;
   ShmCounters counters_;
 };
