@@ -14,16 +14,8 @@ uint32_t immediate_of(const Request& receive) { return receive.id | receive.gene
 
 }  // namespace
 
-struct LibOF::Peer {
-  Rank rank = 0;
-  bool connected = false;
-  bool refused = false;
-  bool active = false;
-  bool congested = false;  // it filled half of its window of unexpected messages
-  uint32_t active_index = 0;
-  Mailbox out;
-  Mailbox in;
-
+// What a message touches comes first: with more ranks than processors every line has left the cache since the last one.
+struct alignas(64) LibOF::Peer {
   // Numbers of messages; they wrap, only differences count.
   uint32_t eager_sent = 0;
   uint32_t eager_sent_index = 0;  // slot of the next one
@@ -34,18 +26,27 @@ struct LibOF::Peer {
   uint32_t eager_received_reported = 0;
   uint32_t matched = 0;
   uint32_t matched_reported = 0;
-  uint32_t rtr_sent = 0;
-  uint32_t rtr_consumed = 0;  // by the peer, as far as it reported
   uint32_t rtr_received = 0;
   uint32_t rtr_received_reported = 0;
-  uint32_t immediates = 0;  // receives whose RTR was written
+  uint32_t active_index = 0;
+  Rank rank = 0;
+  bool connected = false;
+  bool refused = false;
+  bool active = false;
+  bool congested = false;  // it filled half of its window of unexpected messages
 
-  List<Request> stalled;         // eager_send_init, and sends to a peer that is not there yet
   KeyedLists<Request> receives;  // recv_waiting_eager, rndv_recv_init, recv_sending_rtr
   KeyedLists<Request> sends;     // send_waiting_rtr
-  List<Request> sending;         // send_sending_data
   KeyedLists<Unexpected> unexpected;
   KeyedLists<EarlyRtr> early_rtrs;
+
+  List<Request> stalled;  // eager_send_init, and sends to a peer that is not there yet
+  List<Request> sending;  // send_sending_data
+  Mailbox out;
+  Mailbox in;
+  uint32_t rtr_sent = 0;
+  uint32_t rtr_consumed = 0;  // by the peer, as far as it reported
+  uint32_t immediates = 0;    // receives whose RTR was written
   std::deque<RtrWish> rtr_queue;
 
   AckLine& ack_in() const { return *reinterpret_cast<AckLine*>(in.control); }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "fabric/fabric.h"
 #include "libof/mailbox.h"
@@ -75,30 +76,33 @@ struct List {
 template <typename Node>
 struct KeyedLists {
   static constexpr size_t kBuckets = 16;
-  std::array<List<Node>, kBuckets> buckets;
+  // Apart, and made when first needed: most lists are empty most of the time, and to see that costs no cache line of its own.
+  std::unique_ptr<std::array<List<Node>, kBuckets>> buckets;
   uint32_t count = 0;
 
   static size_t bucket_of(const MessageKey& key) {
     return (key.tag ^ (key.sequence * 5) ^ static_cast<uint32_t>(key.context)) % kBuckets;
   }
   void push(Node* node) {
-    buckets[bucket_of(node->key)].push(node);
+    if (buckets == nullptr) buckets = std::make_unique<std::array<List<Node>, kBuckets>>();
+    (*buckets)[bucket_of(node->key)].push(node);
     ++count;
   }
   void remove(Node* node) {
-    buckets[bucket_of(node->key)].remove(node);
+    (*buckets)[bucket_of(node->key)].remove(node);
     --count;
   }
   Node* find(const MessageKey& key) const {
     if (count == 0) return nullptr;
-    for (Node* node = buckets[bucket_of(key)].head; node != nullptr; node = node->next) {
+    for (Node* node = (*buckets)[bucket_of(key)].head; node != nullptr; node = node->next) {
       if (node->key == key) return node;
     }
     return nullptr;
   }
   template <typename Visit>
   void each(Visit&& visit) {
-    for (auto& bucket : buckets) {
+    if (count == 0) return;
+    for (auto& bucket : *buckets) {
       for (Node *node = bucket.head, *next = nullptr; node != nullptr; node = next) {
         next = node->next;
         visit(node);
