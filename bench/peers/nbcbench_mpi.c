@@ -30,9 +30,9 @@ enum op { IBCAST, IGATHER, IALLTOALL, OPS };
 enum mode { BLOCKING, OVERLAP, COMPUTE, MODES };
 enum start { INSTANT, GATE, BARRIER, STARTS };
 
-static const char *const op_names[OPS] = {"ibcast", "igather", "ialltoall"};
-static const char *const mode_names[MODES] = {"blocking", "overlap", "compute"};
-static const char *const start_names[STARTS] = {"instant", "gate", "barrier"};
+static const char* const op_names[OPS] = {"ibcast", "igather", "ialltoall"};
+static const char* const mode_names[MODES] = {"blocking", "overlap", "compute"};
+static const char* const start_names[STARTS] = {"instant", "gate", "barrier"};
 
 /*
  * One measured repetition, as it stands in the result file: when it began, how long its parts took, and how long it was from
@@ -43,7 +43,7 @@ struct sample {
 };
 
 static int rank, size;
-static const char *directory;
+static const char* directory;
 static int control, done, gate_in, gates[2], next_gate;
 
 /* The buffers of the current operation; roles that the rank does not have are NULL. */
@@ -53,11 +53,11 @@ static struct {
   char *send, *receive;
 } buffers = {.op = OPS, .bytes = -1};
 
-static double timer_cost;   /* microseconds between two readings of the clock with nothing between them */
-static double work_rate;    /* steps of work() per microsecond on an undisturbed processor */
+static double timer_cost; /* microseconds between two readings of the clock with nothing between them */
+static double work_rate;  /* steps of work() per microsecond on an undisturbed processor */
 static volatile uint32_t sink = 1;
 
-__attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *format, ...) {
+__attribute__((format(printf, 1, 2), noreturn)) static void fail(const char* format, ...) {
   char text[400], line[480];
   va_list arguments;
   va_start(arguments, format);
@@ -85,8 +85,8 @@ __attribute__((noinline)) static uint32_t work(int64_t steps, uint32_t x) {
   return x;
 }
 
-static int by_value(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
+static int by_value(const void* a, const void* b) {
+  double x = *(const double*)a, y = *(const double*)b;
   return (x > y) - (x < y);
 }
 
@@ -118,8 +118,8 @@ static void release_buffers(void) {
   buffers.bytes = -1;
 }
 
-static char *filled(size_t bytes) {
-  char *memory = malloc(bytes ? bytes : 1);
+static char* filled(size_t bytes) {
+  char* memory = malloc(bytes ? bytes : 1);
   if (!memory) fail("no memory for a buffer of %zu bytes", bytes);
   memset(memory, 1, bytes); /* every page exists before the first repetition */
   return memory;
@@ -144,7 +144,7 @@ static void prepare(enum op op, long bytes) {
   buffers.bytes = bytes;
 }
 
-static inline void begin(enum op op, int bytes, MPI_Request *request) {
+static inline void begin(enum op op, int bytes, MPI_Request* request) {
   switch (op) {
     case IBCAST:
       MPI_Ibcast(buffers.send, bytes, MPI_BYTE, 0, MPI_COMM_WORLD, request);
@@ -158,7 +158,9 @@ static inline void begin(enum op op, int bytes, MPI_Request *request) {
 }
 
 /* Byte i of what rank `from` has for rank `to`. */
-static inline unsigned char pattern(int from, int to, long i) { return (unsigned char)(from * 31 + to * 17 + i * 7 + 3); }
+static inline unsigned char pattern(int from, int to, long i) {
+  return (unsigned char)(from * 31 + to * 17 + i * 7 + 3);
+}
 
 static void check(enum op op, long bytes) {
   prepare(op, bytes);
@@ -172,7 +174,8 @@ static void check(enum op op, long bytes) {
   MPI_Wait(&request, MPI_STATUS_IGNORE);
   if (op == IBCAST) {
     for (long i = 0; i < bytes; i++)
-      if ((unsigned char)buffers.send[i] != pattern(0, 0, i)) fail("wrong data: ibcast of %ld bytes, byte %ld", bytes, i);
+      if ((unsigned char)buffers.send[i] != pattern(0, 0, i))
+        fail("wrong data: ibcast of %ld bytes, byte %ld", bytes, i);
   } else if (buffers.receive) {
     int to = op == IALLTOALL ? rank : 0;
     for (int from = 0; from < size; from++)
@@ -184,7 +187,7 @@ static void check(enum op op, long bytes) {
 
 /* ---- starting together ---- */
 
-static int open_fifo(const char *name, int flags) {
+static int open_fifo(const char* name, int flags) {
   char path[4096];
   snprintf(path, sizeof path, "%s/%s", directory, name);
   int fd = open(path, flags | O_CLOEXEC);
@@ -192,7 +195,7 @@ static int open_fifo(const char *name, int flags) {
   return fd;
 }
 
-static const char *const gate_names[2] = {"gate.0", "gate.1"};
+static const char* const gate_names[2] = {"gate.0", "gate.1"};
 
 /* A dissemination barrier of one-byte messages: the same exchanges as on the side of node-nbc. */
 static void barrier(void) {
@@ -274,11 +277,12 @@ struct batch {
   double lead;
 };
 
-static struct sample repeat(const struct batch *b, int64_t steps, int64_t chunk) {
+static struct sample repeat(const struct batch* b, int64_t steps, int64_t chunk) {
   MPI_Request request;
   int flag;
   double began = start_together(b->start, b->lead), t0 = b->start == GATE ? now() : began, t1, t2, t3;
-  struct sample s = {.start = b->start == INSTANT ? began - began : began}; /* an instant is the same for all: 0, or NaN */
+  struct sample s = {.start =
+                         b->start == INSTANT ? began - began : began}; /* an instant is the same for all: 0, or NaN */
   switch (b->mode) {
     case BLOCKING:
       begin(b->op, (int)b->bytes, &request);
@@ -316,18 +320,19 @@ static struct sample repeat(const struct batch *b, int64_t steps, int64_t chunk)
   return s;
 }
 
-static void write_result(const void *data, size_t bytes) {
+static void write_result(const void* data, size_t bytes) {
   char path[4096];
   snprintf(path, sizeof path, "%s/result.%d", directory, rank);
-  FILE *file = fopen(path, "wb");
-  if (!file || fwrite(data, 1, bytes, file) != bytes || fclose(file)) fail("cannot write %s: %s", path, strerror(errno));
+  FILE* file = fopen(path, "wb");
+  if (!file || fwrite(data, 1, bytes, file) != bytes || fclose(file))
+    fail("cannot write %s: %s", path, strerror(errno));
 }
 
-static void run(const struct batch *b) {
+static void run(const struct batch* b) {
   prepare(b->op, b->bytes);
   int64_t steps = (int64_t)llround(b->compute * work_rate);
   int64_t chunk = b->tests > 1 ? (int64_t)llround(b->compute * work_rate / (b->tests - 1)) : 0;
-  struct sample *samples = malloc(sizeof *samples * b->repetitions);
+  struct sample* samples = malloc(sizeof *samples * b->repetitions);
   if (!samples) fail("no memory for %d samples", b->repetitions);
   memset(samples, 0, sizeof *samples * b->repetitions); /* every page exists */
   for (int i = 0; i < b->repetitions; i++) samples[i] = repeat(b, steps, chunk);
@@ -367,7 +372,7 @@ static void wait_for_root(double seconds) {
 
 /* ---- commands ---- */
 
-static int named(const char *name, const char *const *names, int count) {
+static int named(const char* name, const char* const* names, int count) {
   for (int i = 0; i < count; i++)
     if (!strcmp(name, names[i])) return i;
   fail("unknown word in a command: %s", name);
@@ -381,7 +386,7 @@ static int named(const char *name, const char *const *names, int count) {
  *   wait SECONDS HOW                                                   result: processor time, elapsed time
  *   quit
  */
-static int obey(const char *line) {
+static int obey(const char* line) {
   char word[3][32];
   struct batch b;
   double seconds;
@@ -407,8 +412,8 @@ static int obey(const char *line) {
 }
 
 /* Before MPI_Init, so that threads of the MPI inherit it; the launcher is told not to bind. */
-static void bind_to(const char *cpus) {
-  const char *name = getenv("OMPI_COMM_WORLD_RANK");
+static void bind_to(const char* cpus) {
+  const char* name = getenv("OMPI_COMM_WORLD_RANK");
   if (!name) name = getenv("PMI_RANK");
   if (!strcmp(cpus, "-") || !name) return;
   for (int skip = atoi(name); skip > 0 && cpus; skip--) {
@@ -422,7 +427,7 @@ static void bind_to(const char *cpus) {
   if (sched_setaffinity(0, sizeof set, &set)) fail("cannot bind to processor %s: %s", cpus, strerror(errno));
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   if (argc != 3) {
     fprintf(stderr, "usage: nbcbench_mpi DIRECTORY CPUS (started by nbcbench --peers)\n");
     return 2;
