@@ -1,0 +1,40 @@
+/** Plain buffers where the kernel lets no process into another's memory: found out at run time, and worked around. */
+import assert from 'node:assert/strict';
+import { forbidCrossMemory, reports, runRanks, skip } from './helpers.js';
+
+interface Report {
+  stagedBytes: number;
+  crossMemoryBytes: number;
+}
+
+describe('without cross-memory attach', function () {
+  this.timeout(120_000);
+
+  function checkStaged(all: readonly Report[]): void {
+    for (const { stagedBytes, crossMemoryBytes } of all) {
+      assert(stagedBytes > 0, 'nothing was staged');
+      assert.equal(crossMemoryBytes, 0);
+    }
+  }
+
+  for (const progress of ['thread', 'manual']) {
+    const env = { NBC_PROGRESS: progress };
+    it(`pieces are staged when the option says so, progress '${progress}'`, async () => {
+      const results = await runRanks('fallback', { size: 3, env: { ...env, NBC_CROSS_MEMORY: 'off' } });
+      checkStaged(reports<Report>(results));
+    });
+
+    it(`pieces are staged when the kernel forbids more, progress '${progress}'`, async function () {
+      const wrapper = forbidCrossMemory();
+      if (wrapper === null) skip(this, 'native/test/forbid_cma has not been built (npm test builds it)');
+      checkStaged(reports<Report>(await runRanks('fallback', { size: 3, env, wrapper: [wrapper] })));
+    });
+  }
+
+  it('nothing is staged where it is allowed', async function () {
+    const all = reports<Report>(await runRanks('fallback', { size: 2 }));
+    // The same kernel may forbid it here, too; then the first two tests are about this machine as it is.
+    if (all.some(({ stagedBytes }) => stagedBytes > 0)) skip(this, 'this machine forbids cross-memory attach');
+    for (const { crossMemoryBytes } of all) assert(crossMemoryBytes > 0);
+  });
+});

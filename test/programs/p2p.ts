@@ -1,0 +1,106 @@
+/** Point-to-point messages; see p2p.test.ts. */
+import assert from 'node:assert/strict';
+import { alloc, init, type Request, startall, waitAll } from 'node-nbc';
+import { play } from './scenario.js';
+
+const world = await init();
+const { rank, size } = world;
+const peer = (rank + 1) % size;
+const before = (rank + size - 1) % size;
+
+/** Byte i of message n. */
+const byteOf = (n: number, i: number): number => (n * 37 + i * 11 + 5) & 255;
+const message = (n: number, bytes: number): Uint8Array => Uint8Array.from({ length: bytes }, (_, i) => byteOf(n, i));
+
+function check(data: Uint8Array, n: number, what: string): void {
+  for (let i = 0; i < data.length; i++) assert.equal(data[i], byteOf(n, i), `${what}: byte ${i} of message ${n}`);
+}
+
+await play({
+  /** Messages of one tag arrive in the order in which they were sent, small and large ones mixed; other tags don't matter. */
+  order() {
+    const sizes = [0, 1, 24, 25, 4096, 4097, 100_000];
+    const count = 300;
+    const pending: Request[] = [];
+    const received: Uint8Array[] = [];
+    for (let n = 0; n < count; n++) pending.push(world.isend(message(n, sizes[n % sizes.length]!), peer, n % 3));
+    // Tags in another order than they were sent in, but each tag in its own.
+    for (const tag of [2, 0, 1]) {
+      for (let n = tag; n < count; n += 3) {
+        received[n] = new Uint8Array(sizes[n % sizes.length]!);
+        pending.push(world.irecv(received[n]!, before, tag));
+      }
+    }
+    waitAll(pending);
+    received.forEach((data, n) => check(data, n, 'order'));
+  },
+
+  /** Every tag there is at its ends, in reverse. */
+  tags() {
+    const tags = [0, 1, 255, 256, 32766, 32767];
+    const sent = tags.map((tag) => world.isend(Int32Array.of(tag), peer, tag));
+    for (const tag of tags.toReversed()) {
+      const data = new Int32Array(1);
+      world.irecv(data, before, tag).wait();
+      assert.equal(data[0], tag);
+    }
+    waitAll(sent);
+  },
+
+  /** A rank sends to itself: small, large, and in exposed memory. */
+  async self() {
+    for (const make of [(n: number) => new Uint8Array(n), (n: number) => alloc(Uint8Array, n)]) {
+      for (const bytes of [0, 8, 5000, 1_000_000]) {
+        const source = make(bytes);
+        source.set(message(1, bytes));
+        const target = make(bytes);
+        const sent = world.isend(source, rank, 7);
+        await world.irecv(target, rank, 7);
+        await sent;
+        check(target, 1, `self, ${bytes} bytes`);
+      }
+    }
+  },
+
+  /** Large messages in both directions at once, which would stop two ranks that only sent. */
+  both() {
+    for (const bytes of [4097, 1 << 20, 5_000_000]) {
+      const out = message(rank, bytes);
+      const into = new Uint8Array(bytes);
+      const requests = [world.isend(out, peer, 1), world.irecv(into, before, 1)];
+      startall(requests);
+      waitAll(requests);
+      check(into, before, 'both');
+    }
+  },
+
+  /** No bytes are a message, too: a receive of none waits for it. */
+  zero() {
+    if (rank === 0) {
+      const none = world.irecv(new Uint8Array(0), 1, 3);
+      assert.equal(none.test(), false, 'nothing was sent yet');
+      world.isend(Uint8Array.of(1), 1, 4).wait();
+      none.wait();
+    } else if (rank === 1) {
+      world.irecv(new Uint8Array(1), 0, 4).wait();
+      world.isend(new Uint8Array(0), 0, 3).wait();
+    }
+  },
+
+  /** Many more messages than slots and RTRs, none of them awaited at first. */
+  exhaustion() {
+    const count = 5000;
+    const large = 200;
+    const requests: Request[] = [];
+    for (let n = 0; n < count; n++) requests.push(world.isend(Uint32Array.of(n), peer, 1));
+    for (let n = 0; n < large; n++) requests.push(world.isend(message(n, 10_000), peer, 2));
+    const bulk = Array.from({ length: large }, () => new Uint8Array(10_000));
+    bulk.forEach((data) => requests.push(world.irecv(data, before, 2)));
+    const small = Array.from({ length: count }, () => new Uint32Array(1));
+    small.forEach((data) => requests.push(world.irecv(data, before, 1)));
+    waitAll(requests);
+    small.forEach((data, n) => assert.equal(data[0], n));
+    bulk.forEach((data, n) => check(data, n, 'exhaustion'));
+  },
+});
+await world.close();
