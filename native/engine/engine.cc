@@ -85,12 +85,6 @@ void ask_for_short_slice() {
 #endif
 }
 
-uint32_t processors() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return static_cast<uint32_t>(std::max(1, CPU_COUNT(&set)));
-}
-
 // Memory of requests that were pending when their world closed: a peer may write to it until it learns of the end.
 std::vector<std::shared_ptr<void>>& graveyard() {
   static auto* keepers = new std::vector<std::shared_ptr<void>>();
@@ -106,9 +100,7 @@ Engine::Engine(std::shared_ptr<shm::Segment> segment, const shm::ShmOptions& fab
       libof_(fabric_, options.libof),
       slots_(std::move(slots)),
       notify_(std::move(notify)),
-      by_slot_(new Operation* [kSlots] {}),
-      spin_(fabric_.size() <= processors()),
-      doze_nanoseconds_(kDozeNanoseconds * ((fabric_.size() + processors() - 1) / processors())) {
+      by_slot_(new Operation* [kSlots] {}) {
   if (options_.progress_thread) thread_ = std::thread([this] { background(); });
 }
 
@@ -374,6 +366,15 @@ uint32_t Engine::arrivals_needed(bool waiting) const {
   return std::min(static_cast<uint32_t>(std::max(least, 1)), libof_.most_arrivals(shm::kBulkSlots));
 }
 
+// How many ranks share a processor. Ranks may be bound one by one, so only all of their masks together tell.
+void Engine::measure_crowd() {
+  if (crowd_known_) return;
+  const uint32_t processors = std::max(1u, fabric_.processors(crowd_known_));
+  crowd_.store((fabric_.size() + processors - 1) / processors, std::memory_order_relaxed);
+}
+
+int64_t Engine::doze() const { return kDozeNanoseconds * crowd_.load(std::memory_order_relaxed); }
+
 // The calling thread takes the engine over.
 void Engine::enter() {
   lock_.lock();
@@ -463,7 +464,7 @@ void Engine::background() {
       if (unattended_.load(std::memory_order_seq_cst)) dozing_.store(true, std::memory_order_seq_cst);
       uneventful = 0;
     }
-    fabric_.sleep(Sleeper::progress, ticket, dozing_.load(std::memory_order_relaxed) ? doze_nanoseconds_ : -1);
+    fabric_.sleep(Sleeper::progress, ticket, dozing_.load(std::memory_order_relaxed) ? doze() : -1);
   }
 }
 
@@ -505,7 +506,8 @@ bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanosec
   enter();
   const bool limited = nanoseconds >= 0;
   const auto limit = limited ? Clock::now() + std::chrono::nanoseconds(nanoseconds) : Clock::time_point::max();
-  Patience patience(spin_);
+  measure_crowd();
+  Patience patience(crowd_.load(std::memory_order_relaxed) <= 1);
   bool done;
   for (;;) {
     const bool moved = pass(Effort::helping);

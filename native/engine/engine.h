@@ -129,6 +129,8 @@ class Engine {
   void hand_over();
   void unlock_and_notify();
   void enter();
+  void measure_crowd();
+  int64_t doze() const;
   void entered();
   void background();
   void drive();
@@ -146,8 +148,9 @@ class Engine {
   uint32_t unfinished_rounds_ = 0;  // active operations with rounds left to start
   uint32_t watched_ = 0;            // active operations whose end must be told
   bool notify_pending_ = false;
-  bool spin_;  // a waiter may spin: there are no more ranks than processors
-  int64_t doze_nanoseconds_;
+  // Ranks for each processor, rounded up. Stored by the calling thread, also read by the progress thread; nothing depends on when.
+  std::atomic<uint32_t> crowd_{1};
+  bool crowd_known_ = false;  // all ranks have opened, so it stays
   std::unordered_map<uint32_t, std::string> explanations_;
   EngineCounters counters_;
   uint64_t entries_ = 0;      // how often the calling thread took the engine

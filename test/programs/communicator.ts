@@ -45,12 +45,12 @@ await play({
   /** The same operations on several communicators, started in different orders on different ranks: contexts keep them apart. */
   async isolation() {
     const communicators = [world, await world.dup(), await world.dup()];
-    communicators.push(await communicators[1]!.dup());
+    communicators.push(await communicators[1].dup());
     const buffers = communicators.map((_, i) => Int32Array.of(rank === 0 ? 100 + i : -1));
     const order = communicators.map((_, i) => (i + rank) % communicators.length);
     const requests: Request[] = [];
-    for (const i of order) requests[i] = communicators[i]!.ibcast(buffers[i]!, 0);
-    for (const i of order.toReversed()) requests[i]!.wait();
+    for (const i of order) requests[i] = communicators[i].ibcast(buffers[i], 0);
+    for (const i of order.toReversed()) requests[i].wait();
     buffers.forEach((buffer, i) => assert.equal(buffer[0], 100 + i));
   },
 

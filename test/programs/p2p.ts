@@ -23,12 +23,12 @@ await play({
     const count = 300;
     const pending: Request[] = [];
     const received: Uint8Array[] = [];
-    for (let n = 0; n < count; n++) pending.push(world.isend(message(n, sizes[n % sizes.length]!), peer, n % 3));
+    for (let n = 0; n < count; n++) pending.push(world.isend(message(n, sizes[n % sizes.length]), peer, n % 3));
     // Tags in another order than they were sent in, but each tag in its own.
     for (const tag of [2, 0, 1]) {
       for (let n = tag; n < count; n += 3) {
-        received[n] = new Uint8Array(sizes[n % sizes.length]!);
-        pending.push(world.irecv(received[n]!, before, tag));
+        received[n] = new Uint8Array(sizes[n % sizes.length]);
+        pending.push(world.irecv(received[n], before, tag));
       }
     }
     waitAll(pending);

@@ -3,7 +3,7 @@
 //
 //   offset
 //   0                    JobHeader                                                        (one page)
-//   4096                 RankLine[size]            who is there; its doorbell             (2 cache lines each)
+//   4096                 RankLine[size]            who is there; its doorbell             (4 cache lines each)
 //   mailboxes            Pair[owner][writer]       size × size × 64 KiB, sparse
 //   arenas               arena of rank 0, rank 1 … arena_bytes each, sparse
 //
@@ -25,6 +25,7 @@ namespace nbc::shm {
 
 constexpr uint32_t kMagic = 0x6e626331;  // "nbc1"
 constexpr uint32_t kLayoutVersion = 1;
+constexpr uint32_t kProcessorWords = 16;  // 1024 processors, as many as the C library's masks have
 constexpr size_t kPage = 4096;
 constexpr size_t kLine = 64;
 constexpr uint32_t kMaxRanks = 4096;
@@ -55,12 +56,13 @@ struct alignas(kLine) RankLine {
   std::atomic<RankState> state{RankState::absent};
   int32_t pid;
   uint32_t eager_limit;
-  uint32_t attaches;       // 1 if the owner may use cross-memory attach, by its options and its kernel
-  uint64_t probe_address;  // an eight-byte word in the owner's private memory that holds probe_value,
-  uint64_t probe_value;    // so that a peer can find out whether cross-memory attach is allowed
+  uint32_t attaches;                     // 1 if the owner may use cross-memory attach, by its options and its kernel
+  uint64_t probe_address;                // an eight-byte word in the owner's private memory that holds probe_value,
+  uint64_t probe_value;                  // so that a peer can find out whether cross-memory attach is allowed
+  uint64_t processors[kProcessorWords];  // where the rank may run, a bit for each
   DoorbellLine bell;
 };
-static_assert(sizeof(RankLine) == 2 * kLine);
+static_assert(sizeof(RankLine) == 4 * kLine);
 
 struct SegmentError {
   std::string message;

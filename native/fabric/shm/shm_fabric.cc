@@ -1,6 +1,8 @@
 #include "fabric/shm/shm_fabric.h"
 
+#include <bit>
 #include <ctime>
+#include <sched.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -35,6 +37,12 @@ ShmFabric::ShmFabric(std::shared_ptr<Segment> segment, const ShmOptions& options
   line.eager_limit = options_.eager_limit;
   line.probe_address = reinterpret_cast<uintptr_t>(probe_.get());
   line.probe_value = *probe_;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) CPU_SET(0, &set);
+  for (uint32_t cpu = 0; cpu < kProcessorWords * 64; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) line.processors[cpu / 64] |= uint64_t{1} << cpu % 64;
+  }
   options_.cross_memory = options_.cross_memory && attach_works(*probe_);
   line.attaches = options_.cross_memory ? 1 : 0;
   // release: the line before the state; pairs with the acquire in connect()
@@ -53,6 +61,22 @@ ShmFabric::~ShmFabric() {
     const auto who = static_cast<Sleeper>(bell.armed.exchange(0, std::memory_order_acq_rel));
     if (who != Sleeper::nobody) doorbell_wake(bell, who);
   }
+}
+
+uint32_t ShmFabric::processors(bool& all) const {
+  uint64_t together[kProcessorWords] = {};
+  all = true;
+  for (Rank peer = 0; peer < size(); ++peer) {
+    const RankLine& line = segment_->line(peer);
+    if (line.state.load(std::memory_order_acquire) == RankState::absent) {
+      all = false;
+      continue;
+    }
+    for (uint32_t word = 0; word < kProcessorWords; ++word) together[word] |= line.processors[word];
+  }
+  uint32_t count = 0;
+  for (const uint64_t word : together) count += static_cast<uint32_t>(std::popcount(word));
+  return count;
 }
 
 Connect ShmFabric::connect(Rank peer) {

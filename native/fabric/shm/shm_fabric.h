@@ -54,6 +54,9 @@ class ShmFabric final : public Fabric {
   void sleep(Sleeper who, uint32_t ticket, int64_t nanoseconds) override;
   void ring_self(Sleeper who) override { doorbell_wake(bell(), who); }
 
+  // Processors that the ranks may use together, as far as they have opened; `all`: every rank has.
+  uint32_t processors(bool& all) const;
+
   const std::shared_ptr<Arena>& arena() const { return arena_; }
   const BulkCounters& bulk_counters() const { return bulk_.counters(); }
   const ShmCounters& counters() const { return counters_; }
