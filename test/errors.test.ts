@@ -1,0 +1,204 @@
+/**
+ * Mistakes end in errors that say what is wrong, in bounded time: arguments, options, ranks that disagree.
+ */
+import assert from 'node:assert/strict';
+import type { ChildProcess } from 'node:child_process';
+import { init, type InitOptions, NbcError, OptionError } from 'node-nbc';
+import { describeJob, reports, runJob, runRanks } from './helpers.js';
+
+describe('wrong arguments', function () {
+  this.timeout(60_000);
+  for (const mode of ['thread', 'manual']) {
+    it(`throw an error that names the argument, before anything is sent ('${mode}')`, async () => {
+      const results = await runRanks('errors', { size: 2, args: ['arguments'], env: { NBC_PROGRESS: mode } });
+      for (const calls of reports<number>(results)) assert(calls > 200);
+    });
+  }
+});
+
+describe('ranks that disagree', function () {
+  this.timeout(120_000);
+
+  // Around the eager limit of 255: both eager, one of them, none; nearly equal and far apart.
+  const PAIRS = [
+    [100, 200],
+    [200, 100],
+    [8, 9],
+    [100, 1000],
+    [1000, 100],
+    [255, 256],
+    [256, 255],
+    [1000, 2000],
+    [2000, 1000],
+    [300, 500_000],
+    [500_000, 300],
+    [500_000, 500_001],
+    [8, 500_000],
+    [500_000, 8],
+    [0, 8],
+    [8, 0],
+    [0, 1000],
+    [1000, 0],
+  ] as const;
+  const EAGER = 255;
+
+  for (const mode of ['thread', 'manual']) {
+    for (const crossMemory of ['auto', 'off']) {
+      const env = { NBC_PROGRESS: mode, NBC_CROSS_MEMORY: crossMemory };
+
+      it(`about the size of a message both hear of it ('${mode}', crossMemory '${crossMemory}')`, async () => {
+        const args = ['sizes', JSON.stringify(PAIRS)];
+        const results = await runRanks('errors', { size: 2, args, env, timeoutMs: 100_000 });
+        const [sender, receiver] = reports<string[]>(results) as [string[], string[]];
+        for (const [index, [sent, received]] of PAIRS.entries()) {
+          const what = `${sent} bytes sent, ${received} received`;
+          assert.match(receiver[index]!, /^TruncatedError: /, `${what}: the receiver`);
+          // A small message has left when its receiver finds out.
+          if (sent <= EAGER && sender[index] === 'fulfilled') continue;
+          assert.match(sender[index]!, /^TruncatedError: /, `${what}: the sender`);
+          for (const message of [sender[index]!, receiver[index]!]) {
+            assert(message.includes(`${sent} bytes`) && message.includes(`${received} bytes`), `${what}: ${message}`);
+          }
+        }
+      });
+
+      it(`about the sizes of a collective hear of it ('${mode}', crossMemory '${crossMemory}')`, async () => {
+        // A rank with nothing to send or to receive sends no message in a collective, so nobody can learn of it.
+        const pairs = PAIRS.filter(([a, b]) => a > 0 && b > 0);
+        const args = ['sizesOfCollectives', JSON.stringify(pairs)];
+        const results = await runRanks('errors', { size: 2, args, env, timeoutMs: 100_000 });
+        const [zero, one] = reports<Record<string, string[]>>(results) as [
+          Record<string, string[]>,
+          Record<string, string[]>,
+        ];
+        for (const [index, [atZero, atOne]] of pairs.entries()) {
+          const what = `${atZero} bytes at rank 0, ${atOne} at rank 1`;
+          // Who receives learns it in any case; a sender unless its message was small.
+          assert.match(one['ibcast']![index]!, /^TruncatedError: /, `ibcast, ${what}`);
+          assert.match(zero['igather']![index]!, /^TruncatedError: /, `igather, ${what}`);
+          assert.match(zero['ialltoall']![index]!, /^TruncatedError: /, `ialltoall, rank 0, ${what}`);
+          assert.match(one['ialltoall']![index]!, /^TruncatedError: /, `ialltoall, rank 1, ${what}`);
+          assert.match(zero['ibcast']![index]!, atZero > EAGER ? /^TruncatedError/ : /^(Trunc|fulfilled)/, what);
+          assert.match(one['igather']![index]!, atOne > EAGER ? /^TruncatedError/ : /^(Trunc|fulfilled)/, what);
+        }
+      });
+    }
+
+    it(`about the eager limit are told so ('${mode}')`, async () => {
+      const ready = new Map<number, ChildProcess>();
+      const results = await runJob('errors', {
+        size: 2,
+        args: ['eagerLimits'],
+        env: (rank) => ({ NBC_PROGRESS: mode, NBC_EAGER_LIMIT: rank === 0 ? '255' : '1024' }),
+        onLine(line, rank, child) {
+          if (!line.startsWith('report')) return;
+          ready.set(rank, child);
+          if (ready.size === 2) for (const each of ready.values()) each.kill('SIGUSR2');
+        },
+      });
+      for (const outcomes of reports<string[]>(results)) {
+        for (const outcome of outcomes) {
+          assert.match(outcome, /^MismatchError: .*eagerLimit/);
+          assert.match(outcome, /255/);
+          assert.match(outcome, /1024/);
+        }
+      }
+      assert(
+        results.every(({ code }) => code === 0),
+        describeJob(results),
+      );
+    });
+  }
+});
+
+describe('wrong options', () => {
+  const bad: [keyof InitOptions, string, unknown[], string[]][] = [
+    ['transport', 'NBC_TRANSPORT', ['ib', '', 5, null], ['ib', 'shm,tcp']],
+    ['progress', 'NBC_PROGRESS', ['threads', true, 1, null], ['threads', '1']],
+    ['eagerLimit', 'NBC_EAGER_LIMIT', [-1, 1.5, NaN, 1e9, '255', null], ['-1', '1.5', 'many', '1000000000', '255B']],
+    ['testOnInit', 'NBC_TEST_ON_INIT', [1, 0, 'true', null], ['2', 'maybe']],
+    ['waitOnSend', 'NBC_WAIT_ON_SEND', [-1, 0.5, Infinity, '10', 1e12], ['-1', '0.5', 'long']],
+    ['startall', 'NBC_STARTALL', [-1, 0.5, Infinity, '10', true], ['-1', '0.5', 'on']],
+    ['timeout', 'NBC_TIMEOUT', [-1, 0.5, Infinity, '10', 2 ** 31], ['-1', '0.5', '10s']],
+    ['crossMemory', 'NBC_CROSS_MEMORY', ['on', true, null], ['on', '0']],
+  ];
+  for (const [option, variable, values, texts] of bad) {
+    it(`${option} and ${variable} are refused by name`, async () => {
+      for (const value of values) {
+        await assert.rejects(init({ [option]: value } as InitOptions), (error: unknown) => {
+          assert(error instanceof OptionError, `${option}: ${String(value)} gives ${String(error)}`);
+          assert.equal(error.argument, option);
+          assert.equal(error.code, 'ERR_NBC_OPTION');
+          return true;
+        });
+      }
+      for (const text of texts) {
+        process.env[variable] = text;
+        try {
+          await assert.rejects(init(), { name: 'OptionError', argument: variable, code: 'ERR_NBC_OPTION' }, text);
+        } finally {
+          delete process.env[variable];
+        }
+      }
+    });
+  }
+
+  it('an option wins over its variable', async () => {
+    process.env['NBC_PROGRESS'] = 'nonsense';
+    try {
+      const world = await init({ progress: 'manual' });
+      await world.close();
+    } finally {
+      delete process.env['NBC_PROGRESS'];
+    }
+  });
+
+  it('there is no other option', async () => {
+    const options = { eagerlimit: 255 } as InitOptions;
+    await assert.rejects(init(options), { name: 'OptionError', argument: 'eagerlimit', message: /eagerLimit/ });
+    for (const value of [null, 5, 'shm']) {
+      await assert.rejects(init(value as unknown as InitOptions), { name: 'OptionError', argument: 'options' });
+    }
+  });
+
+  for (const transport of ['tcp', 'verbs'] as const) {
+    it(`transport '${transport}' is for later`, async () => {
+      await assert.rejects(init({ transport }), (error: unknown) => {
+        assert(error instanceof NbcError);
+        assert.equal(error.code, 'ERR_NBC_TRANSPORT');
+        assert.match(error.message, /not in this version/);
+        return true;
+      });
+    });
+  }
+
+  for (const [variables, wrong] of [
+    [{ NBC_RANK: '0' }, 'NBC_SIZE'],
+    [{ NBC_SIZE: '2', NBC_JOB_FD: '3' }, 'NBC_RANK'],
+    [{ NBC_SIZE: '2', NBC_RANK: '0' }, 'NBC_JOB_FD'],
+    [{ NBC_SIZE: '2', NBC_RANK: '2', NBC_JOB_FD: '3' }, 'NBC_RANK'],
+    [{ NBC_SIZE: '0', NBC_RANK: '0', NBC_JOB_FD: '3' }, 'NBC_SIZE'],
+    [{ NBC_SIZE: 'two', NBC_RANK: '0', NBC_JOB_FD: '3' }, 'NBC_SIZE'],
+    [{ NBC_SIZE: '2', NBC_RANK: '0', NBC_JOB_FD: '-1' }, 'NBC_JOB_FD'],
+  ] as const) {
+    it(`a launcher's variables that make no sense are refused by name: ${JSON.stringify(variables)}`, async () => {
+      Object.assign(process.env, variables);
+      try {
+        await assert.rejects(init(), { name: 'OptionError', argument: wrong });
+      } finally {
+        for (const name of Object.keys(variables)) delete process.env[name];
+      }
+    });
+  }
+
+  it('a descriptor that is no job is refused', async () => {
+    for (const fd of ['0', '1000000']) {
+      Object.assign(process.env, { NBC_SIZE: '2', NBC_RANK: '0', NBC_JOB_FD: fd });
+      try {
+        await assert.rejects(init(), (error: unknown) => error instanceof NbcError && /^ERR_NBC_/.test(error.code));
+      } finally {
+        for (const name of ['NBC_SIZE', 'NBC_RANK', 'NBC_JOB_FD']) delete process.env[name];
+      }
+    }
+  });
+});

@@ -1,0 +1,263 @@
+/** Mistakes: wrong arguments, and ranks that disagree. Two ranks. */
+import assert from 'node:assert/strict';
+import {
+  alloc,
+  ArgumentError,
+  IN_PLACE,
+  init,
+  NbcError,
+  type Request,
+  startall,
+  testAll,
+  TimeoutError,
+  waitAll,
+  waitAny,
+} from 'node-nbc';
+import { play, report } from './scenario.js';
+
+/** A disagreement must not hang; this is what a very busy machine may need. */
+const LIMIT_MS = Number(process.env['NBC_TEST_LIMIT_MS'] ?? 10_000);
+
+/** Newer than the library of types that the compiler is told to use. */
+type Resizable<T> = new (bytes: number, options: { maxByteLength: number }) => T;
+const ResizableArrayBuffer = ArrayBuffer as unknown as Resizable<ArrayBuffer>;
+const GrowableSharedArrayBuffer = SharedArrayBuffer as unknown as Resizable<SharedArrayBuffer>;
+
+await play({ arguments: wrongArguments, sizes, sizesOfCollectives, eagerLimits });
+
+/** Calls and the argument that their error must name. All fail on one rank alone: nothing may reach the other one. */
+async function wrongArguments(): Promise<void> {
+  const world = await init();
+  const { rank } = world;
+  const peer = 1 - rank;
+  const eight = new Uint8Array(8);
+  const sixteen = new Uint8Array(16);
+  const options = (algorithm: unknown): { algorithm: never } => ({ algorithm: algorithm as never });
+  const any = (value: unknown): never => value as never;
+  // Its message comes at the very end, when both ranks have made all their mistakes.
+  const pending = world.irecv(new Uint8Array(4), peer, 99);
+
+  const detached = new Uint8Array(8);
+  const detachedDataView = new DataView(new ArrayBuffer(8));
+  structuredClone(null, { transfer: [detached.buffer, detachedDataView.buffer] });
+  const resizable = new ResizableArrayBuffer(8, { maxByteLength: 16 });
+  const growable = new GrowableSharedArrayBuffer(8, { maxByteLength: 16 });
+  const notViews: unknown[] = [
+    undefined,
+    null,
+    8,
+    'buffer',
+    [1, 2, 3],
+    {},
+    { byteLength: 8 },
+    new ArrayBuffer(8),
+    new SharedArrayBuffer(8),
+    () => 8,
+    detached,
+    detachedDataView,
+    new Uint8Array(resizable),
+    new DataView(resizable),
+    new Uint8Array(growable),
+  ];
+  const notRanks: unknown[] = [-1, 2, 0.5, NaN, Infinity, '0', undefined, null, [0], 2 ** 32, -(2 ** 32)];
+
+  const calls: [argument: string, call: () => unknown][] = [];
+  for (const value of [...notViews, IN_PLACE]) {
+    calls.push(['buffer', () => world.ibcast(any(value), 0)]);
+    calls.push(['buffer', () => world.isend(any(value), peer)]);
+    calls.push(['buffer', () => world.irecv(any(value), peer)]);
+    calls.push(['recv', () => world.ialltoall(eight, any(value))]);
+    calls.push(['recv', () => world.ialltoall(IN_PLACE, any(value))]);
+    calls.push(['recv', () => world.igather(eight, any(value), rank)]);
+    calls.push(['recv', () => world.igather(IN_PLACE, any(value), rank)]);
+  }
+  for (const value of notViews) {
+    calls.push(['send', () => world.ialltoall(any(value), eight)]);
+    calls.push(['send', () => world.igather(any(value), sixteen, rank)]);
+    calls.push(['send', () => world.igather(any(value), null, peer)]);
+  }
+  for (const value of notRanks) {
+    calls.push(['root', () => world.ibcast(eight, any(value))]);
+    calls.push(['root', () => world.igather(eight, sixteen, any(value))]);
+    calls.push(['root', () => world.igather(IN_PLACE, sixteen, any(value))]);
+    calls.push(['dest', () => world.isend(eight, any(value))]);
+    calls.push(['source', () => world.irecv(eight, any(value))]);
+  }
+  for (const value of ['quick', 'bruck', '', 1, null, {}]) {
+    calls.push(['algorithm', () => world.ibcast(eight, 0, options(value))]);
+  }
+  for (const value of ['chain', 1]) {
+    calls.push(['algorithm', () => world.igather(eight, sixteen, rank, options(value))]);
+    calls.push(['algorithm', () => world.ialltoall(eight, new Uint8Array(8), options(value))]);
+  }
+  for (const value of [-1, 32_768, 1.5, NaN, '1', null]) {
+    calls.push(['tag', () => world.isend(eight, peer, any(value))]);
+    calls.push(['tag', () => world.irecv(eight, peer, any(value))]);
+  }
+  calls.push(
+    ['recv', () => world.igather(eight, eight, rank)],
+    ['recv', () => world.igather(eight, new Uint8Array(24), rank)],
+    ['recv', () => world.igather(eight, new Uint8Array(0), rank)],
+    ['recv', () => world.igather(sixteen.subarray(8), sixteen, rank)],
+    ['recv', () => world.igather(IN_PLACE, new Uint8Array(7), rank)],
+    ['send', () => world.igather(IN_PLACE, sixteen, peer)],
+    ['recv', () => world.ialltoall(eight, sixteen)],
+    ['recv', () => world.ialltoall(new Uint8Array(7), new Uint8Array(7))],
+    ['recv', () => world.ialltoall(IN_PLACE, new Uint8Array(7))],
+    ['recv', () => world.ialltoall(eight, eight)],
+    ['recv', () => world.ialltoall(sixteen.subarray(0, 8), sixteen.subarray(7, 15))],
+  );
+  for (const value of [-1, NaN, '5', {}]) {
+    calls.push(['timeoutMs', () => pending.wait(any(value))]);
+    calls.push(['timeoutMs', () => waitAll([pending, pending], any(value))]);
+    calls.push(['timeoutMs', () => waitAny([pending], any(value))]);
+  }
+  calls.push(
+    ['requests', () => waitAny([])],
+    ['requests', () => waitAny(any(5))],
+    ['requests', () => waitAll(any(pending))],
+    ['requests', () => testAll(any(undefined))],
+    ['requests', () => startall(any('x'))],
+    ['requests[1]', () => waitAll([pending, any({})])],
+    ['requests[0]', () => testAll([any(null)])],
+    ['microseconds', () => startall([pending], -1)],
+    ['microseconds', () => startall([pending], NaN)],
+    ['constructor', () => alloc(any(Array), 1)],
+    ['constructor', () => alloc(any(ArrayBuffer), 1)],
+    ['constructor', () => alloc(any('Uint8Array'), 1)],
+    ['constructor', () => alloc(any(undefined), 1)],
+    ['length', () => alloc(Uint8Array, -1)],
+    ['length', () => alloc(Uint8Array, 1.5)],
+    ['length', () => alloc(Uint8Array, any('8'))],
+    ['length', () => alloc(Float64Array, 2 ** 53)],
+  );
+
+  /** A shape that was used last takes a shorter way through the checks: all mistakes are made on both. */
+  const warm = (): void => {
+    world.ibcast(eight, 0).wait();
+    world.igather(eight, rank === 0 ? sixteen : null, 0).wait();
+    world.igather(eight, rank === 1 ? sixteen : null, 1).wait();
+    world.ialltoall(eight, new Uint8Array(8)).wait();
+  };
+  const traffic = (): unknown => {
+    const { started, rounds, eagerSent, rtrSent, dataSent, connections, allocatedBytes } = world.stats();
+    return { started, rounds, eagerSent, rtrSent, dataSent, connections, allocatedBytes };
+  };
+  for (const warmed of [false, true]) {
+    if (warmed) warm();
+    const before = traffic();
+    for (const [argument, call] of calls) {
+      assert.throws(
+        call,
+        (error: unknown) => {
+          assert(error instanceof ArgumentError, `${String(call)} throws ${String(error)}`);
+          assert.equal(error.argument, argument, `${String(call)} blames ${error.argument}: ${error.message}`);
+          assert.equal(error.code, 'ERR_NBC_ARGUMENT');
+          assert(error.message.startsWith(`${argument}: `), error.message);
+          return true;
+        },
+        `${String(call)} must throw`,
+      );
+    }
+    assert.deepEqual(traffic(), before, 'nothing was sent');
+  }
+  for (const value of [-1, 1.5, 2 ** 31, 'a', null, NaN]) {
+    await assert.rejects(world.split(any(value)), { name: 'ArgumentError', argument: 'color' });
+  }
+  for (const value of [1.5, 2 ** 31, -(2 ** 31) - 1, 'a', NaN]) {
+    await assert.rejects(world.split(0, any(value)), { name: 'ArgumentError', argument: 'key' });
+  }
+  assert.throws(() => alloc(Uint8Array, 2 ** 52), { name: 'ExhaustedError', code: 'ERR_NBC_NO_MEMORY' });
+
+  // All is as before.
+  assert.equal(pending.done, false);
+  warm();
+  world.isend(Uint8Array.of(1, 2, 3, 4), peer, 99).wait();
+  pending.wait();
+  warm();
+  await (await world.dup()).ibcast(eight, 1);
+  await world.close();
+  report(calls.length);
+}
+
+/** Messages whose sender and receiver have different sizes. Reports what became of each on this rank. */
+async function sizes(): Promise<void> {
+  const world = await init({ eagerLimit: 255 });
+  const pairs: [sent: number, received: number][] = JSON.parse(process.argv[3]!);
+  const outcomes: string[] = [];
+  for (const [index, [sent, received]] of pairs.entries()) {
+    const buffer = new Uint8Array(world.rank === 0 ? sent : received).fill(9);
+    const first = (): Request => (world.rank === 0 ? world.isend(buffer, 1, index) : world.irecv(buffer, 0, index));
+    outcomes.push(outcomeOf(`a message of ${sent} bytes into ${received}`, first));
+    assert(
+      buffer.every((byte) => byte === 9),
+      'no byte is written of a message that does not fit',
+    );
+    // The ranks meet, and the next pair finds nothing left over from this one. Who is late may start either way.
+    if (index % 2 === world.rank) world.ibcast(new Uint8Array(1), world.rank).wait();
+    else world.ibcast(new Uint8Array(1), 1 - world.rank).wait();
+  }
+  const [out, back] = [new Uint8Array(1000).fill(3), new Uint8Array(1000)];
+  const peer = 1 - world.rank;
+  waitAll([world.irecv(back, peer, 500), world.isend(out, peer, 500)]);
+  assert.deepEqual(back, out);
+  await world.close();
+  report(outcomes);
+}
+
+function outcomeOf(what: string, call: () => Request): string {
+  const request = call();
+  try {
+    request.wait(LIMIT_MS);
+    return 'fulfilled';
+  } catch (error) {
+    if (error instanceof TimeoutError) throw new Error(`${what} hangs`);
+    assert(error instanceof NbcError, String(error));
+    assert.equal(request.done, true);
+    assert.throws(() => request.test(), { code: error.code });
+    return `${error.name}: ${error.message}`;
+  }
+}
+
+/** Collectives in which rank 1 has other sizes than rank 0. */
+async function sizesOfCollectives(): Promise<void> {
+  const world = await init({ eagerLimit: 255 });
+  const { rank } = world;
+  const pairs: [zero: number, one: number][] = JSON.parse(process.argv[3]!);
+  const outcomes: Record<string, string[]> = { ibcast: [], igather: [], ialltoall: [] };
+  for (const pair of pairs) {
+    const bytes = pair[rank]!;
+    // A communicator each: ranks that disagree are out of step there.
+    const [a, b, c] = [await world.dup(), await world.dup(), await world.dup()];
+    const all = new Uint8Array(2 * bytes);
+    const what = `of ${pair[0]} bytes at rank 0, ${pair[1]} at rank 1`;
+    outcomes['ibcast']!.push(outcomeOf(`ibcast ${what}`, () => a.ibcast(new Uint8Array(bytes), 0)));
+    outcomes['igather']!.push(
+      outcomeOf(`igather ${what}`, () => b.igather(new Uint8Array(bytes), rank === 0 ? all : null, 0)),
+    );
+    outcomes['ialltoall']!.push(outcomeOf(`ialltoall ${what}`, () => c.ialltoall(new Uint8Array(2 * bytes), all)));
+    await world.ibcast(new Uint8Array(1), 0);
+    await world.ibcast(new Uint8Array(1), 1);
+  }
+  await world.close();
+  report(outcomes);
+}
+
+/** Ranks whose eager limits differ: told by the environment. */
+async function eagerLimits(): Promise<void> {
+  const world = await init();
+  const peer = 1 - world.rank;
+  const outcomes = [
+    outcomeOf('irecv', () => world.irecv(new Uint8Array(8), peer, 1)),
+    outcomeOf('isend', () => world.isend(new Uint8Array(8), peer, 1)),
+    outcomeOf('ialltoall', () => world.ialltoall(new Uint8Array(100_000), new Uint8Array(100_000))),
+    await world.dup().then(
+      () => 'fulfilled',
+      (error: unknown) => `${(error as Error).name}: ${(error as Error).message}`,
+    ),
+  ];
+  // Ends when both have seen it: the end of one would be another error.
+  process.once('SIGUSR2', () => void world.close().then(() => process.exit(0)));
+  setInterval(() => {}, 1000);
+  report(outcomes);
+}
