@@ -24,6 +24,14 @@ void end_with_launcher() {
   if (getppid() != launcher && ::kill(launcher, 0) != 0 && errno == ESRCH) raise(SIGKILL);
 }
 
+// process.exit() on the main thread runs no cleanup of the environment, so peers would wait for this rank for good. The C library's end
+// of the process comes to this. The open world's engine, or null: stored by open() and close() on its JavaScript thread.
+std::atomic<Engine*> g_engine{nullptr};
+
+void at_process_end() {
+  if (Engine* engine = g_engine.exchange(nullptr)) engine->abandon();
+}
+
 Napi::Error coded(napi_env env, const char* code, const std::string& message) {
   Napi::Error error = Napi::Error::New(env, message);
   error.Set("code", Napi::String::New(env, code));
@@ -62,6 +70,9 @@ void World::open(const Options& options, napi_value on_completions) {
     const shm::ShmOptions fabric{options.rank, options.engine.libof.eager_limit, options.cross_memory};
     engine_ = std::make_unique<Engine>(segment, fabric, options.engine, slots, [this] { notify(); });
     slots_ = std::move(slots);
+    static const int registered = std::atexit(at_process_end);
+    static_cast<void>(registered);
+    g_engine.store(engine_.get());
     // Registered after the thread-safe function, so it runs before Node.js takes that away: the progress thread must end first.
     napi_add_env_cleanup_hook(env_, at_environment_end, this);
   } catch (const shm::SegmentError& error) {
@@ -75,6 +86,7 @@ void World::open(const Options& options, napi_value on_completions) {
 void World::close() {
   if (!is_open()) return;
   napi_remove_env_cleanup_hook(env_, at_environment_end, this);
+  g_engine.store(nullptr);
   engine_.reset();
   groups_.clear();
   free_groups_.clear();

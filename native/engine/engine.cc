@@ -121,6 +121,14 @@ Engine::~Engine() {
   }
 }
 
+void Engine::abandon() {
+  // The progress thread gives the engine up after its piece and does not get it again; so nothing of ours is written after the
+  // announcement. The bound is for an end that came from inside the engine.
+  const auto limit = Clock::now() + std::chrono::milliseconds(200);
+  while (!lock_.try_lock() && Clock::now() < limit) sched_yield();
+  fabric_.announce_closed();
+}
+
 // --- starting --------------------------------------------------------------------------------------------------------
 
 Engine::Operation& Engine::new_operation(uint32_t slot) {

@@ -79,6 +79,9 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
+  // The process is about to end without closing: stops moving data, and tells the peers. Nothing else may be called afterwards.
+  void abandon();
+
   // All of these: calling thread. `slot`: a free slot. True: complete already, and the slot was not touched.
   bool start(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinned send, Pinned receive);
   bool isend(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag);

@@ -52,7 +52,9 @@ ShmFabric::ShmFabric(std::shared_ptr<Segment> segment, const ShmOptions& options
   for (Rank peer = 0; peer < size(); ++peer) doorbell_ring(segment_->line(peer).bell, 1);
 }
 
-ShmFabric::~ShmFabric() {
+ShmFabric::~ShmFabric() { announce_closed(); }
+
+void ShmFabric::announce_closed() {
   // release: everything this rank wrote before; pairs with the acquire in has_closed()
   segment_->line(options_.rank).state.store(RankState::closed, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -54,6 +54,8 @@ class ShmFabric final : public Fabric {
   void sleep(Sleeper who, uint32_t ticket, int64_t nanoseconds) override;
   void ring_self(Sleeper who) override { doorbell_wake(bell(), who); }
 
+  // Tells everybody that this rank will do no more. The destructor does it; a process that ends without it, too (engine.h).
+  void announce_closed();
   // Processors that the ranks may use together, as far as they have opened; `all`: every rank has.
   uint32_t processors(bool& all) const;
 
