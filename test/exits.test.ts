@@ -36,7 +36,7 @@ describe('a rank that leaves', function () {
           const options = { size: 3, args: [scenario], env, stopOnFailure: false, timeoutMs: 30_000 };
           const results = await runJob('exits', options);
           assertNoSignal(results);
-          assert.equal(results[LEAVER]!.code, code, describeJob(results));
+          assert.equal(results[LEAVER].code, code, describeJob(results));
           const others = results.filter(({ rank }) => rank !== LEAVER);
           for (const [first, ...rest] of reports<string[]>(others)) {
             assert.deepEqual(rest, PEER_CLOSED);

@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url';
 
 const require = createRequire(import.meta.url);
 const root = dirname(require.resolve('node-nbc/package.json'));
-const { createJob } = require(join(root, 'build/Release/nbc.node')) as { createJob(size: number): number };
+const { createJob } = require(join(root, 'build/Release/nbc.node')) as { createJob: (size: number) => number };
 
 export interface JobOptions {
   size: number;
@@ -65,10 +65,10 @@ export async function runJob(name: string, options: JobOptions): Promise<RankRes
       child.kill('SIGKILL');
     }
   };
-  let timedOut = false;
   let grace: NodeJS.Timeout | undefined;
+  const timeUp = new AbortController();
   const limit = setTimeout(() => {
-    timedOut = true;
+    timeUp.abort();
     killRest();
   }, timeoutMs);
   try {
@@ -76,7 +76,7 @@ export async function runJob(name: string, options: JobOptions): Promise<RankRes
       const own = typeof options.env === 'function' ? options.env(rank) : options.env;
       const env = { ...process.env, NBC_RANK: `${rank}`, NBC_SIZE: `${size}`, NBC_JOB_FD: '3', ...own };
       const args = [...front, ...(options.nodeOptions ?? []), program(name), ...(options.args ?? [])];
-      const child = spawn(command!, args, { stdio: ['ignore', 'pipe', 'pipe', jobFd], env });
+      const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe', jobFd], env });
       children.push(child);
       return endOf(child, rank, options.onLine).then((end) => {
         if (stopOnFailure && (end.code !== 0 || end.signal !== null)) grace ??= setTimeout(killRest, GRACE_MS);
@@ -84,7 +84,7 @@ export async function runJob(name: string, options: JobOptions): Promise<RankRes
       });
     });
     const results = await Promise.all(ends);
-    if (timedOut) throw new Error(`the job did not end within ${timeoutMs} ms\n${describeJob(results)}`);
+    if (timeUp.signal.aborted) throw new Error(`the job did not end within ${timeoutMs} ms\n${describeJob(results)}`);
     return results;
   } finally {
     clearTimeout(limit);

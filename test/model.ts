@@ -24,28 +24,28 @@ export function runSerially(plan: Plan): Outcome[] {
 
   for (const [index, step] of plan.steps.entries()) {
     if (step.kind === 'dup') {
-      communicators.push(communicators[step.parent % communicators.length]!);
+      communicators.push(communicators[step.parent % communicators.length]);
     } else if (step.kind === 'split') {
-      const parents = communicators[step.parent % communicators.length]!;
+      const parents = communicators[step.parent % communicators.length];
       communicators.push(parents.flatMap((group) => splitGroup(group, step.colors, step.keys)));
     } else {
-      for (const group of communicators[step.communicator % communicators.length]!) {
-        for (const [rank, written] of runStep(memory, group, step)) outcomes[rank]!.hashes[index] = hashOf(written);
+      for (const group of communicators[step.communicator % communicators.length]) {
+        for (const [rank, written] of runStep(memory, group, step)) outcomes[rank].hashes[index] = hashOf(written);
       }
     }
   }
-  for (const rank of ranks) outcomes[rank]!.final = memory[rank]!.map(hashOf);
+  for (const rank of ranks) outcomes[rank].final = memory[rank].map(hashOf);
   return outcomes;
 }
 
 /** MPI_Comm_split: one group for each color, ordered by key and then by rank in the old group. */
 function splitGroup(group: number[], colors: number[], keys: number[]): Groups {
-  const distinct = [...new Set(group.map((rank) => colors[rank]!))].filter((color) => color >= 0);
+  const distinct = [...new Set(group.map((rank) => colors[rank]))].filter((color) => color >= 0);
   return distinct.map((color) =>
     group
       .map((rank, place) => ({ rank, place }))
       .filter(({ rank }) => colors[rank] === color)
-      .sort((a, b) => keys[a.rank]! - keys[b.rank]! || a.place - b.place)
+      .sort((a, b) => keys[a.rank] - keys[b.rank] || a.place - b.place)
       .map(({ rank }) => rank),
   );
 }
@@ -55,13 +55,13 @@ function runStep(memory: Uint8Array[][], group: number[], step: DataStep): Map<n
   const size = group.length;
   const region = (rank: number, which: 'send' | 'receive', bytes: number, block = 0): Uint8Array => {
     const start = step.shift + block * bytes;
-    return memory[rank]![buffersOf(step, rank)[which]]!.subarray(start, start + bytes);
+    return memory[rank][buffersOf(step, rank)[which]].subarray(start, start + bytes);
   };
   const written = new Map<number, Uint8Array>();
   switch (step.kind) {
     case 'ibcast': {
       const bytes = bytesOf(step, 1);
-      const message = region(group[step.root % size]!, 'receive', bytes).slice();
+      const message = region(group[step.root % size], 'receive', bytes).slice();
       for (const rank of group) {
         region(rank, 'receive', bytes).set(message);
         written.set(rank, message);
@@ -70,7 +70,7 @@ function runStep(memory: Uint8Array[][], group: number[], step: DataStep): Map<n
     }
     case 'igather': {
       const bytes = bytesOf(step, size);
-      const root = group[step.root % size]!;
+      const root = group[step.root % size];
       for (const [place, rank] of group.entries()) {
         if (rank === root && step.inPlace) continue;
         region(root, 'receive', bytes, place).set(region(rank, 'send', bytes));
@@ -83,7 +83,7 @@ function runStep(memory: Uint8Array[][], group: number[], step: DataStep): Map<n
       const from = step.inPlace ? 'receive' : 'send';
       const blocks = group.map((rank) => group.map((_, place) => region(rank, from, bytes, place).slice()));
       for (const [place, rank] of group.entries()) {
-        for (const other of group.keys()) region(rank, 'receive', bytes, other).set(blocks[other]![place]!);
+        for (const other of group.keys()) region(rank, 'receive', bytes, other).set(blocks[other][place]);
         written.set(rank, whole(rank, bytes).slice());
       }
       break;
@@ -92,15 +92,15 @@ function runStep(memory: Uint8Array[][], group: number[], step: DataStep): Map<n
       const ends = endsOf(step, size);
       if (ends === null) break;
       const bytes = bytesOf(step, 1);
-      const target = region(group[ends.to]!, 'receive', bytes);
-      target.set(region(group[ends.from]!, 'send', bytes));
-      written.set(group[ends.to]!, target.slice());
+      const target = region(group[ends.to], 'receive', bytes);
+      target.set(region(group[ends.from], 'send', bytes));
+      written.set(group[ends.to], target.slice());
     }
   }
   return written;
 
   function whole(rank: number, bytes: number): Uint8Array {
-    return memory[rank]![buffersOf(step, rank).receive]!.subarray(step.shift, step.shift + size * bytes);
+    return memory[rank][buffersOf(step, rank).receive].subarray(step.shift, step.shift + size * bytes);
   }
 }
 

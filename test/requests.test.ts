@@ -32,7 +32,7 @@ describe('requests', function () {
       args: ['exhaustion'],
       onLine(_line, rank, child) {
         ready[rank] = child;
-        if (Object.keys(ready).length === 2) ready[1]!.kill('SIGUSR2');
+        if (Object.keys(ready).length === 2) ready[1].kill('SIGUSR2');
       },
     });
   });

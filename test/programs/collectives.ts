@@ -3,8 +3,8 @@
  *
  * For each number of ranks, all of these, with every root:
  *
- * - sizes 0, 1, 254, 255, 256 (around the eager limit): every algorithm and the default, plain, alloc() and mixed buffers, in place and not;
- * - sizes 64 Ki ± 1: every algorithm and the default, plain and alloc(), in place and not (igather: in turns);
+ * - sizes 0, 1, 254, 255, 256 (around the eager limit of the paper): every algorithm and the default, plain, alloc() and mixed buffers, in place and not;
+ * - sizes around 4096, the default eager limit, and 64 Ki ± 1: every algorithm and the default, plain and alloc(), in place and not (igather: in turns);
  * - sizes 512 Ki ± 1 and 3 MiB: every combination of algorithm, plain or alloc() and in place, and every root, but
  *   not every combination with every root: they take turns.
  *
@@ -20,6 +20,8 @@ import { assertBytes, type Guarded, GuardedPool, piece } from './noise.js';
 import { report } from './scenario.js';
 
 const SMALL = [0, 1, 254, 255, 256];
+/** Around the default eager limit. */
+const DEFAULT_EAGER = [4095, 4096, 4097];
 const MEDIUM = [64 * 1024 - 1, 64 * 1024, 64 * 1024 + 1];
 const LARGE = [512 * 1024 - 1, 512 * 1024, 512 * 1024 + 1];
 const HUGE = 3 * 1024 * 1024;
@@ -66,7 +68,7 @@ function allCases(ranks: number): Case[] {
         for (const root of roots) cases.push({ ...variant, bytes, root });
       }
     }
-    for (const bytes of MEDIUM) {
+    for (const bytes of [...DEFAULT_EAGER, ...MEDIUM]) {
       for (const [index, variant] of variants(operation, true, ['plain', 'alloc']).entries()) {
         for (const root of roots) {
           if (operation === 'igather' && (index + root) % 2 === 1) continue;
@@ -78,7 +80,7 @@ function allCases(ranks: number): Case[] {
     if (operation === 'ialltoall' && ranks > 8) {
       for (const [index, algorithm] of ALGORITHMS.ialltoall.entries()) {
         const memory = (ranks + index) % 2 === 0 ? 'plain' : 'alloc';
-        cases.push({ operation, algorithm, memory, inPlace: false, bytes: LARGE[index]!, root: 0 });
+        cases.push({ operation, algorithm, memory, inPlace: false, bytes: LARGE[index], root: 0 });
       }
     } else {
       for (const bytes of LARGE) cases.push(...inTurns(large, roots, bytes));
@@ -93,7 +95,7 @@ function allCases(ranks: number): Case[] {
 /** Every variant and every root. */
 function inTurns(list: readonly Variant[], roots: readonly number[], bytes: number): Case[] {
   const length = Math.max(list.length, roots.length);
-  return Array.from({ length }, (_, i) => ({ ...list[i % list.length]!, root: roots[i % roots.length]!, bytes }));
+  return Array.from({ length }, (_, i) => ({ ...list[i % list.length], root: roots[i % roots.length], bytes }));
 }
 
 const mode = process.argv[2] as 'thread' | 'manual';
@@ -200,8 +202,9 @@ function poison(region: Guarded): void {
   region.bytes.fill(0xee);
 }
 
-function optionsOf<A extends string>(algorithm: string | undefined): { algorithm: A } | undefined {
-  return algorithm === undefined ? undefined : { algorithm: algorithm as A };
+/** The operation of the case has the algorithm. */
+function optionsOf(algorithm: string | undefined): { algorithm: never } | undefined {
+  return algorithm === undefined ? undefined : { algorithm: algorithm as never };
 }
 
 /** Waits in all the ways there are, in turns. Polling is for few ranks only: more would take the processors from each other. */
@@ -209,12 +212,13 @@ async function complete(request: Request, number: number): Promise<void> {
   const few = size <= 3;
   switch (number % 4) {
     case 0:
-      if (!few) return request.wait();
-      while (!request.test());
+      if (few) while (!request.test());
+      else request.wait();
       return;
     case 1:
       if (few || (mode === 'thread' && number % 16 === 1)) return request;
-      return request.wait();
+      request.wait();
+      return;
     default:
       request.wait();
       assert.equal(request.done, true);

@@ -183,7 +183,7 @@ async function wrongArguments(): Promise<void> {
 /** Messages whose sender and receiver have different sizes. Reports what became of each on this rank. */
 async function sizes(): Promise<void> {
   const world = await init({ eagerLimit: 255 });
-  const pairs: [sent: number, received: number][] = JSON.parse(process.argv[3]!);
+  const pairs: [sent: number, received: number][] = JSON.parse(process.argv[3]) as [number, number][];
   const outcomes: string[] = [];
   for (const [index, [sent, received]] of pairs.entries()) {
     const buffer = new Uint8Array(world.rank === 0 ? sent : received).fill(9);
@@ -211,7 +211,7 @@ function outcomeOf(what: string, call: () => Request): string {
     request.wait(LIMIT_MS);
     return 'fulfilled';
   } catch (error) {
-    if (error instanceof TimeoutError) throw new Error(`${what} hangs`);
+    if (error instanceof TimeoutError) throw new Error(`${what} hangs`, { cause: error });
     assert(error instanceof NbcError, String(error));
     assert.equal(request.done, true);
     assert.throws(() => request.test(), { code: error.code });
@@ -223,19 +223,19 @@ function outcomeOf(what: string, call: () => Request): string {
 async function sizesOfCollectives(): Promise<void> {
   const world = await init({ eagerLimit: 255 });
   const { rank } = world;
-  const pairs: [zero: number, one: number][] = JSON.parse(process.argv[3]!);
+  const pairs: [zero: number, one: number][] = JSON.parse(process.argv[3]) as [number, number][];
   const outcomes: Record<string, string[]> = { ibcast: [], igather: [], ialltoall: [] };
   for (const pair of pairs) {
-    const bytes = pair[rank]!;
+    const bytes = pair[rank];
     // A communicator each: ranks that disagree are out of step there.
     const [a, b, c] = [await world.dup(), await world.dup(), await world.dup()];
     const all = new Uint8Array(2 * bytes);
     const what = `of ${pair[0]} bytes at rank 0, ${pair[1]} at rank 1`;
-    outcomes['ibcast']!.push(outcomeOf(`ibcast ${what}`, () => a.ibcast(new Uint8Array(bytes), 0)));
-    outcomes['igather']!.push(
+    outcomes['ibcast'].push(outcomeOf(`ibcast ${what}`, () => a.ibcast(new Uint8Array(bytes), 0)));
+    outcomes['igather'].push(
       outcomeOf(`igather ${what}`, () => b.igather(new Uint8Array(bytes), rank === 0 ? all : null, 0)),
     );
-    outcomes['ialltoall']!.push(outcomeOf(`ialltoall ${what}`, () => c.ialltoall(new Uint8Array(2 * bytes), all)));
+    outcomes['ialltoall'].push(outcomeOf(`ialltoall ${what}`, () => c.ialltoall(new Uint8Array(2 * bytes), all)));
     await world.ibcast(new Uint8Array(1), 0);
     await world.ibcast(new Uint8Array(1), 1);
   }

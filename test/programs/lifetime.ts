@@ -37,6 +37,9 @@ function makers(): ((bytes: number) => Uint8Array)[] {
   return [(bytes) => new Uint8Array(bytes), (bytes) => alloc(Uint8Array, bytes), (bytes) => Buffer.alloc(bytes)];
 }
 
+/** Whether what was expected has arrived. */
+type Check = (expected: Uint8Array) => void;
+
 /**
  * Rank 0 starts to send a buffer, then to receive one, both large, and loses each at once; rank 1 joins only then. `lose` may
  * return a check of what arrived where the memory is now.
@@ -44,7 +47,7 @@ function makers(): ((bytes: number) => Uint8Array)[] {
 async function exchange(
   number: number,
   make: (bytes: number) => Uint8Array,
-  lose: (view: Uint8Array) => ((expected: Uint8Array) => void) | Promise<(expected: Uint8Array) => void> | void,
+  lose: (view: Uint8Array) => Check | undefined | Promise<Check | undefined>,
 ): Promise<void> {
   const there = piece(number, 0, 1, BYTES);
   const back = piece(number, 1, 0, BYTES);
@@ -89,7 +92,7 @@ async function exchange(
     world.irecv(view, 1, DATA);
     return { view };
   }
-  async function loseIt(holder: { view: Uint8Array | null }): Promise<((expected: Uint8Array) => void) | void> {
+  async function loseIt(holder: { view: Uint8Array | null }): Promise<Check | undefined> {
     const view = holder.view!;
     holder.view = null;
     return lose(view);
@@ -114,7 +117,7 @@ function useFreedMemory(): { check(): void } {
 /** The program keeps neither the view nor the request. */
 async function dropped(): Promise<void> {
   for (let number = 0; number < REPETITIONS; number++) {
-    await exchange(number, makers()[number % 3]!, () => {});
+    await exchange(number, makers()[number % 3], () => {});
   }
 }
 
@@ -179,7 +182,7 @@ async function collected(): Promise<void> {
   const { rank, size } = world;
   const peer = 1 - rank;
   for (let number = 0; number < 30; number++) {
-    const make = makers()[number % 3]!;
+    const make = makers()[number % 3];
     const block = number % 2 === 0 ? 100 : BYTES / 2;
     const receive = make(size * block);
     const requests = [start(number, make, block, receive)];
@@ -253,17 +256,14 @@ async function released(): Promise<void> {
 
 /** Memory of alloc() comes back after a collection, and is zeroed when it is handed out again. */
 async function allocated(): Promise<void> {
-  const before = world.stats()['allocatedBytes']!;
+  const before = world.stats()['allocatedBytes'];
   const zeros = new Uint8Array(1 << 20);
   let most = 0;
   for (let number = 0; number < 200; number++) {
     const memory = alloc(Uint8Array, 1 << 20);
-    assert(
-      memory.every((byte) => byte === 0),
-      'alloc() hands out zeroed memory',
-    );
+    assertBytes(memory, zeros, 'what alloc() hands out');
     memory.fill(0xff);
-    most = Math.max(most, world.stats()['allocatedBytes']!);
+    most = Math.max(most, world.stats()['allocatedBytes']);
     if (number % 10 === 9) {
       gc();
       await new Promise((resolve) => setImmediate(resolve));
@@ -271,7 +271,7 @@ async function allocated(): Promise<void> {
   }
   gc();
   await new Promise((resolve) => setImmediate(resolve));
-  report({ before, most, after: world.stats()['allocatedBytes']! });
+  report({ before, most, after: world.stats()['allocatedBytes'] });
 }
 
 async function sync(communicator: Communicator): Promise<void> {

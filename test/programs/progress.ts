@@ -15,7 +15,7 @@ const bytes = Number(bytesText);
 const world = await init();
 const { rank, size } = world;
 const block = bytes / size;
-const board = openSync(boardPath!, 'r+');
+const board = openSync(boardPath, 'r+');
 
 const make = (): Uint8Array => (memory === 'alloc' ? alloc(Uint8Array, bytes) : new Uint8Array(bytes));
 const send = make();
@@ -36,7 +36,7 @@ const times = new Float64Array(size);
 world.igather(Float64Array.of(longest), rank === 0 ? times : null, 0).wait();
 const slowest = Float64Array.of(Math.max(...times));
 world.ibcast(slowest, 0).wait();
-const blocking = slowest[0]!;
+const blocking = slowest[0];
 receive.fill(0);
 
 world.ibcast(new Uint8Array(1), 0).wait();

@@ -29,7 +29,7 @@ interface Flight {
   result: Uint8Array | null;
 }
 
-const plan = JSON.parse(process.argv[2]!) as Plan;
+const plan = JSON.parse(process.argv[2]) as Plan;
 const world = await init(plan.settings);
 const me = world.rank;
 const random = generator(plan.order + me);
@@ -47,16 +47,16 @@ let flights: Flight[] = [];
 
 for (const [index, step] of plan.steps.entries()) {
   if (step.kind === 'dup' || step.kind === 'split') {
-    const parent = communicators[step.parent % communicators.length]!;
+    const parent = communicators[step.parent % communicators.length];
     if (parent === null) communicators.push(null);
     else if (step.kind === 'dup') communicators.push(await parent.dup());
     else {
-      const color = step.colors[me]!;
-      communicators.push(await parent.split(color < 0 ? undefined : color, step.keys[me]!));
+      const color = step.colors[me];
+      communicators.push(await parent.split(color < 0 ? undefined : color, step.keys[me]));
     }
     continue;
   }
-  const communicator = communicators[step.communicator % communicators.length]!;
+  const communicator = communicators[step.communicator % communicators.length];
   if (communicator !== null) await start(index, step, communicator);
   if (random() < 0.2) await complete(flights.filter(() => random() < 0.5));
 }
@@ -68,7 +68,7 @@ report({ hashes, final });
 async function start(index: number, step: DataStep, communicator: Communicator): Promise<void> {
   const { rank, size } = communicator;
   const { send, receive } = buffersOf(step, me);
-  const view = (buffer: number, bytes: number): Uint8Array => buffers[buffer]!.subarray(step.shift, step.shift + bytes);
+  const view = (buffer: number, bytes: number): Uint8Array => buffers[buffer].subarray(step.shift, step.shift + bytes);
   const launch = async (
     reads: number[],
     writes: number[],
@@ -183,7 +183,7 @@ function hashOf(bytes: Uint8Array): string {
 function shuffle<T>(list: T[]): T[] {
   for (let i = list.length - 1; i > 0; i--) {
     const j = Math.floor(random() * (i + 1));
-    [list[i], list[j]] = [list[j]!, list[i]!];
+    [list[i], list[j]] = [list[j], list[i]];
   }
   return list;
 }

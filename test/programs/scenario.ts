@@ -8,9 +8,9 @@ export type Scenarios = Record<string, () => Promise<void> | void>;
 /** Plays the scenario named on the command line. An assertion that fails ends the rank with exit code 1, as any uncaught error. */
 export async function play(scenarios: Scenarios): Promise<void> {
   const name = process.argv[2] ?? '';
-  const scenario = scenarios[name];
-  if (scenario === undefined) throw new Error(`no scenario '${name}'; there are ${Object.keys(scenarios).join(', ')}`);
-  await scenario();
+  if (!Object.hasOwn(scenarios, name))
+    throw new Error(`no scenario '${name}'; there are ${Object.keys(scenarios).join(', ')}`);
+  await scenarios[name]();
 }
 
 /** Tells the test a value. Written at once, so that it arrives even if the rank dies next. */

@@ -61,7 +61,8 @@ async function inWorker(): Promise<void> {
     return;
   }
   const worker = launch('exchange');
-  const [[answer], [code]] = await Promise.all([once(worker, 'message'), once(worker, 'exit')]);
+  const ends = await Promise.all([once(worker, 'message'), once(worker, 'exit')]);
+  const [[answer], [code]] = ends as [unknown[], unknown[]];
   assert.equal(answer, 'ready');
   assert.equal(code, 0);
 }
@@ -107,6 +108,6 @@ async function terminate(what: string): Promise<void> {
 async function workerExits(): Promise<void> {
   if (process.env['NBC_RANK'] === '1') return peer();
   const worker = launch('exit');
-  const [code] = await once(worker, 'exit');
+  const [code] = (await once(worker, 'exit')) as [number];
   report(code);
 }
