@@ -11,6 +11,7 @@ import {
   holdersOf,
   isAlive,
   jobInode,
+  kill,
   namedSharedMemory,
   stateOf,
 } from './support/processes.js';
@@ -240,7 +241,7 @@ describe('nbcrun', () => {
     it('when all ranks are killed', async () => {
       const { one, pids, inode, guardian } = await blocked();
       for (const pid of pids) assert.deepEqual(namedSharedMemory(pid), [], 'shared memory has no name');
-      for (const pid of pids) process.kill(pid, 'SIGKILL');
+      for (const pid of pids) kill(pid); // nbcrun begins to end the others at the first
       const { code, stderr } = await one.end;
       assert.equal(code, 137);
       assert.match(stderr, /was ended by SIGKILL/);
@@ -274,9 +275,9 @@ describe('nbcrun', () => {
 
     it('and a job does not depend on its guardian', async () => {
       const { one, guardian, pids } = await blocked();
-      process.kill(guardian, 'SIGKILL');
+      kill(guardian);
       await until('the guardian is gone', () => !isAlive(guardian));
-      process.kill(pids[2], 'SIGKILL');
+      kill(pids[2]);
       assert.equal((await one.end).code, 137);
       assert.deepEqual(one.processes(), []);
     });

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { processesWith } from './processes.js';
+import { kill, processesWith } from './processes.js';
 import { until } from './until.js';
 
 export const ROOT = dirname(createRequire(import.meta.url).resolve('node-nbc/package.json'));
@@ -73,6 +73,6 @@ export class Launch {
   /** After a test, whatever became of it. */
   cleanUp(): void {
     this.child.kill('SIGKILL');
-    for (const pid of this.processes()) process.kill(pid, 'SIGKILL');
+    for (const pid of this.processes()) kill(pid);
   }
 }

@@ -19,6 +19,9 @@ export function stateOf(pid: number): string | undefined {
 
 export const isAlive = (pid: number): boolean => stateOf(pid) !== undefined;
 
+/** Kills a process, if it is still there. */
+export const kill = (pid: number): void => void ask(() => process.kill(pid, 'SIGKILL'));
+
 function everyone(): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))

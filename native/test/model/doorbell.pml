@@ -11,6 +11,9 @@
  *
  *   spin -a doorbell.pml && cc -O2 -DSAFETY -DCOLLAPSE -o pan pan.c && ./pan -m200000
  *
+ * Two halves, because together they are too large: as it is, MAIN always hands the engine over to PROGRESS when it leaves
+ * (Engine::hand_over), and three messages come. With -DDOZE it may also leave things unattended (Engine::leave), and one comes.
+ *
  * Each of the following takes one thing out of the protocol, and each must make spin find an error (`npm test` insists):
  *
  *   -DNO_RECHECK        a sleeper does not look at its mailboxes again between arming and sleeping
@@ -21,29 +24,49 @@
  *   -DUNSIGNED_NEED     `need` is unsigned and wraps below 0
  *   -DNO_LOOK_BACK      MAIN does not look at `armed` again after it has unlocked the engine (see "the locked door")
  *   -DNO_UNLOCK_FENCE   ... or does, but lets that load overtake the store that unlocks
+ *   -DDOZE -DNO_DOZE_RECHECK  PROGRESS stops dozing without looking at `unattended` again (see "dozing")
+ *   -DDOZE -DNO_DOZE_FENCE    ... or does, but lets that load overtake the store to `dozing`
+ *   -DDOZE -DNO_LEAVE_FENCE   MAIN lets its load of `dozing` overtake its store to `unattended`
  *
  * Late decrements. A writer that has seen `armed` != 0 may be delayed before it decrements `need`, and the sleeper may by
  * then have woken, consumed the message, and be arming again: the decrement then hits the new count between the stores
  * of `need` and `armed`, and the writer's exchange finds nobody to wake. So the count can be too small when the sleeper
  * falls asleep, even 0 or negative, never too large. Therefore `need` is signed and "old value <= 1" rings.
  *
- * The locked door. MAIN leaves the engine: it arms for PROGRESS, looks again, and unlocks. A writer may ring between the
- * second look and the unlocking. PROGRESS then wakes, finds the engine locked, and sleeps again; nobody is armed any
- * more and nobody has seen the message. So MAIN looks back: after unlocking, and after a fence, it loads `armed`; if the
- * value is not PROGRESS any more, the bell has been rung, and MAIN goes in again unless PROGRESS already has the lock.
- * (The fence pairs with PROGRESS's failed attempt to lock, which comes after the exchange of `armed`.)
+ * The locked door. MAIN hands over: it arms for PROGRESS, looks again, and unlocks. A writer may ring between the second
+ * look and the unlocking. PROGRESS then wakes, finds the engine locked, and sleeps again; nobody is armed any more and
+ * nobody has seen the message. So MAIN looks back: after unlocking, and after a fence, it loads `armed`; if the value is
+ * not PROGRESS any more, the bell has been rung, and MAIN goes in again unless PROGRESS already has the lock. (The fence
+ * pairs with PROGRESS's failed attempt to lock, which comes after the exchange of `armed`.)
+ *
+ * Dozing. While `dozing`, PROGRESS sleeps for a short time only, and takes over what it finds `unattended` twice without MAIN
+ * having been back (entries). When it has found nothing to do a few times, it stops dozing. The two flags are stored and
+ * loaded crosswise: either MAIN sees that PROGRESS does not doze and rings, or PROGRESS sees that something is unattended.
  */
 
 #ifndef ENTRIES
-#define ENTRIES 2 /* how often MAIN enters the engine at most, before it only computes */
+#ifdef DOZE
+#define ENTRIES 3
+#else
+#define ENTRIES 2
 #endif
+#endif /* how often MAIN enters the engine at most, before it only computes */
 #ifndef SPURIOUS
 #define SPURIOUS 1 /* how often the futex wakes a sleeper for no reason */
 #endif
 
 #define WRITERS 2
-#define MESSAGES_OF(writer) (2 - (writer)) /* two from the first, one from the second: enough for each error below */
+#ifdef DOZE
+#ifndef SECOND
+#define SECOND 0 /* messages of the second writer; 1 was checked once, with ENTRIES 2 and without spurious wake-ups: 37 million states */
+#endif
+#define MESSAGES_OF(writer) ((writer) == 0 -> 1 : SECOND)
+#define TOTAL (1 + SECOND)
+#else
+#define MESSAGES_OF(writer) (2 - (writer)) /* two from the first, one from the second: enough for each error above */
 #define TOTAL 3
+#endif
+#define UNEVENTFUL 1 /* looks with nothing to do after which PROGRESS stops dozing */
 
 /* Values of `armed`, and indexes of `rung` and `asleep`. */
 #define NOBODY 0
@@ -59,9 +82,13 @@ bool rung[3];          /* the futex word has changed since its sleeper read it *
 
 /* --- memory of the rank --- */
 
-bool locked;    /* the engine belongs to somebody */
-bool wanted;    /* MAIN waits for the lock */
-byte delivered; /* what MAIN sees in the state table while it computes; written by the owner of the engine */
+bool locked;     /* the engine belongs to somebody */
+bool wanted;     /* MAIN waits for the lock */
+byte delivered;  /* what MAIN sees in the state table while it computes; written by the owner of the engine */
+bool handedOver; /* PROGRESS is responsible; written by the owner */
+byte entries;    /* how often MAIN took the engine; written by the owner */
+bool unattended; /* MAIN left, and something needs driving */
+bool dozing;     /* PROGRESS looks by itself now and then */
 bool stopping;
 bool asleep[3];
 byte spurious = SPURIOUS;
@@ -72,8 +99,10 @@ byte spurious = SPURIOUS;
 #define AT_NEED 2
 #define AT_ARMED 3
 #define AT_LOCK 4
+#define AT_UNATTENDED 5
+#define AT_DOZING 6
 
-chan buffer[4] = [3] of { byte, byte };        /* 0, 1: the writers; 2: MAIN; 3: PROGRESS */
+chan buffer[4] = [4] of { byte, byte };        /* 0, 1: the writers; 2: MAIN; 3: PROGRESS */
 #define BUFFER_OF(thread) buffer[1 + (thread)]
 
 /*
@@ -90,6 +119,8 @@ inline flush(which) {
     :: address == AT_NEED  -> need = value
     :: address == AT_ARMED -> armed = value
     :: address == AT_LOCK  -> locked = value
+    :: address == AT_UNATTENDED -> unattended = value
+    :: address == AT_DOZING -> dozing = value
     :: else                -> mailbox[address]++
     fi;
     address = 0;
@@ -113,10 +144,11 @@ end:
 /* The sleeper reads the word that it will hand to futexWait. */
 #define readBell(who) rung[who] = false
 
-inline futexWait(who) {
+inline futexWait(who, limited) {
   atomic { asleep[who] = !rung[who] }
   if
   :: !asleep[who]
+  :: atomic { limited && asleep[who] -> asleep[who] = false }
   :: atomic { asleep[who] && spurious > 0 -> spurious--; asleep[who] = false }
   fi
 }
@@ -207,21 +239,23 @@ inline disarm(me) {
   STORE(BUFFER_OF(me), AT_ARMED, NOBODY)
 }
 
-/* Only MAIN waits for the lock; PROGRESS sees that, and leaves without arming. Whoever gets it disarms. */
-inline enter(me) {
-  atomic { empty(BUFFER_OF(me)) -> wanted = locked }
-  atomic { !locked -> locked = true; wanted = false; disarm(me) }
+/* Only MAIN waits for the lock; PROGRESS sees that, and leaves without arming. */
+inline enter() {
+  atomic { empty(BUFFER_OF(MAIN)) -> wanted = locked }
+  atomic {
+    !locked -> locked = true;
+    wanted = false;
+    handedOver = false;
+#ifdef DOZE
+    entries++;
+    STORE(BUFFER_OF(MAIN), AT_UNATTENDED, false);
+#endif
+    disarm(MAIN)
+  }
 }
 
-inline tryEnter(me, got) {
-  atomic {
-    empty(BUFFER_OF(me)) -> got = !locked;
-    locked = true;
-    if
-    :: got -> disarm(me)
-    :: else -> skip
-    fi
-  }
+inline tryLock(me, got) {
+  atomic { empty(BUFFER_OF(me)) -> got = !locked; locked = true }
 }
 
 inline unlock(me) {
@@ -237,39 +271,34 @@ inline choose(count) {
   fi
 }
 
-/* Whoever owns the engine gives it up. With work pending, the doorbell is left armed for the progress thread. */
-inline leave(me) {
+/* MAIN makes PROGRESS responsible: Engine::hand_over(). */
+inline handOver() {
   do
   :: poll();
     if
-    :: delivered == TOTAL -> disarm(me); unlock(me); break
-    :: me == PROGRESS && wanted -> unlock(me); break
+    :: delivered == TOTAL -> unlock(MAIN); break
     :: else ->
-      atomic { choose(count); arm(me, PROGRESS, count); count = 0 }
-      look(me, found);
+      atomic { handedOver = true; choose(count); arm(MAIN, PROGRESS, count); count = 0 }
+      look(MAIN, found);
       if
-      :: atomic { found -> found = false; disarm(me) }
-      :: atomic { !found -> unlock(me) }
+      :: atomic { found -> found = false; disarm(MAIN) }
+      :: atomic { !found -> unlock(MAIN) }
 #ifdef NO_LOOK_BACK
         break
 #else
-        if
-        :: me == PROGRESS -> break /* whoever rang has changed its bell */
-        :: else ->
-          atomic {
+        atomic {
 #ifndef NO_UNLOCK_FENCE
-            FENCE(BUFFER_OF(me));
+          FENCE(BUFFER_OF(MAIN));
 #endif
-            got = armed == PROGRESS
-          }
+          got = armed == PROGRESS
+        }
+        if
+        :: got -> got = false; break
+        :: else ->
+          tryLock(MAIN, got);
           if
-          :: got -> got = false; break
-          :: else ->
-            tryEnter(me, got);
-            if
-            :: got -> got = false
-            :: else -> break
-            fi
+          :: atomic { got -> got = false; disarm(MAIN) }
+          :: else -> break
           fi
         fi
 #endif
@@ -278,15 +307,40 @@ inline leave(me) {
   od
 }
 
+/* MAIN expects to be back soon: Engine::leave(). */
+inline leaveUnattended() {
+  if
+  :: delivered == TOTAL -> unlock(MAIN)
+  :: else ->
+    atomic { STORE(BUFFER_OF(MAIN), AT_UNATTENDED, true) }
+    atomic {
+#ifndef NO_LEAVE_FENCE
+      FENCE(BUFFER_OF(MAIN));
+#endif
+      got = dozing
+    }
+    if
+    :: atomic { got -> got = false; unlock(MAIN) }
+    :: else ->
+      atomic { empty(BUFFER_OF(MAIN)) -> got = dozing; dozing = true; unlock(MAIN) } /* exchange */
+      if
+      :: got -> got = false
+      :: else -> ring(PROGRESS)
+      fi
+    fi
+  fi
+}
+
 active proctype mainThread() {
-  byte entries, count, enough; /* enough: value of `delivered` that ends the wait */
+  byte count, enough; /* enough: value of `delivered` that ends the wait */
+  byte visits;
   bool found, got;
 
   do
-  :: atomic { entries < ENTRIES -> entries++ }
-    enter(MAIN);
+  :: atomic { visits < ENTRIES -> visits++ }
+    enter();
     if
-    :: true /* start(), test(): one pass */
+    :: poll() /* start(), test(): one pass */
     :: delivered < TOTAL -> /* wait(): until some more messages have arrived */
       atomic { choose(enough); enough = enough + delivered }
       do
@@ -305,14 +359,22 @@ active proctype mainThread() {
           readBell(MAIN);
 #endif
           if
-          :: atomic { found -> found = false; disarm(MAIN) }
-          :: else -> futexWait(MAIN)
-          fi
+          :: found -> found = false
+          :: else -> futexWait(MAIN, false)
+          fi;
+          disarm(MAIN)
         fi
       od
     fi;
-    leave(MAIN)
-  :: atomic { true -> entries = 0; break }
+#ifdef DOZE
+    if
+    :: true -> handOver()
+    :: true -> leaveUnattended()
+    fi
+#else
+    handOver()
+#endif
+  :: atomic { visits > 0 -> visits = 0; break } /* the first visit starts what the messages belong to */
   od;
 
   /* From here on it computes, without any call into the library. */
@@ -323,9 +385,28 @@ active proctype mainThread() {
   ring(PROGRESS)
 }
 
+/* PROGRESS drives until nothing can move, or MAIN wants the engine back: Engine::drive(). */
+inline drive() {
+  do
+  :: wanted -> unlock(PROGRESS); break
+  :: else ->
+    poll();
+    if
+    :: delivered == TOTAL -> unlock(PROGRESS); break
+    :: else ->
+      atomic { choose(count); arm(PROGRESS, PROGRESS, count); count = 0 }
+      look(PROGRESS, found);
+      if
+      :: atomic { found -> found = false; disarm(PROGRESS) }
+      :: atomic { !found -> unlock(PROGRESS); break } /* whoever has rung since has changed its bell */
+      fi
+    fi
+  od
+}
+
 active proctype progressThread() {
-  byte count;
-  bool found, got;
+  byte count, seen, uneventful; /* seen: `entries` at the last look */
+  bool found, got, left;
 
   do
   :: readBell(PROGRESS); /* before trying: whoever rings after a failed attempt makes futexWait return */
@@ -333,11 +414,62 @@ active proctype progressThread() {
     :: stopping -> break
     :: else -> skip
     fi;
-    tryEnter(PROGRESS, got);
+#ifdef DOZE
+    atomic {
+      if
+      :: uneventful <= UNEVENTFUL -> uneventful++
+      :: else -> skip
+      fi
+    }
+#endif
+    tryLock(PROGRESS, got);
     if
-    :: got -> got = false; leave(PROGRESS)
+    :: got ->
+      atomic {
+        got = false;
+        left = unattended;
+        if
+        :: handedOver || (left && entries == seen) -> found = true
+        :: else -> seen = entries; unlock(PROGRESS)
+        fi
+      }
+      if
+      :: found ->
+        atomic {
+          found = false;
+          handedOver = true;
+          left = false;
+#ifdef DOZE
+          STORE(BUFFER_OF(PROGRESS), AT_UNATTENDED, false)
+#endif
+        }
+        drive()
+      :: atomic { !found && left -> left = false; uneventful = 0 }
+      :: !found && !left -> skip
+      fi
     :: else -> skip
     fi;
-    futexWait(PROGRESS)
+#ifdef DOZE
+    if
+    :: uneventful > UNEVENTFUL && dozing ->
+      atomic { uneventful = 0; STORE(BUFFER_OF(PROGRESS), AT_DOZING, false) }
+#ifndef NO_DOZE_RECHECK
+      atomic {
+#ifndef NO_DOZE_FENCE
+        FENCE(BUFFER_OF(PROGRESS));
+#endif
+        left = unattended
+      }
+      if
+      :: atomic { left -> left = false; STORE(BUFFER_OF(PROGRESS), AT_DOZING, true) }
+      :: else -> skip
+      fi;
+#endif
+    :: else -> skip
+    fi;
+    atomic { FENCE(BUFFER_OF(PROGRESS)); left = dozing }
+#endif
+    futexWait(PROGRESS, left);
+    left = false
   od
 }

@@ -111,7 +111,6 @@ export class Job {
     if (!label) return;
     const width = `${size - 1}`.length;
     const prefix = `[${`${rank}`.padStart(width)}] `;
-    // A reader that has gone away (nbcrun … | head) ends the job like any program in a pipe.
     this.#outputs.push(labelLines(child.stdout!, process.stdout, prefix));
     this.#outputs.push(labelLines(child.stderr!, process.stderr, prefix));
   }
@@ -196,7 +195,13 @@ export class Job {
     this.#on('SIGCONT', () => {
       for (const child of this.#running.values()) signalGroup(child.pid!, 'SIGCONT');
     });
-    if (this.#settings.label) process.stdout.once('error', () => this.#end(codeOfSignal('SIGPIPE')));
+    if (!this.#settings.label) return;
+    // A reader that has gone away (nbcrun … | head) ends the job like any program in a pipe. Each write that was under way fails.
+    for (const stream of [process.stdout, process.stderr]) {
+      stream.on('error', () => {
+        if (this.#exitCode === undefined) this.#end(codeOfSignal('SIGPIPE'));
+      });
+    }
   }
 
   #forward(signal: NodeJS.Signals): void {
