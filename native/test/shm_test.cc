@@ -1,6 +1,8 @@
 // The engine over shared memory, with ranks as threads that share one mapping, so that ThreadSanitizer sees who touches what. (It does not see
 // the arenas, which every rank maps for itself, nor what the kernel copies between plain buffers.)
 #include <algorithm>
+#include <csignal>
+#include <ctime>
 #include <deque>
 #include <iterator>
 
@@ -362,6 +364,93 @@ TEST(no_wake_up_is_lost_between_caller_progress_thread_and_peers) {
       }
     });
   }
+}
+
+// Ranks are interrupted at random points for as long as waking a thread takes, so that what lies between two instructions of the library takes long
+// enough for others to come in between. An interrupt also ends a sleep: so a rank is interrupted only after it got on, and one that has lost its
+// wake-up is left alone.
+void pause_for_a_while(int) {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const int64_t begin = now.tv_nsec;
+  const int64_t length = 5'000 + begin / 64 % 60'000;
+  int64_t passed = 0;
+  while (passed < length) {
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    passed = (now.tv_nsec - begin + 1'000'000'000) % 1'000'000'000;
+  }
+}
+
+TEST(no_wake_up_is_lost_by_ranks_that_are_interrupted_anywhere) {
+  struct sigaction action = {};
+  action.sa_handler = pause_for_a_while;
+  sigaction(SIGUSR1, &action, nullptr);
+  constexpr Rank kRanks = 3;
+  struct alignas(64) Line {
+    std::atomic<uint32_t> steps{0};
+    std::mutex mutex;  // guards the thread's life
+    pthread_t thread{};
+    bool alive = false;
+  } lines[kRanks];
+  std::atomic<bool> over{false};
+  std::thread interrupter([&] {
+    Random random(1);
+    uint32_t seen[kRanks] = {};
+    while (!over.load(std::memory_order_acquire)) {
+      const Rank rank = random.below(kRanks);
+      const uint32_t steps = lines[rank].steps.load(std::memory_order_relaxed);
+      if (steps != seen[rank]) {
+        seen[rank] = steps;
+        // At any point of the step.
+        for (uint32_t spin = random.below(3000); spin > 0; --spin) over.load(std::memory_order_relaxed);
+        const std::lock_guard<std::mutex> guard(lines[rank].mutex);
+        if (lines[rank].alive) pthread_kill(lines[rank].thread, SIGUSR1);
+      } else {
+        sched_yield();
+      }
+    }
+  });
+  const auto end_of = [&](Line& line) {
+    const std::lock_guard<std::mutex> guard(line.mutex);
+    line.alive = false;
+  };
+  try {
+    run_ranks(kRanks, {}, [&](TestRank& me, Meeting&) {
+      Line& line = lines[me.rank];
+      {
+        const std::lock_guard<std::mutex> guard(line.mutex);
+        line.thread = pthread_self();
+        line.alive = true;
+      }
+      try {
+        Random random(me.rank);
+        const Rank to = (me.rank + 1) % me.size;
+        const Rank from = (me.rank + me.size - 1) % me.size;
+        for (uint32_t i = 0; i < repetitions(12'000, 1'500); ++i) {
+          line.steps.fetch_add(1, std::memory_order_relaxed);
+          const Pinned in = me.plain(16);
+          const uint32_t receive = me.irecv(in, from, 0);
+          me.send(me.filled(16, false, i), to, 0);
+          if (receive != kNoRequest && random.one_in(2)) {
+            me.engine->watch(receive);
+            while (!me.done(receive)) sched_yield();
+          }
+          me.wait(receive);
+          check_data(in, i);
+        }
+      } catch (const Failure&) {
+        end_of(line);
+        throw;
+      }
+      end_of(line);
+    });
+  } catch (const Failure&) {
+    over.store(true, std::memory_order_release);
+    interrupter.join();
+    throw;
+  }
+  over.store(true, std::memory_order_release);
+  interrupter.join();
 }
 
 TEST(watchers_are_told_once_and_also_about_what_is_over) {
