@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import {
   alloc,
   ArgumentError,
+  type Communicator,
   IN_PLACE,
   init,
   NbcError,
@@ -180,29 +181,42 @@ async function wrongArguments(): Promise<void> {
   report(calls.length);
 }
 
-/** Messages whose sender and receiver have different sizes. Reports what became of each on this rank. */
+/** Which sizes the ranks have, by rank. */
+type Pair = [zero: number, one: number];
+
+/** The ranks begin at opposite ends, so that each is the first one for half of the pairs. */
+function eachPair(rank: number, start: (pair: Pair, index: number) => void): void {
+  const pairs = [...(JSON.parse(process.argv[3]) as Pair[]).entries()];
+  if (rank === 1) pairs.reverse();
+  for (const [index, pair] of pairs) start(pair, index);
+}
+
+/** Messages whose sender (rank 0) and receiver have different sizes. Reports what became of each on this rank. */
 async function sizes(): Promise<void> {
   const world = await init({ eagerLimit: 255 });
-  const pairs: [sent: number, received: number][] = JSON.parse(process.argv[3]) as [number, number][];
-  const outcomes: string[] = [];
-  for (const [index, [sent, received]] of pairs.entries()) {
-    const buffer = new Uint8Array(world.rank === 0 ? sent : received).fill(9);
-    const first = (): Request => (world.rank === 0 ? world.isend(buffer, 1, index) : world.irecv(buffer, 0, index));
-    outcomes.push(outcomeOf(`a message of ${sent} bytes into ${received}`, first));
+  const { rank } = world;
+  const buffers: Uint8Array[] = [];
+  const requests: Request[] = [];
+  eachPair(rank, (pair, tag) => {
+    buffers[tag] = new Uint8Array(pair[rank]).fill(9);
+    requests[tag] = rank === 0 ? world.isend(buffers[tag], 1, tag) : world.irecv(buffers[tag], 0, tag);
+  });
+  report(requests.map((request, tag) => outcomeOf(`message ${tag}`, () => request)));
+  for (const buffer of buffers) {
     assert(
       buffer.every((byte) => byte === 9),
       'no byte is written of a message that does not fit',
     );
-    // The ranks meet, and the next pair finds nothing left over from this one. Who is late may start either way.
-    if (index % 2 === world.rank) world.ibcast(new Uint8Array(1), world.rank).wait();
-    else world.ibcast(new Uint8Array(1), 1 - world.rank).wait();
   }
+  // Nothing is left over that the next messages could meet.
+  const peer = 1 - rank;
   const [out, back] = [new Uint8Array(1000).fill(3), new Uint8Array(1000)];
-  const peer = 1 - world.rank;
-  waitAll([world.irecv(back, peer, 500), world.isend(out, peer, 500)]);
-  assert.deepEqual(back, out);
+  for (let tag = 0; tag < buffers.length; tag++) {
+    back.fill(0);
+    waitAll([world.irecv(back, peer, tag), world.isend(out, peer, tag)]);
+    assert.deepEqual(back, out);
+  }
   await world.close();
-  report(outcomes);
 }
 
 function outcomeOf(what: string, call: () => Request): string {
@@ -223,22 +237,26 @@ function outcomeOf(what: string, call: () => Request): string {
 async function sizesOfCollectives(): Promise<void> {
   const world = await init({ eagerLimit: 255 });
   const { rank } = world;
-  const pairs: [zero: number, one: number][] = JSON.parse(process.argv[3]) as [number, number][];
-  const outcomes: Record<string, string[]> = { ibcast: [], igather: [], ialltoall: [] };
-  for (const pair of pairs) {
-    const bytes = pair[rank];
-    // A communicator each: ranks that disagree are out of step there.
-    const [a, b, c] = [await world.dup(), await world.dup(), await world.dup()];
-    const all = new Uint8Array(2 * bytes);
-    const what = `of ${pair[0]} bytes at rank 0, ${pair[1]} at rank 1`;
-    outcomes['ibcast'].push(outcomeOf(`ibcast ${what}`, () => a.ibcast(new Uint8Array(bytes), 0)));
-    outcomes['igather'].push(
-      outcomeOf(`igather ${what}`, () => b.igather(new Uint8Array(bytes), rank === 0 ? all : null, 0)),
-    );
-    outcomes['ialltoall'].push(outcomeOf(`ialltoall ${what}`, () => c.ialltoall(new Uint8Array(2 * bytes), all)));
-    await world.ibcast(new Uint8Array(1), 0);
-    await world.ibcast(new Uint8Array(1), 1);
+  // A communicator each: ranks that disagree are out of step there.
+  const communicators: Communicator[][] = [];
+  for (let index = 0; index < (JSON.parse(process.argv[3]) as Pair[]).length; index++) {
+    communicators.push([await world.dup(), await world.dup(), await world.dup()]);
   }
+  const requests: Record<string, Request[]> = { ibcast: [], igather: [], ialltoall: [] };
+  eachPair(rank, (pair, index) => {
+    const bytes = pair[rank];
+    const [a, b, c] = communicators[index];
+    const all = new Uint8Array(2 * bytes);
+    requests['ibcast'][index] = a.ibcast(new Uint8Array(bytes), 0);
+    requests['igather'][index] = b.igather(new Uint8Array(bytes), rank === 0 ? all : null, 0);
+    requests['ialltoall'][index] = c.ialltoall(new Uint8Array(2 * bytes), all);
+  });
+  const outcomes: Record<string, string[]> = {};
+  for (const [name, list] of Object.entries(requests)) {
+    outcomes[name] = list.map((request, index) => outcomeOf(`${name} of pair ${index}`, () => request));
+  }
+  await world.ibcast(new Uint8Array(1), 0);
+  await world.ibcast(new Uint8Array(1), 1);
   await world.close();
   report(outcomes);
 }
