@@ -454,6 +454,8 @@ void Engine::background() {
     // The ticket comes before everything that is looked at: whoever changes any of it afterwards makes sleep() return.
     const uint32_t ticket = fabric_.ticket(Sleeper::progress);
     if (stop_.load(std::memory_order_acquire)) return;
+    // Pairs with the fence in hand_over(): if the attempt to lock fails, the caller, looking back, sees that the bell was rung.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     ++uneventful;
     // If the calling thread has the engine, it will look after everything, and note what it leaves behind.
     if (lock_.try_lock()) {
