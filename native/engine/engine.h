@@ -125,6 +125,7 @@ class Engine {
   Operation* pending(uint32_t slot) const;
 
   bool pass(Effort effort);
+  bool last_pass(Effort effort);
   bool settled(const uint32_t* slots, size_t count, bool all) const;
   bool background_needed() const;
   uint32_t arrivals_needed(bool waiting) const;
@@ -156,6 +157,7 @@ class Engine {
   bool crowd_known_ = false;  // all ranks have opened, so it stays
   std::unordered_map<uint32_t, std::string> explanations_;
   EngineCounters counters_;
+  uint32_t fruitless_tests_ = 0;
   uint64_t entries_ = 0;      // how often the calling thread took the engine
   bool handed_over_ = false;  // the progress thread is responsible: the doorbell is armed for it, or it was rung
   // unattended_: the calling thread left, and something needs driving. dozing_: the progress thread looks by itself now and then.

@@ -4,7 +4,8 @@
 //   mailbox   memory of ours that one peer writes (inbox), and the memory that becomes the peer's (outbox)
 //   commit    what was built in the outbox is on its way; a release store of a stamp makes it visible (see libof/mailbox.h);
 //             local completion at once, or later as write_done where the fabric is asynchronous
-//   put       write a large local buffer into memory that the peer exposed, then deliver a 32-bit immediate value there
+//   put       write a large local buffer into memory that the peer exposed, then deliver a 32-bit immediate value there, after
+//             everything that was committed to that peer before
 //   poll      completions of puts, ours (put_done) and the peers' (immediate)
 //   doorbell  sleep until a peer commits something; wake a peer only if it sleeps
 //

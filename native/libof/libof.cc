@@ -8,8 +8,10 @@
 namespace nbc::libof {
 namespace {
 
-// The immediate value names the receive: 24 bits of pool index, 8 bits of generation.
+// The immediate value names the receive: 24 bits of pool index, 7 bits of generation. The sender adds whether there was an RTS.
 constexpr uint32_t kIdBits = 24;
+constexpr uint32_t kGenerations = 0x7f;
+constexpr uint32_t kAnnounced = 1u << 31;
 uint32_t immediate_of(const Request& receive) { return receive.id | receive.generation << kIdBits; }
 
 }  // namespace
@@ -141,13 +143,19 @@ Request* LibOF::new_request(Waiter& waiter, Peer& peer, const MessageKey& key, v
   request->buffer = static_cast<std::byte*>(buffer);
   request->bytes = bytes;
   request->peer = peer.rank;
-  request->rtr_asked = request->rtr_written = request->rtr_local = request->data_here = false;
+  request->announced = request->rtr_asked = request->rtr_written = request->rtr_local = request->data_here = false;
   request->error = Error::none;
   request->got = 0;
   ++waiter.outstanding;
   ++live_requests_;
   set_state(*request, state);
   return request;
+}
+
+bool LibOF::idle() const {
+  return live_requests_ == 0 && std::all_of(peers_.begin(), peers_.end(), [](const auto& peer) {
+           return peer == nullptr || peer->unexpected.count + peer->early_rtrs.count == 0;
+         });
 }
 
 void LibOF::set_state(Request& request, State state) {
@@ -164,7 +172,7 @@ void LibOF::complete(Request& request, Error error, uint64_t expected, uint64_t 
     waiter.error_expected = expected;
     waiter.error_got = got;
   }
-  request.generation = (request.generation + 1) & 0xff;
+  request.generation = (request.generation + 1) & kGenerations;
   request.next = free_requests_;
   free_requests_ = &request;
   --live_requests_;
@@ -211,10 +219,12 @@ bool LibOF::may_send_eager(Peer& peer) {
   return room();
 }
 
-void LibOF::write_eager(Peer& peer, const MessageKey& key, const void* buffer, size_t bytes, void* cookie) {
+void LibOF::write_eager(Peer& peer, EagerKind kind, const MessageKey& key, const void* buffer, size_t bytes,
+                        void* cookie) {
   std::byte* slot = peer.out.slots + peer.eager_sent_index * slot_bytes_;
   auto* header = reinterpret_cast<EagerHeader*>(slot);
   header->bytes = static_cast<uint16_t>(bytes);
+  header->kind = kind;
   header->context = key.context;
   header->tag = key.tag;
   header->sequence = key.sequence;
@@ -229,7 +239,6 @@ void LibOF::write_eager(Peer& peer, const MessageKey& key, const void* buffer, s
   if (++peer.eager_sent_index == slots_) peer.eager_sent_index = 0;
   // release: header and payload before the stamp; pairs with the acquire in drain_eager()
   header->stamp.store(peer.eager_sent, std::memory_order_release);
-  ++counters_.eager_sent;
   fabric_.commit(peer.rank, 1, cookie);
 }
 
@@ -239,7 +248,8 @@ bool LibOF::send_stalled(Peer& peer) {
     if (!may_send_eager(peer)) break;
     peer.stalled.remove(request);
     set_state(*request, State::eager_sending);
-    write_eager(peer, request->key, request->buffer, request->bytes, request);
+    write_eager(peer, EagerKind::message, request->key, request->buffer, request->bytes, request);
+    ++counters_.eager_sent;
     if (!asynchronous_) {
       --sends_pending_;
       complete(*request, Error::none);
@@ -258,19 +268,21 @@ bool LibOF::isend(Waiter& waiter, Rank rank, const MessageKey& key, const void* 
   if (eager && rtr == nullptr) {
     if (options_.test_on_init && peer.connected && peer.stalled.empty() && may_send_eager(peer)) {
       if (!asynchronous_ && trace_ == nullptr) {
-        write_eager(peer, key, buffer, bytes, nullptr);
+        write_eager(peer, EagerKind::message, key, buffer, bytes, nullptr);
+        ++counters_.eager_sent;
         return true;
       }
       Request* request = new_request(waiter, peer, key, data, bytes, State::eager_send_init);
       set_state(*request, State::eager_sending);
-      write_eager(peer, key, buffer, bytes, request);
+      write_eager(peer, EagerKind::message, key, buffer, bytes, request);
+      ++counters_.eager_sent;
       if (asynchronous_) {
         ++sends_pending_;
         return false;
       }
       // Traced: the same states, and complete on return like the untraced path.
       set_state(*request, State::done);
-      request->generation = (request->generation + 1) & 0xff;
+      request->generation = (request->generation + 1) & kGenerations;
       request->next = free_requests_;
       free_requests_ = request;
       --live_requests_;
@@ -293,12 +305,41 @@ bool LibOF::isend(Waiter& waiter, Rank rank, const MessageKey& key, const void* 
     delete rtr;
   } else {
     ++waiter.waiting_rtr;
+    ++unannounced_;
     peer.sends.push(request);
   }
   return false;
 }
 
+// The RTR of a send is here, or will not come.
+void LibOF::take_waiting(Peer& peer, Request& send) {
+  peer.sends.remove(&send);
+  --send.owner->waiting_rtr;
+  if (!send.announced) --unannounced_;
+}
+
+void LibOF::announce_sends() {
+  if (unannounced_ == 0) return;
+  for (Peer* peer : active_) {
+    if (!peer->connected || !peer->stalled.empty()) continue;
+    peer->sends.each([&](Request* send) {
+      if (send->announced || !may_send_eager(*peer)) return;
+      write_eager(*peer, EagerKind::rts, send->key, nullptr, 0, nullptr);
+      ++counters_.rts_sent;
+      send->announced = true;
+      --unannounced_;
+    });
+  }
+}
+
 // --- eager receives --------------------------------------------------------------------------------------------------
+
+// Who expects a large message has asked for it, or is about to. Who expects a small one asks now, and both learn from the answer that
+// they disagree.
+void LibOF::heed_rts(Peer& peer, Request& receive) {
+  ++peer.matched;
+  if (!receive.rtr_asked && !receive.data_here) ask_by_rtr(peer, receive);
+}
 
 void LibOF::deliver(Peer& peer, Request& receive, const std::byte* payload, size_t bytes) {
   ++peer.matched;
@@ -337,19 +378,22 @@ bool LibOF::drain_eager(Peer& peer) {
     read_acks(peer, header->eager_consumed, header->eager_matched, header->rtr_consumed);
     const MessageKey key{header->context, header->tag, header->sequence};
     const size_t bytes = header->bytes;
+    const EagerKind kind = header->kind;
     const std::byte* payload = slot + sizeof(EagerHeader);
     ++peer.eager_received;
     if (++peer.eager_received_index == slots_) peer.eager_received_index = 0;
     Request* receive = peer.receives.find(key);
-    if (receive != nullptr && !receive->data_here) {
+    if (kind == EagerKind::rts && receive != nullptr) {
+      heed_rts(peer, *receive);
+    } else if (receive != nullptr && !receive->data_here) {
       deliver(peer, *receive, payload, bytes);
     } else {
       void* memory = std::malloc(sizeof(Unexpected) + bytes);
       if (memory == nullptr) throw std::bad_alloc();
-      auto* message = new (memory) Unexpected{key, nullptr, nullptr, static_cast<uint32_t>(bytes)};
+      auto* message = new (memory) Unexpected{key, nullptr, nullptr, static_cast<uint32_t>(bytes), kind};
       std::memcpy(message->payload(), payload, bytes);
       peer.unexpected.push(message);
-      ++counters_.eager_unexpected;
+      if (kind == EagerKind::message) ++counters_.eager_unexpected;
     }
     report(peer, false);
   }
@@ -360,8 +404,13 @@ bool LibOF::drain_eager(Peer& peer) {
 bool LibOF::irecv(Waiter& waiter, Rank rank, const MessageKey& key, void* buffer, size_t bytes) {
   Peer& peer = peer_of(rank);
   const bool eager = bytes <= options_.eager_limit;
-  if (Unexpected* message = peer.unexpected.find(key)) {
+  Unexpected* message = peer.unexpected.find(key);
+  const bool announced = message != nullptr && message->kind == EagerKind::rts;
+  if (message != nullptr) {
     peer.unexpected.remove(message);
+    if (peer.congested && peer.unexpected.count < options_.unexpected_window / 2) peer.congested = false;
+  }
+  if (message != nullptr && !announced) {
     ++peer.matched;
     const bool fits = message->bytes == bytes;
     if (fits && bytes > 0) std::memcpy(buffer, message->payload(), bytes);
@@ -376,7 +425,6 @@ bool LibOF::irecv(Waiter& waiter, Rank rank, const MessageKey& key, void* buffer
       trace_(trace_context_, seen, State::done);
     }
     std::free(message);
-    if (peer.congested && peer.unexpected.count < options_.unexpected_window / 2) peer.congested = false;
     report(peer, false);
     return fits;
   }
@@ -384,7 +432,11 @@ bool LibOF::irecv(Waiter& waiter, Rank rank, const MessageKey& key, void* buffer
       new_request(waiter, peer, key, buffer, bytes, eager ? State::recv_waiting_eager : State::rndv_recv_init);
   peer.receives.push(request);
   activate(peer);
-  if (!eager || peer.congested) {
+  if (announced) {
+    std::free(message);
+    heed_rts(peer, *request);
+    report(peer, false);
+  } else if (!eager || peer.congested) {
     if (options_.test_on_init || eager) {
       ask_by_rtr(peer, *request);
     } else {
@@ -531,8 +583,7 @@ bool LibOF::drain_rtrs(Peer& peer) {
         delete early;
       }
     } else if (Request* send = peer.sends.find(key)) {
-      peer.sends.remove(send);
-      --send->owner->waiting_rtr;
+      take_waiting(peer, *send);
       start_data(peer, *send, to, bytes, receive);
     } else {
       Request* stalled = peer.stalled.head;
@@ -555,6 +606,7 @@ void LibOF::start_data(Peer& peer, Request& send, ExposedBuffer to, uint64_t byt
   set_state(send, State::send_sending_data);
   peer.sending.push(&send);
   ++counters_.data_sent;
+  if (send.announced) receive |= kAnnounced;
   if (bytes == send.bytes) {
     fabric_.put(peer.rank, to, send.buffer, send.bytes, receive, Error::none, &send);
   } else {
@@ -591,13 +643,16 @@ void LibOF::on_completion(const Completion& completion) {
       break;
     }
     case Completion::Kind::immediate: {
-      const uint32_t id = completion.immediate & ((1u << kIdBits) - 1);
+      const uint32_t immediate = completion.immediate & ~kAnnounced;
+      const uint32_t id = immediate & ((1u << kIdBits) - 1);
       if (id >= pool_.size()) break;
       Request& receive = pool_[id];
       Peer& peer = *peers_[completion.peer];
-      if (immediate_of(receive) != completion.immediate || receive.peer != completion.peer || !receive.rtr_written ||
+      if (immediate_of(receive) != immediate || receive.peer != completion.peer || !receive.rtr_written ||
           receive.data_here || receive.state == State::done)
         break;  // not for any receive of ours: nothing to complete
+      // The RTS was written before the data, so it is here: take it out of the mailbox while its receive is there to meet it.
+      if (completion.immediate & kAnnounced) drain_eager(peer);
       receive.data_here = true;
       receive.got = completion.bytes;
       receive.error = completion.error;
@@ -684,8 +739,7 @@ void LibOF::fail(Peer& peer, Error error) {
     complete(*receive, error);
   });
   peer.sends.each([&](Request* send) {
-    peer.sends.remove(send);
-    --send->owner->waiting_rtr;
+    take_waiting(peer, *send);
     --sends_pending_;
     complete(*send, error);
   });

@@ -32,6 +32,7 @@ struct Counters {
   uint64_t rtr_sent = 0;
   uint64_t rtr_stalled = 0;  // found no free RTR slot at first
   uint64_t rtr_early = 0;    // arrived before their send
+  uint64_t rts_sent = 0;
   uint64_t data_sent = 0;
   uint64_t connections = 0;
 };
@@ -60,6 +61,11 @@ class LibOF {
   // Drops peers that have closed: what depends on them completes with an error. To be called before sleeping.
   bool fail_closed_peers();
 
+  // Sends that wait for their RTR tell their receivers so, once each. Nobody needs it who agrees about the size of the message; but
+  // a receiver that expects a small one asks for nothing, and both would wait for ever. To be called before sleeping, when it
+  // costs nobody time.
+  void announce_sends();
+
   // Something is waiting that needs an answer from this rank whenever a peer moves: stalled sends, RTRs, rendezvous sends.
   bool needs_driving() const { return sends_pending_ + rtrs_pending_ + connecting_ > 0; }
 
@@ -69,8 +75,8 @@ class LibOF {
   const Counters& counters() const { return counters_; }
   uint32_t eager_limit() const { return options_.eager_limit; }
   uint32_t active_peers() const { return static_cast<uint32_t>(active_.size()); }
-  // For tests: no request is alive and every consumed slot could be used again.
-  bool idle() const { return live_requests_ == 0; }
+  // For tests: no request is alive, and no message is kept.
+  bool idle() const;
   void trace(Trace trace, void* context) {
     trace_ = trace;
     trace_context_ = context;
@@ -82,6 +88,7 @@ class LibOF {
     Unexpected* previous;
     Unexpected* next;
     uint32_t bytes;
+    EagerKind kind;
     std::byte* payload() { return reinterpret_cast<std::byte*>(this + 1); }
   };
   struct EarlyRtr {
@@ -111,9 +118,11 @@ class LibOF {
   void complete(Request& request, Error error, uint64_t expected = 0, uint64_t got = 0);
 
   bool may_send_eager(Peer& peer);
-  void write_eager(Peer& peer, const MessageKey& key, const void* buffer, size_t bytes, void* cookie);
+  void write_eager(Peer& peer, EagerKind kind, const MessageKey& key, const void* buffer, size_t bytes, void* cookie);
   bool send_stalled(Peer& peer);
   bool drain_eager(Peer& peer);
+  void take_waiting(Peer& peer, Request& send);
+  void heed_rts(Peer& peer, Request& receive);
   void deliver(Peer& peer, Request& receive, const std::byte* payload, size_t bytes);
   void report(Peer& peer, bool force);
   void read_acks(Peer& peer, uint32_t consumed, uint32_t matched, uint32_t rtrs);
@@ -143,6 +152,7 @@ class LibOF {
   Request* free_requests_ = nullptr;
   uint32_t live_requests_ = 0;
   uint32_t sends_pending_ = 0;  // requests in eager_send_init, eager_sending, send_waiting_rtr, send_sending_data
+  uint32_t unannounced_ = 0;    // of these, sends in send_waiting_rtr without an RTS
   uint32_t rtrs_pending_ = 0;   // RTRs and cancellations that are not written yet
   uint32_t connecting_ = 0;     // active peers that are not there yet
   Waiter* ready_ = nullptr;

@@ -34,17 +34,20 @@ struct alignas(64) AckLine {
   std::atomic<uint32_t> rtr_consumed;    // RTR slots emptied
 };
 
+// rts: no message, but that a large one waits for its RTR; see announce_sends() in libof.h
+enum class EagerKind : uint16_t { message = 0, rts = 1 };
+
 struct EagerHeader {
   std::atomic<uint32_t> stamp;
   uint16_t bytes;
-  uint16_t reserved;
+  EagerKind kind;
   uint64_t context;
   uint32_t tag;
   uint32_t sequence;
   uint32_t eager_consumed;  // piggybacked EAGER_ACK, as in AckLine
   uint32_t eager_matched;
   uint32_t rtr_consumed;
-  uint32_t reserved2;
+  uint32_t reserved;
 };
 static_assert(sizeof(EagerHeader) == 40);
 

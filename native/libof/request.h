@@ -46,6 +46,7 @@ struct Request {
   uint32_t id = 0;          // index in the pool
   uint32_t generation = 0;  // tells a late immediate from one for this use of the entry
   State state = State::done;
+  bool announced = false;  // an RTS was written for this send
   bool rtr_asked = false;  // an RTR was queued or written for this receive
   bool rtr_written = false;
   bool rtr_local = false;     // first event of recv_sending_rtr: the RTR's local completion

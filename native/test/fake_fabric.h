@@ -3,11 +3,13 @@
 // Not asynchronous: outbox and inbox are the same memory, and puts arrive at once; like shared memory.
 // Asynchronous: like an RDMA network. What is built in the outbox stays there; commit() sends the cache lines that changed. Four kinds of event
 // are then held back until the test lets them happen, each in order: a write arrives (per pair), a write is locally complete (per rank),
-// a put arrives with its immediate (per pair), a put is locally complete (per rank).
+// a put arrives with its immediate (per pair, and after the writes that were committed before it), a put is locally complete (per rank).
 #pragma once
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "fabric/fabric.h"
@@ -53,6 +55,7 @@ class FakeNetwork {
     ExposedBuffer to;
     std::vector<std::byte> data;
     Completion completion;
+    uint64_t after;  // writes that must have arrived before
   };
   struct alignas(64) Memory {
     std::byte bytes[kBytes];
@@ -62,6 +65,7 @@ class FakeNetwork {
     std::unique_ptr<Memory> outbox;  // asynchronous only
     std::unique_ptr<Memory> sent;    // the outbox as it was when something was committed last
     std::deque<Lines> writes;
+    uint64_t delivered = 0;
     std::deque<Arrival> puts;
   };
 
@@ -114,7 +118,11 @@ class FakeFabric final : public Fabric {
 
   void put(Rank peer, ExposedBuffer to, const void* from, size_t bytes, uint32_t immediate, Error error,
            void* cookie) override {
-    FakeNetwork::Arrival arrival{to, {}, {Completion::Kind::immediate, error, rank_, immediate, bytes, nullptr}};
+    const FakeNetwork::Pair& pair = network_.pair(rank_, peer);
+    FakeNetwork::Arrival arrival{to,
+                                 {},
+                                 {Completion::Kind::immediate, error, rank_, immediate, bytes, nullptr},
+                                 pair.delivered + pair.writes.size()};
     const auto* data = static_cast<const std::byte*>(from);
     if (bytes > 0 && error == Error::none) arrival.data.assign(data, data + bytes);
     network_.pair(rank_, peer).puts.push_back(std::move(arrival));
@@ -126,6 +134,7 @@ class FakeFabric final : public Fabric {
   }
   void abandon(Rank peer) override { abandoned.push_back(peer); }
   unsigned poll(Completion* out, unsigned max, Effort /*effort*/) override {
+    if (before_poll) std::exchange(before_poll, nullptr)();
     unsigned count = 0;
     while (count < max && !completions_.empty()) {
       out[count++] = completions_.front();
@@ -167,6 +176,8 @@ class FakeFabric final : public Fabric {
     return true;
   }
 
+  std::function<void()>
+      before_poll;  // called once: what happens between a look into the mailboxes and one at the completions
   std::vector<Rank> abandoned;
   uint64_t commits = 0;  // messages committed
 
@@ -203,12 +214,13 @@ inline bool FakeNetwork::deliver_write(Rank from, Rank to) {
   for (auto line = changed.rbegin(); line != changed.rend(); ++line)
     std::memcpy(p.inbox->bytes + line->first, line->second.data(), kLine);
   p.writes.pop_front();
+  ++p.delivered;
   return true;
 }
 
 inline bool FakeNetwork::deliver_put(Rank from, Rank to) {
   Pair& p = pair(from, to);
-  if (p.puts.empty()) return false;
+  if (p.puts.empty() || p.puts.front().after > p.delivered) return false;
   Arrival& arrival = p.puts.front();
   if (!arrival.data.empty())
     std::memcpy(reinterpret_cast<void*>(static_cast<uintptr_t>(arrival.to.address)), arrival.data.data(),

@@ -671,6 +671,94 @@ TEST(eager_send_that_meets_an_rtr_of_another_size_fails_on_both_sides) {
 
 // --- peers that are not there, not alike, or gone --------------------------------------------------------------------
 
+// The sender waits for an RTR, the receiver for an eager message: the sender's RTS makes both learn of it.
+TEST(large_send_that_meets_a_small_receive_fails_on_both_sides) {
+  for (const bool asynchronous : {false, true}) {
+    for (const bool receive_first : {false, true}) {
+      for (const auto& [sent, awaited] : {std::pair<size_t, size_t>{256, 255}, {70'000, 8}, {70'000, 0}}) {
+        Job job(2, asynchronous);
+        std::unique_ptr<Receive> receive;
+        if (receive_first) receive = std::make_unique<Receive>(job[1], 0, kKey, awaited, 1);
+        Send send(job[0], 1, kKey, sent, 1);
+        job.pump();
+        CHECK(!send.done());
+        job[0].of.announce_sends();
+        job[0].of.announce_sends();
+        CHECK_EQ(job[0].of.counters().rts_sent, 1u);  // once each
+        // Something else of that peer makes rank 1 look, so that the RTS is known before its receive.
+        Receive other(job[1], 0, {1, 1, 1}, 1, 1);
+        Send for_other(job[0], 1, {1, 1, 1}, 1, 1);
+        job.pump();
+        other.check_data();
+        if (!receive_first) receive = std::make_unique<Receive>(job[1], 0, kKey, awaited, 1);
+        job.pump();
+        CHECK(send.done() && receive->done());
+        CHECK_EQ(send.error, Error::truncated);
+        CHECK_EQ(send.error_expected, sent);
+        CHECK_EQ(send.error_got, awaited);
+        CHECK_EQ(receive->error, Error::truncated);
+        CHECK_EQ(receive->error_expected, awaited);
+        CHECK_EQ(receive->error_got, sent);
+        CHECK(receive->memory.untouched());
+        CHECK_EQ(job[0].of.counters().eager_unexpected + job[1].of.counters().eager_unexpected, 0u);
+        job.check_idle();
+      }
+    }
+  }
+}
+
+// Sides that agree: the RTS meets its receive wherever that has got to, and nothing of it stays.
+TEST(an_rts_that_nobody_needed_leaves_nothing_behind) {
+  enum class Meets { with_the_rtr_on_its_way, known_before_the_receive, after_the_receive, between_mailbox_and_data };
+  for (const bool asynchronous : {false, true}) {
+    for (const Meets meets : {Meets::with_the_rtr_on_its_way, Meets::known_before_the_receive, Meets::after_the_receive,
+                              Meets::between_mailbox_and_data}) {
+      Job job(2, asynchronous);
+      std::unique_ptr<Receive> receive;
+      const auto post = [&] { receive = std::make_unique<Receive>(job[1], 0, kKey, 5000, 1); };
+      if (meets == Meets::with_the_rtr_on_its_way) post();
+      Send send(job[0], 1, kKey, 5000, 1);
+      if (meets == Meets::between_mailbox_and_data) {
+        post();
+        job.network.run();
+        job[1].fabric.before_poll = [&] {
+          job[0].of.announce_sends();
+          job[0].progress();
+          job.network.run();
+        };
+        job[1].progress();
+      }
+      job[0].of.announce_sends();
+      CHECK_EQ(job[0].of.counters().rts_sent, 1u);
+      if (meets == Meets::known_before_the_receive) {
+        Receive other(job[1], 0, {1, 1, 1}, 1, 1);
+        Send for_other(job[0], 1, {1, 1, 1}, 1, 1);
+        job.pump();
+        other.check_data();
+      }
+      if (receive == nullptr) post();
+      job.pump();
+      receive->check_data();
+      CHECK(send.done());
+      CHECK_EQ(job[1].of.counters().eager_unexpected, 0u);
+      job.check_idle();
+      // Whatever were still in the mailbox would be found now, and kept.
+      Receive next(job[1], 0, {2, 2, 2}, 8, 2);
+      Send for_next(job[0], 1, {2, 2, 2}, 8, 2);
+      job.check_idle();
+      next.check_data();
+      // The same key again: nothing old answers.
+      Receive again(job[1], 0, kKey, 8, 2);
+      job.pump();
+      CHECK(!again.done());
+      Send small(job[0], 1, kKey, 8, 2);
+      job.pump();
+      again.check_data();
+      job.check_idle();
+    }
+  }
+}
+
 TEST(a_peer_that_comes_later_gets_everything_in_order) {
   for (const bool asynchronous : {false, true}) {
     for (const bool test_on_init : {false, true}) {
@@ -971,6 +1059,7 @@ void random_messages(bool asynchronous, bool test_on_init, uint32_t total, uint6
         break;
       case 2:
         job[0].progress();
+        if (random.below(8) == 0) job[0].of.announce_sends();
         break;
       case 3:
         job[1].progress();
