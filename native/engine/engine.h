@@ -134,7 +134,7 @@ class Engine {
   void unlock_and_notify();
   void enter();
   void measure_crowd();
-  int64_t doze() const;
+  int64_t doze(uint32_t uneventful) const;
   void entered();
   void background();
   void drive();

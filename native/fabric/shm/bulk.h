@@ -51,7 +51,7 @@ enum BulkFlags : uint16_t {
 // Below this a put is one copy by the sender: sharing the work costs more cache misses than it saves.
 constexpr size_t kShareFrom = 96 * 1024;
 constexpr size_t kSmallestPiece = 64 * 1024;
-constexpr size_t kLargestPiece = 256 * 1024;
+constexpr size_t kLargestPiece = 512 * 1024;
 constexpr size_t kStagingBytes = 128 * 1024;
 
 struct BulkCounters {
