@@ -14,6 +14,7 @@
         "native/fabric/shm/doorbell.cc",
         "native/fabric/shm/bulk.cc",
         "native/fabric/shm/arena.cc",
+        "native/fabric/shm/presence.cc",
         "native/fabric/shm/shm_fabric.cc"
       ],
       "include_dirs": [

@@ -12,6 +12,8 @@ enum class Error : uint32_t {
   peer_closed = 4,  // the peer closed its world while the request still depended on it
   mismatch = 5,     // the peer runs with other settings
   system = 6,       // a system call on the data path failed
+  unreachable = 7,  // the connection to the peer broke: it does not answer, or a network card gave up
+  memory = 8,       // memory could not be registered with the network card
 };
 
 }  // namespace nbc

@@ -8,6 +8,7 @@
 
 #include "addon/buffer_pin.h"
 #include "addon/world.h"
+#include "fabric/shm/segment.h"
 
 namespace nbc::addon {
 namespace {
@@ -247,7 +248,7 @@ Napi::Value create_job(const Napi::CallbackInfo& info) {
   const uint32_t size = number(info.Env(), info[0], "size");
   try {
     return Napi::Number::New(info.Env(), shm::Segment::create(size));
-  } catch (const shm::SegmentError& error) {
+  } catch (const FabricError& error) {
     throw coded(info.Env(), "ERR_NBC_OPEN", error.message);
   }
 }
@@ -294,21 +295,21 @@ Napi::Value alloc(const Napi::CallbackInfo& info) {
   if (napi_get_value_double(env, info[0], &bytes) != napi_ok || !(bytes >= 0) || bytes > 9007199254740991.0)
     throw coded(env, "ERR_NBC_ARGUMENT", "bytes: must be a number of bytes");
   struct Block {
-    std::shared_ptr<shm::Arena> arena;
+    std::shared_ptr<ExposedMemory> memory;
     void* data;
     int64_t bytes;
   };
-  auto arena = world.arena();
+  auto memory = world.memory();
   const auto length = static_cast<size_t>(bytes);
-  void* data = arena->allocate(length);
+  void* data = memory->allocate(length);
   if (data == nullptr)
     throw coded(env, "ERR_NBC_NO_MEMORY", "no " + std::to_string(length) + " bytes of exposed memory are left");
-  auto* block = new Block{std::move(arena), data, static_cast<int64_t>(length)};
+  auto* block = new Block{std::move(memory), data, static_cast<int64_t>(length)};
   Napi::MemoryManagement::AdjustExternalMemory(env, block->bytes);
   return Napi::ArrayBuffer::New(
       env, data, length,
       [](Napi::Env environment, void*, Block* held) {
-        held->arena->release(held->data);
+        held->memory->release(held->data);
         Napi::MemoryManagement::AdjustExternalMemory(environment, -held->bytes);
         delete held;
       },
@@ -356,7 +357,7 @@ Napi::Value compile(const Napi::CallbackInfo& info) {
     plan->plan = compile_schedule(reinterpret_cast<const uint32_t*>(words.data), words.bytes / sizeof(uint32_t),
                                   group->members, group->rank);
     plan->group = group;
-    plan->arena = world.arena();
+    plan->memory = world.memory();
     return Napi::Number::New(env, world.add_plan(std::move(plan)));
   } catch (const ScheduleError& error) {
     throw coded(env, "ERR_NBC_SCHEDULE", "word " + std::to_string(error.word) + ": " + error.reason);

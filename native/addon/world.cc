@@ -6,6 +6,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "fabric/shm/shm_fabric.h"
+
 namespace nbc::addon {
 namespace {
 
@@ -55,11 +57,11 @@ void World::open(const Options& options, napi_value on_completions) {
       segment = shm::Segment::map(options.job_fd);
     }
     if (segment->size() != options.size || options.rank >= options.size)
-      throw shm::SegmentError{"the job has " + std::to_string(segment->size()) +
-                              " ranks, but this process was started as rank " + std::to_string(options.rank) + " of " +
-                              std::to_string(options.size)};
+      throw FabricError{"the job has " + std::to_string(segment->size()) +
+                        " ranks, but this process was started as rank " + std::to_string(options.rank) + " of " +
+                        std::to_string(options.size)};
     auto slots = std::make_shared<SlotTable>();
-    if (!slots->valid()) throw shm::SegmentError{"no memory for the state table"};
+    if (!slots->valid()) throw FabricError{"no memory for the state table"};
     queued_ = std::make_shared<std::atomic<bool>>(false);
     napi_value name;
     if (napi_create_string_utf8(env_, "node-nbc completions", NAPI_AUTO_LENGTH, &name) != napi_ok ||
@@ -67,15 +69,16 @@ void World::open(const Options& options, napi_value on_completions) {
                                         call_javascript, &to_javascript_) != napi_ok)
       throw Napi::Error::New(env_);
     napi_unref_threadsafe_function(env_, to_javascript_);
-    const shm::ShmOptions fabric{options.rank, options.engine.libof.eager_limit, options.cross_memory};
-    engine_ = std::make_unique<Engine>(segment, fabric, options.engine, slots, [this] { notify(); });
+    const shm::ShmOptions shm{options.rank, options.engine.libof.eager_limit, options.cross_memory};
+    auto fabric = std::make_unique<shm::ShmFabric>(std::move(segment), shm);
+    engine_ = std::make_unique<Engine>(std::move(fabric), options.engine, slots, [this] { notify(); });
     slots_ = std::move(slots);
     static const int registered = std::atexit(at_process_end);
     static_cast<void>(registered);
     g_engine.store(engine_.get());
     // Registered after the thread-safe function, so it runs before Node.js takes that away: the progress thread must end first.
     napi_add_env_cleanup_hook(env_, at_environment_end, this);
-  } catch (const shm::SegmentError& error) {
+  } catch (const FabricError& error) {
     if (to_javascript_ != nullptr) napi_release_threadsafe_function(to_javascript_, napi_tsfn_abort);
     to_javascript_ = nullptr;
     g_open.store(false);

@@ -31,7 +31,7 @@ class World {
   bool is_open() const { return engine_ != nullptr; }
   Engine& engine() { return *engine_; }
   const std::shared_ptr<SlotTable>& slots() const { return slots_; }
-  std::shared_ptr<shm::Arena> arena() const { return engine_->fabric().arena(); }
+  std::shared_ptr<ExposedMemory> memory() const { return engine_->fabric().memory(); }
   void set_keep_alive(bool on);
 
   uint32_t add_group(std::shared_ptr<Group> group);

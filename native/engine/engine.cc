@@ -98,11 +98,11 @@ std::vector<std::shared_ptr<void>>& graveyard() {
 
 }  // namespace
 
-Engine::Engine(std::shared_ptr<shm::Segment> segment, const shm::ShmOptions& fabric, const EngineOptions& options,
-               std::shared_ptr<SlotTable> slots, std::function<void()> notify)
-    : fabric_(std::move(segment), fabric),
+Engine::Engine(std::unique_ptr<Fabric> fabric, const EngineOptions& options, std::shared_ptr<SlotTable> slots,
+               std::function<void()> notify)
+    : fabric_(std::move(fabric)),
       options_(options),
-      libof_(fabric_, options.libof),
+      libof_(*fabric_, options.libof),
       slots_(std::move(slots)),
       notify_(std::move(notify)),
       by_slot_(new Operation* [kSlots] {}) {
@@ -112,15 +112,15 @@ Engine::Engine(std::shared_ptr<shm::Segment> segment, const shm::ShmOptions& fab
 Engine::~Engine() {
   if (thread_.joinable()) {
     stop_.store(true, std::memory_order_release);
-    fabric_.ring_self(Sleeper::progress);
+    fabric_->ring_self(Sleeper::progress);
     thread_.join();
   }
-  // Peers may still write to temporary buffers and read staged pieces: the arena stays too.
-  if (active_.head != nullptr) graveyard().push_back(fabric_.arena());
+  // Peers may still write to temporary buffers and read staged pieces: exposed memory stays too.
+  if (active_.head != nullptr) graveyard().push_back(fabric_->memory());
   for (Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
     // Where a failure was reported before, the slot is somebody else's by now.
     if (operation->slot != kNoSlot) slots_->set(operation->slot, static_cast<int32_t>(Error::closed));
-    for (const Pinned& pin : operation->pins) {
+    for (const Pinned& pin : operation->buffers) {
       if (pin.keeper != nullptr) graveyard().push_back(pin.keeper);
     }
   }
@@ -131,7 +131,7 @@ void Engine::abandon() {
   // announcement. The bound is for an end that came from inside the engine.
   const auto limit = Clock::now() + std::chrono::milliseconds(200);
   while (!lock_.try_lock() && Clock::now() < limit) sched_yield();
-  fabric_.announce_closed();
+  fabric_->announce_closed();
 }
 
 // --- starting --------------------------------------------------------------------------------------------------------
@@ -151,6 +151,7 @@ Engine::Operation& Engine::new_operation(uint32_t slot) {
   operation->watched = false;
   operation->last_round = false;
   operation->starting = true;
+  operation->pins = operation->buffers;
   slots_->set(slot, static_cast<int32_t>(SlotState::pending));
   by_slot_[slot] = operation;
   active_.push(operation);
@@ -169,14 +170,14 @@ bool Engine::start(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinne
   operation.tag = plan->group->next_tag++;
   operation.base[static_cast<size_t>(Role::send)] = send.data;
   operation.base[static_cast<size_t>(Role::receive)] = receive.data;
-  operation.pins[0] = std::move(send);
-  operation.pins[1] = std::move(receive);
+  operation.buffers[0] = std::move(send);
+  operation.buffers[1] = std::move(receive);
   std::byte*& temporary = operation.base[static_cast<size_t>(Role::temporary)];
   temporary = nullptr;
   if (const uint64_t bytes = plan->plan.role_bytes[static_cast<size_t>(Role::temporary)]; bytes > 0) {
     temporary = static_cast<std::byte*>(plan->spare_temporary);
     plan->spare_temporary = nullptr;
-    if (temporary == nullptr) temporary = static_cast<std::byte*>(fabric_.arena()->allocate(bytes));
+    if (temporary == nullptr) temporary = static_cast<std::byte*>(fabric_->memory()->allocate(bytes));
     if (temporary == nullptr) operation.error = Error::system;
   }
   ++unfinished_rounds_;
@@ -190,8 +191,8 @@ bool Engine::message(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint
   operation.last_round = true;
   const uint64_t stream = static_cast<uint64_t>(peer) << 32 | tag;
   const libof::MessageKey key{group.context + 1, tag, (sends ? group.sent : group.received)[stream]++};
-  operation.pins[0] = std::move(buffer);
-  const Pinned& pin = operation.pins[0];
+  operation.buffers[0] = std::move(buffer);
+  const Pinned& pin = operation.buffers[0];
   const Rank world = group.members[peer];
   const bool complete = sends ? libof_.isend(operation, world, key, pin.data, pin.bytes)
                               : libof_.irecv(operation, world, key, pin.data, pin.bytes);
@@ -210,14 +211,14 @@ bool Engine::irecv(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint32
 
 // The end of every start: test-on-init for all that is pending, and work that is too small to hand over.
 bool Engine::after_start(uint32_t slot) {
-  fabric_.flush();
+  fabric_->flush();
   if (by_slot_[slot] != nullptr && options_.libof.test_on_init) {
     pass(Effort::look);
-    for (uint64_t work = fabric_.work(); work > 0 && work <= kInlineBytes; work = fabric_.work()) pass(Effort::pass);
+    for (uint64_t work = fabric_->work(); work > 0 && work <= kInlineBytes; work = fabric_->work()) pass(Effort::pass);
   }
   // Without a progress thread, what the paper's network would do by itself is done here: data whose RTR was caught moves.
   if (!options_.progress_thread && (options_.wait_on_send_us > 0 || options_.startall_us > 0)) {
-    while (fabric_.work() > 0) pass(Effort::pass);
+    while (fabric_->work() > 0) pass(Effort::pass);
   }
   Operation* const still = by_slot_[slot];
   if (still != nullptr) still->starting = false;
@@ -229,10 +230,10 @@ bool Engine::after_start(uint32_t slot) {
 void Engine::poll_for_rtr(Operation& operation, uint32_t target, uint32_t microseconds) {
   if (microseconds == 0 || operation.waiting_rtr <= target) return;
   const auto limit = Clock::now() + std::chrono::microseconds(microseconds);
-  fabric_.flush();
+  fabric_->flush();
   while (operation.waiting_rtr > target && Clock::now() < limit) {
     libof_.progress(Effort::pass);
-    fabric_.flush();
+    fabric_->flush();
     relax();
   }
 }
@@ -257,7 +258,7 @@ void Engine::start_round(Operation& operation, const Round& round) {
     poll_for_rtr(operation, before, options_.wait_on_send_us);
   }
   if (round.copy_first < round.copy_last) {
-    fabric_.flush();  // peers can work while we copy
+    fabric_->flush();  // peers can work while we copy
     for (uint32_t i = round.copy_first; i < round.copy_last; ++i) {
       const Copy& c = plan.copies[i];
       std::memcpy(operation.base[static_cast<size_t>(c.to)] + c.to_offset,
@@ -307,7 +308,11 @@ void Engine::report_failure(Operation& operation) {
       text = peer + " closed its world while this request still needed it";
       break;
     case Error::mismatch:
-      text = fabric_.why();
+    case Error::unreachable:
+      text = fabric_->why(operation.error_peer);
+      break;
+    case Error::memory:
+      text = fabric_->why(fabric_->rank());
       break;
     default:
       text = "moving data between this rank and " + peer + " failed: the system refused, or memory ran out";
@@ -324,12 +329,12 @@ void Engine::finish(Operation& operation) {
     if (operation.plan->spare_temporary == nullptr) {
       operation.plan->spare_temporary = temporary;
     } else {
-      fabric_.arena()->release(temporary);
+      fabric_->memory()->release(temporary);
     }
     temporary = nullptr;
   }
   operation.plan.reset();
-  for (Pinned& pin : operation.pins) pin.keeper.reset();
+  for (Pinned& pin : operation.buffers) pin.keeper.reset();
   if (operation.error != Error::none) report_failure(operation);
   if (operation.watched) {
     --watched_;
@@ -354,7 +359,7 @@ bool Engine::pass(Effort effort) {
       report_failure(operation);
     }
   }
-  fabric_.flush();
+  fabric_->flush();
   return moved;
 }
 
@@ -362,7 +367,7 @@ bool Engine::pass(Effort effort) {
 bool Engine::last_pass(Effort effort) {
   if (pass(effort) || libof_.fail_closed_peers()) return true;
   libof_.announce_sends();
-  fabric_.flush();
+  fabric_->flush();
   return false;
 }
 
@@ -372,26 +377,27 @@ bool Engine::last_pass(Effort effort) {
 // messages than the slots that they land in.
 bool Engine::background_needed() const {
   return unfinished_rounds_ + watched_ > 0 || libof_.needs_driving() ||
-         (fabric_.receiver_copies() && active_.head != nullptr) || fabric_.work() > 0 ||
-         libof_.most_arrivals(shm::kBulkSlots) != UINT32_MAX;
+         (fabric_->receiver_copies() && active_.head != nullptr) || fabric_->work() > 0 ||
+         libof_.most_arrivals(fabric_->put_window()) != UINT32_MAX;
 }
 
 // How many messages must arrive before any operation can take a step: what the doorbell counts. With sends pending any message may
 // matter; a round that only receives needs all of its messages.
 uint32_t Engine::arrivals_needed(bool waiting) const {
-  if (libof_.needs_driving() || fabric_.receiver_copies()) return 1;
+  if (libof_.needs_driving() || fabric_->receiver_copies()) return 1;
   int32_t least = INT32_MAX;
   for (const Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
     if (waiting || operation->watched || !operation->last_round) least = std::min(least, operation->outstanding);
   }
-  return std::min(static_cast<uint32_t>(std::max(least, 1)), libof_.most_arrivals(shm::kBulkSlots));
+  return std::min(static_cast<uint32_t>(std::max(least, 1)), libof_.most_arrivals(fabric_->put_window()));
 }
 
 // How many ranks share a processor. Ranks may be bound one by one, so only all of their masks together tell.
 void Engine::measure_crowd() {
   if (crowd_known_) return;
-  const uint32_t processors = std::max(1u, fabric_.processors(crowd_known_));
-  crowd_.store((fabric_.size() + processors - 1) / processors, std::memory_order_relaxed);
+  const Crowd crowd = fabric_->crowd();
+  crowd_known_ = crowd.complete;
+  crowd_.store((crowd.ranks + crowd.processors - 1) / crowd.processors, std::memory_order_relaxed);
 }
 
 int64_t Engine::doze(uint32_t uneventful) const {
@@ -408,7 +414,7 @@ void Engine::entered() {
   ++entries_;
   handed_over_ = false;
   if (unattended_.load(std::memory_order_relaxed)) unattended_.store(false, std::memory_order_relaxed);
-  fabric_.disarm();
+  fabric_->disarm();
 }
 
 void Engine::unlock_and_notify() {
@@ -427,7 +433,7 @@ void Engine::leave() {
     ring = !dozing_.load(std::memory_order_seq_cst) && !dozing_.exchange(true, std::memory_order_seq_cst);
   }
   unlock_and_notify();
-  if (ring) fabric_.ring_self(Sleeper::progress);
+  if (ring) fabric_->ring_self(Sleeper::progress);
 }
 
 // The calling thread leaves for long: the progress thread becomes responsible now. A peer may ring for it between the last look and
@@ -440,22 +446,22 @@ void Engine::hand_over() {
     bool armed = false;
     while (background_needed()) {
       handed_over_ = true;
-      if (fabric_.work() > 0) {
+      if (fabric_->work() > 0) {
         unlock_and_notify();
-        fabric_.ring_self(Sleeper::progress);
+        fabric_->ring_self(Sleeper::progress);
         return;
       }
-      fabric_.arm(Sleeper::progress, arrivals_needed(false));
+      fabric_->arm(Sleeper::progress, arrivals_needed(false));
       armed = true;
       if (!last_pass(Effort::look)) break;
-      fabric_.disarm();
+      fabric_->disarm();
       armed = false;
     }
     unlock_and_notify();
     if (!armed) return;
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (fabric_.is_armed() || !lock_.try_lock()) return;
-    fabric_.disarm();
+    if (fabric_->is_armed() || !lock_.try_lock()) return;
+    fabric_->disarm();
     pass(Effort::look);
   }
 }
@@ -467,13 +473,15 @@ void Engine::background() {
   uint32_t uneventful = 0;  // dozes in which nothing was left unattended
   for (;;) {
     // The ticket comes before everything that is looked at: whoever changes any of it afterwards makes sleep() return.
-    const uint32_t ticket = fabric_.ticket(Sleeper::progress);
+    const uint32_t ticket = fabric_->ticket(Sleeper::progress);
     if (stop_.load(std::memory_order_acquire)) return;
     // Pairs with the fence in hand_over(): if the attempt to lock fails, the caller, looking back, sees that the bell was rung.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     ++uneventful;
     // If the calling thread has the engine, it will look after everything, and note what it leaves behind.
     if (lock_.try_lock()) {
+      // Nothing pending here stands for it, so nobody else might come to it: a peer asks for a connection.
+      if (fabric_->called()) pass(Effort::look);
       const bool unattended = unattended_.load(std::memory_order_relaxed);
       if (handed_over_ || (unattended && entries_ == seen)) {
         unattended_.store(false, std::memory_order_relaxed);
@@ -490,7 +498,9 @@ void Engine::background() {
       if (unattended_.load(std::memory_order_seq_cst)) dozing_.store(true, std::memory_order_seq_cst);
       uneventful = 0;
     }
-    fabric_.sleep(Sleeper::progress, ticket, dozing_.load(std::memory_order_relaxed) ? doze(uneventful) : -1);
+    // Called and not served: the calling thread has the engine, and serves it unless it is about to leave.
+    const bool dozes = dozing_.load(std::memory_order_relaxed) || fabric_->called();
+    fabric_->sleep(Sleeper::progress, ticket, dozes ? doze(uneventful) : -1);
   }
 }
 
@@ -500,10 +510,10 @@ void Engine::drive() {
   handed_over_ = true;
   while (!lock_.wanted() && background_needed()) {
     ++counters_.progress_passes;
-    if (pass(Effort::pass) || fabric_.work() > 0) continue;
-    fabric_.arm(Sleeper::progress, arrivals_needed(false));
+    if (pass(Effort::pass) || fabric_->work() > 0) continue;
+    fabric_->arm(Sleeper::progress, arrivals_needed(false));
     if (!last_pass(Effort::look)) break;
-    fabric_.disarm();
+    fabric_->disarm();
   }
   unlock_and_notify();
 }
@@ -546,7 +556,7 @@ bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanosec
     const bool moved = pass(Effort::helping);
     done = settled(slots, count, all);
     if (done) break;
-    const bool busy = moved || fabric_.work() > 0;
+    const bool busy = moved || fabric_->work() > 0;
     if (busy) {
       patience.renew();
     } else if (patience.idle()) {
@@ -555,16 +565,16 @@ bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanosec
     const auto now = limited ? Clock::now() : Clock::time_point::min();
     if (now >= limit) break;
     if (busy) continue;
-    const uint32_t ticket = fabric_.ticket(Sleeper::caller);
-    fabric_.arm(Sleeper::caller, arrivals_needed(true));
-    const bool news = last_pass(Effort::helping) || fabric_.work() > 0;
+    const uint32_t ticket = fabric_->ticket(Sleeper::caller);
+    fabric_->arm(Sleeper::caller, arrivals_needed(true));
+    const bool news = last_pass(Effort::helping) || fabric_->work() > 0;
     done = settled(slots, count, all);
     if (!news && !done) {
       const int64_t left = limited ? std::chrono::duration_cast<std::chrono::nanoseconds>(limit - now).count() : -1;
-      fabric_.sleep(Sleeper::caller, ticket, left);
+      fabric_->sleep(Sleeper::caller, ticket, left);
       patience.renew();
     }
-    fabric_.disarm();
+    fabric_->disarm();
     if (done) break;
   }
   leave();
@@ -586,7 +596,7 @@ void Engine::startall(const uint32_t* slots, size_t count, uint32_t microseconds
     relax();
   }
   if (!options_.progress_thread) {
-    while (fabric_.work() > 0) pass(Effort::pass);
+    while (fabric_->work() > 0) pass(Effort::pass);
   }
   leave();
 }
@@ -615,8 +625,6 @@ void Engine::visit_counters(const std::function<void(const char*, double)>& visi
   enter();
   const auto add = [&](const char* name, uint64_t value) { visit(name, static_cast<double>(value)); };
   const libof::Counters& l = libof_.counters();
-  const shm::BulkCounters& b = fabric_.bulk_counters();
-  const shm::ShmCounters& f = fabric_.counters();
   add("started", counters_.started);
   add("rounds", counters_.rounds);
   add("eagerSent", l.eager_sent);
@@ -630,15 +638,10 @@ void Engine::visit_counters(const std::function<void(const char*, double)>& visi
   add("rtsSent", l.rts_sent);
   add("dataSent", l.data_sent);
   add("connections", l.connections);
-  add("mappedBytes", b.mapped_bytes);
-  add("crossMemoryBytes", b.cross_memory_bytes);
-  add("stagedBytes", b.staged_bytes);
-  add("helpedPieces", b.helped_pieces);
-  add("doorbells", f.doorbells);
-  add("parks", f.parks);
+  fabric_->visit_counters(visit);
   add("progressWakeups", counters_.progress_wakeups);
   add("progressPasses", counters_.progress_passes);
-  add("allocatedBytes", fabric_.arena()->used());
+  add("allocatedBytes", fabric_->memory()->used());
   leave();
 }
 

@@ -22,7 +22,7 @@
 #include "engine/lock.h"
 #include "engine/plan.h"
 #include "engine/slots.h"
-#include "fabric/shm/shm_fabric.h"
+#include "fabric/fabric.h"
 #include "libof/libof.h"
 
 namespace nbc {
@@ -55,25 +55,18 @@ struct Group {
 struct LoadedPlan {
   Plan plan;
   std::shared_ptr<Group> group;
-  void* spare_temporary = nullptr;  // kept from the last operation; in the arena
-  std::shared_ptr<shm::Arena> arena;
+  void* spare_temporary = nullptr;  // kept from the last operation; in `memory`
+  std::shared_ptr<ExposedMemory> memory;
   ~LoadedPlan() {
-    if (spare_temporary != nullptr) arena->release(spare_temporary);
+    if (spare_temporary != nullptr) memory->release(spare_temporary);
   }
-};
-
-// Memory of the user, and what keeps it allocated whatever JavaScript does with the object.
-struct Pinned {
-  std::byte* data = nullptr;
-  size_t bytes = 0;
-  std::shared_ptr<void> keeper;
 };
 
 class Engine {
  public:
   // `notify` is called, from either thread and without the lock, after watched requests have ended.
-  Engine(std::shared_ptr<shm::Segment> segment, const shm::ShmOptions& fabric, const EngineOptions& options,
-         std::shared_ptr<SlotTable> slots, std::function<void()> notify);
+  Engine(std::unique_ptr<Fabric> fabric, const EngineOptions& options, std::shared_ptr<SlotTable> slots,
+         std::function<void()> notify);
   // Pending requests end with Error::closed. Their memory stays allocated for good, because a peer may still write to it.
   ~Engine();
   Engine(const Engine&) = delete;
@@ -93,7 +86,7 @@ class Engine {
   void watch(uint32_t slot);
   std::string explain(uint32_t slot);
 
-  const shm::ShmFabric& fabric() const { return fabric_; }
+  const Fabric& fabric() const { return *fabric_; }
   libof::LibOF& libof() { return libof_; }  // for tests, before the first request
   // Adds all counters to the visitor; takes the lock.
   void visit_counters(const std::function<void(const char*, double)>& visit);
@@ -106,7 +99,7 @@ class Engine {
     uint32_t slot = kNoSlot;           // kNoSlot: its failure was reported, the slot is somebody else's
     uint32_t tag = 0;
     std::byte* base[kRoles] = {nullptr, nullptr, nullptr};
-    Pinned pins[2];
+    Pinned buffers[2];  // of the user: what Waiter::pins points to
     bool watched = false;
     bool last_round = false;  // nothing is left to start
     bool starting = false;    // inside start(): completion is the return value
@@ -139,7 +132,7 @@ class Engine {
   void background();
   void drive();
 
-  shm::ShmFabric fabric_;
+  std::unique_ptr<Fabric> fabric_;
   EngineOptions options_;
   libof::LibOF libof_;
   std::shared_ptr<SlotTable> slots_;

@@ -2,18 +2,23 @@
 //
 //   connect   make a peer reachable, lazily, without waiting for it
 //   mailbox   memory of ours that one peer writes (inbox), and the memory that becomes the peer's (outbox)
-//   commit    what was built in the outbox is on its way; a release store of a stamp makes it visible (see libof/mailbox.h);
-//             local completion at once, or later as write_done where the fabric is asynchronous
+//   commit    what was built in a part of the outbox is on its way. Where outbox and inbox are the same memory, a release store of a
+//             stamp made it visible already (see libof/mailbox.h); an asynchronous fabric tells the owner by a completion (message), and
+//             until then the owner must not look, because bytes arrive in any order. Local completion at once, or later as write_done
 //   put       write a large local buffer into memory that the peer exposed, then deliver a 32-bit immediate value there, after
 //             everything that was committed to that peer before
-//   poll      completions of puts, ours (put_done) and the peers' (immediate)
+//   poll      completions: of our puts (put_done), of the peers' puts (immediate), of their commits (message), ends of connections (broken)
+//   memory    allocate memory that peers can reach at no further price; plain memory is reached at the price that the fabric has
 //   doorbell  sleep until a peer commits something; wake a peer only if it sleeps
 //
-// Threads: a fabric belongs to the owner of the engine (engine/engine.h), except ring_self() and the sleeping call, which
-// may run beside it. Nothing here blocks, except sleep().
+// Threads: a fabric belongs to the owner of the engine (engine/engine.h), except ring_self(), called() and the sleeping call,
+// which may run beside it, and ExposedMemory, which any thread may use. Nothing here blocks, except sleep() and announce_closed().
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
 
 #include "error.h"
 
@@ -23,8 +28,38 @@ using Rank = uint32_t;
 
 // Where a peer may write, in the terms of the rank that exposed it. Travels in an RTR.
 struct ExposedBuffer {
-  uint64_t address = 0;  // key 0: virtual address in the exposing process; key 1: offset in its exposed arena
-  uint32_t key = 0;
+  uint64_t address =
+      0;  // shm: virtual address in the exposing process (key 0) or offset in its arena (key 1); verbs: virtual address
+  uint32_t key = 0;  // verbs: the remote key of a registration
+};
+
+// Memory of the user, and what keeps it allocated whatever happens to the object that it came from. As long as any copy of `keeper`
+// lives, `data` is the same memory; afterwards the address may belong to anybody. That is what a registration's life hangs on.
+struct Pinned {
+  std::byte* data = nullptr;
+  size_t bytes = 0;
+  std::shared_ptr<void> keeper;
+};
+
+// A part of this rank's memory that a message comes from or goes to.
+struct LocalBuffer {
+  std::byte* data = nullptr;
+  size_t bytes = 0;
+  const Pinned* home = nullptr;  // what it is a part of; null: of exposed memory, or of memory whose life nobody knows
+};
+
+// Memory that every peer can reach without further ado, page-aligned and zeroed. Any thread.
+class ExposedMemory {
+ public:
+  virtual ~ExposedMemory() = default;
+  virtual void* allocate(size_t bytes) = 0;  // nullptr when there is no more
+  virtual void release(void* block) = 0;
+  virtual size_t used() const = 0;
+};
+
+// A fabric, or a part of it, could not be set up; the message says what to do about it.
+struct FabricError {
+  std::string message;
 };
 
 // One direction of a connection, as one side sees it: the two parts that LibOF lays out.
@@ -36,16 +71,29 @@ constexpr size_t kControlBytes = 3072;
 constexpr size_t kSlotBytes = 60 * 1024;
 
 struct Completion {
-  enum class Kind : uint8_t { write_done, put_done, immediate };
+  // message: something that the peer committed is here. broken: the connection to the peer has ended with `error`, for good; it comes
+  // after everything that arrived before and after put_done of every put to this peer.
+  enum class Kind : uint8_t { write_done, put_done, immediate, message, broken };
   Kind kind;
   Error error;
   Rank peer;
-  uint32_t immediate;  // kind immediate: the value that came with the data
-  uint64_t bytes;      // kind immediate: how many bytes were written
+  uint32_t immediate;  // kind immediate: the value that came with the data; kind message: the note given to commit()
+  uint64_t bytes;      // kind immediate: how many bytes were written, or, with an error, how many would have been
   void* cookie;        // kinds write_done and put_done: what commit() or put() was given
 };
+// Immediates and notes are smaller than this many bits can tell: a fabric needs the others.
+constexpr uint32_t kImmediateBits = 30;
 
-enum class Connect { ready, later, refused };
+// ready: the mailboxes may be used. later: the peer is not there yet; the doorbell rings when it is. refused: the two must not talk.
+// broken: they did, and their connection has ended. why() tells about the last two.
+enum class Connect { ready, later, refused, broken };
+
+// How many ranks share the processors of this machine.
+struct Crowd {
+  uint32_t ranks = 1;
+  uint32_t processors = 1;
+  bool complete = false;  // all ranks have opened: it will not change any more
+};
 
 // How much work one poll may do on bulk copies before it returns.
 enum class Effort {
@@ -64,25 +112,30 @@ class Fabric {
   virtual Rank rank() const = 0;
   virtual Rank size() const = 0;
 
-  // ready: inbox/outbox may be used. later: the peer is not there yet; the doorbell rings when it is. refused: why() tells.
   virtual Connect connect(Rank peer) = 0;
-  virtual const char* why() const = 0;
+  // Why connect() gave refused or broken, or why memory could not be exposed (peer: this rank).
+  virtual std::string why(Rank peer) const = 0;
   virtual Mailbox outbox(Rank peer) = 0;
   virtual Mailbox inbox(Rank peer) = 0;
   // True once the peer has closed its world: everything that it ever wrote is visible to whoever has seen this.
   virtual bool has_closed(Rank peer) = 0;
 
-  virtual ExposedBuffer expose(const void* buffer) = 0;
+  virtual const std::shared_ptr<ExposedMemory>& memory() const = 0;
+  // Opens a buffer to writes of peers, until conceal(). False: that failed, why(rank()) tells.
+  virtual bool expose(const LocalBuffer& buffer, ExposedBuffer& out) = 0;
+  virtual void conceal(const ExposedBuffer& buffer) = 0;
 
-  // `messages` things were written to the peer's mailbox. Nothing is guaranteed to wake the peer before flush().
-  // An asynchronous fabric reports write_done with the cookie, unless it is null; others are done when they return.
-  virtual void commit(Rank peer, uint32_t messages, void* cookie) = 0;
+  // Something was written to the peer's mailbox: these bytes, which lie in one of the two parts, and no others. They must stay as they
+  // are until the peer has reported them as consumed, or until they are replaced by what is as good. Nothing is guaranteed to wake
+  // the peer before flush(). An asynchronous fabric delivers the note, and reports write_done with the cookie, unless it is null; on
+  // others it is done on return.
+  virtual void commit(Rank peer, const void* written, size_t bytes, uint32_t note, void* cookie) = 0;
   virtual bool asynchronous() const = 0;
   virtual void flush() = 0;
 
   // The buffer must stay until put_done arrives with the cookie. With an error nothing is written:
-  // the immediate is delivered with it, and `bytes` is only told.
-  virtual void put(Rank peer, ExposedBuffer to, const void* from, size_t bytes, uint32_t immediate, Error error,
+  // the immediate is delivered with it, and the number of bytes is only told.
+  virtual void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
                    void* cookie) = 0;
   // The peer has closed: puts to it that need its help end with Error::peer_closed.
   virtual void abandon(Rank peer) = 0;
@@ -92,6 +145,10 @@ class Fabric {
   virtual uint64_t work() const = 0;
   // Immediates from this peer are expected: its puts must be looked for.
   virtual void expect_immediates(Rank peer, bool expected) = 0;
+  // How many puts of one peer can be on their way to us before we must poll.
+  virtual uint32_t put_window() const = 0;
+  // A peer wants something of this rank that nothing pending here stands for (a connection): somebody should poll. Any thread.
+  virtual bool called() const = 0;
   // Receivers must take part in every put (no access to private memory of others): a waiting receiver is not passive.
   virtual bool receiver_copies() const = 0;
 
@@ -103,6 +160,12 @@ class Fabric {
   virtual bool is_armed() const = 0;  // nobody has rung since arm()
   virtual void sleep(Sleeper who, uint32_t ticket, int64_t nanoseconds) = 0;
   virtual void ring_self(Sleeper who) = 0;
+
+  // Tells everybody that this rank will do no more, after all that it committed. The destructor does it; a process that ends
+  // without it, too. May wait for a bounded time until what was committed has arrived.
+  virtual void announce_closed() = 0;
+  virtual Crowd crowd() const = 0;
+  virtual void visit_counters(const std::function<void(const char*, double)>& visit) const = 0;
 };
 
 }  // namespace nbc

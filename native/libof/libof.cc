@@ -8,11 +8,23 @@
 namespace nbc::libof {
 namespace {
 
-// The immediate value names the receive: 24 bits of pool index, 7 bits of generation. The sender adds whether there was an RTS.
-constexpr uint32_t kIdBits = 24;
+// The immediate value names the receive: 22 bits of pool index, 7 bits of generation. The sender adds whether there was an RTS.
+constexpr uint32_t kIdBits = 22;
 constexpr uint32_t kGenerations = 0x7f;
-constexpr uint32_t kAnnounced = 1u << 31;
+constexpr uint32_t kAnnounced = 1u << 29;
+static_assert(kAnnounced < 1u << kImmediateBits && kAnnounced > kGenerations << kIdBits);
 uint32_t immediate_of(const Request& receive) { return receive.id | receive.generation << kIdBits; }
+
+// The part of memory that a message is. Of the user's buffers there are two at most; whatever is in neither is exposed memory.
+LocalBuffer local_buffer(const Request& request) {
+  const Pinned* pins = request.owner->pins;
+  for (size_t i = 0; pins != nullptr && i < 2; ++i) {
+    if (pins[i].data != nullptr && request.buffer >= pins[i].data &&
+        request.buffer + request.bytes <= pins[i].data + pins[i].bytes)
+      return {request.buffer, request.bytes, &pins[i]};
+  }
+  return {request.buffer, request.bytes, nullptr};
+}
 
 }  // namespace
 
@@ -33,7 +45,7 @@ struct alignas(64) LibOF::Peer {
   uint32_t active_index = 0;
   Rank rank = 0;
   bool connected = false;
-  bool refused = false;
+  Error unfit = Error::none;  // set when there is no connection and will be none
   bool active = false;
   bool congested = false;  // it filled half of its window of unexpected messages
 
@@ -47,8 +59,10 @@ struct alignas(64) LibOF::Peer {
   Mailbox out;
   Mailbox in;
   uint32_t rtr_sent = 0;
-  uint32_t rtr_consumed = 0;  // by the peer, as far as it reported
-  uint32_t immediates = 0;    // receives whose RTR was written
+  uint32_t rtr_consumed = 0;   // by the peer, as far as it reported
+  uint32_t immediates = 0;     // receives whose RTR was written
+  uint32_t eager_arrived = 0;  // asynchronous fabric: as far as it has announced them
+  uint32_t rtr_arrived = 0;
   std::deque<RtrWish> rtr_queue;
 
   AckLine& ack_in() const { return *reinterpret_cast<AckLine*>(in.control); }
@@ -82,9 +96,10 @@ LibOF::Peer& LibOF::peer_of(Rank rank) {
     peers_[rank] = std::make_unique<Peer>();
     Peer& peer = *peers_[rank];
     peer.rank = rank;
-    for (uint32_t* number : {&peer.eager_sent, &peer.eager_consumed, &peer.eager_matched, &peer.eager_received,
-                             &peer.eager_received_reported, &peer.matched, &peer.matched_reported, &peer.rtr_sent,
-                             &peer.rtr_consumed, &peer.rtr_received, &peer.rtr_received_reported})
+    for (uint32_t* number :
+         {&peer.eager_sent, &peer.eager_consumed, &peer.eager_matched, &peer.eager_received,
+          &peer.eager_received_reported, &peer.matched, &peer.matched_reported, &peer.rtr_sent, &peer.rtr_consumed,
+          &peer.rtr_received, &peer.rtr_received_reported, &peer.eager_arrived, &peer.rtr_arrived})
       *number = options_.first_message;
     connect(peer);
   }
@@ -92,11 +107,15 @@ LibOF::Peer& LibOF::peer_of(Rank rank) {
 }
 
 bool LibOF::connect(Peer& peer) {
+  if (peer.unfit != Error::none) return false;
   switch (fabric_.connect(peer.rank)) {
     case Connect::later:
       return false;
     case Connect::refused:
-      peer.refused = true;
+      peer.unfit = Error::mismatch;
+      return false;
+    case Connect::broken:
+      peer.unfit = Error::unreachable;
       return false;
     case Connect::ready:
       break;
@@ -239,7 +258,7 @@ void LibOF::write_eager(Peer& peer, EagerKind kind, const MessageKey& key, const
   if (++peer.eager_sent_index == slots_) peer.eager_sent_index = 0;
   // release: header and payload before the stamp; pairs with the acquire in drain_eager()
   header->stamp.store(peer.eager_sent, std::memory_order_release);
-  fabric_.commit(peer.rank, 1, cookie);
+  fabric_.commit(peer.rank, slot, sizeof(EagerHeader) + bytes, kNoteEager, cookie);
 }
 
 bool LibOF::send_stalled(Peer& peer) {
@@ -301,7 +320,12 @@ bool LibOF::isend(Waiter& waiter, Rank rank, const MessageKey& key, const void* 
   activate(peer);
   if (rtr != nullptr) {
     peer.early_rtrs.remove(rtr);
-    start_data(peer, *request, rtr->buffer, rtr->bytes, rtr->receive);
+    if (rtr->kind == RtrKind::refuse) {
+      refused(*request);
+      deactivate_if_idle(peer);
+    } else {
+      start_data(peer, *request, rtr->buffer, rtr->bytes, rtr->receive);
+    }
     delete rtr;
   } else {
     ++waiter.waiting_rtr;
@@ -362,7 +386,10 @@ void LibOF::deliver(Peer& peer, Request& receive, const std::byte* payload, size
 void LibOF::finish_receive(Peer& peer, Request& receive) {
   if (!receive.data_here || (receive.rtr_written && !receive.rtr_local)) return;
   peer.receives.remove(&receive);
-  if (receive.rtr_written && --peer.immediates == 0) fabric_.expect_immediates(peer.rank, false);
+  if (receive.rtr_written) {
+    if (--peer.immediates == 0) fabric_.expect_immediates(peer.rank, false);
+    conceal(receive);
+  }
   complete(receive, receive.error, receive.bytes, receive.got);
 }
 
@@ -374,6 +401,7 @@ bool LibOF::drain_eager(Peer& peer) {
     auto* header = reinterpret_cast<EagerHeader*>(slot);
     // acquire: pairs with the release in write_eager()
     if (header->stamp.load(std::memory_order_acquire) != peer.eager_received + 1) break;
+    if (asynchronous_ && peer.eager_received == peer.eager_arrived) break;
     moved = true;
     read_acks(peer, header->eager_consumed, header->eager_matched, header->rtr_consumed);
     const MessageKey key{header->context, header->tag, header->sequence};
@@ -466,7 +494,7 @@ void LibOF::report(Peer& peer, bool force) {
   line.rtr_consumed.store(peer.rtr_received, std::memory_order_release);
   line.eager_consumed.store(peer.eager_received, std::memory_order_release);
   ++counters_.acks_explicit;
-  fabric_.commit(peer.rank, 1, nullptr);
+  fabric_.commit(peer.rank, &line, sizeof line.eager_consumed * 3, kNoteAck, nullptr);
 }
 
 // Reports may overtake each other between the header and the line: the larger count (modulo wrap-around) holds.
@@ -524,21 +552,28 @@ void LibOF::forget_wish(Peer& peer, const Request& receive) {
   --rtrs_pending_;
 }
 
+// A fabric that has to register memory needs to be told of its life.
+bool LibOF::expose(Request& receive) { return fabric_.expose(local_buffer(receive), receive.exposed); }
+
+void LibOF::conceal(Request& receive) {
+  if (asynchronous_) fabric_.conceal(receive.exposed);
+}
+
 bool LibOF::write_rtr(Peer& peer, const RtrWish& wish) {
   if (peer.rtr_sent - peer.rtr_consumed >= kRtrSlots) {
     read_ack_line(peer);
     if (peer.rtr_sent - peer.rtr_consumed >= kRtrSlots) return false;
   }
+  Request* const receive = wish.receive;
+  const bool refuse = receive != nullptr && !expose(*receive);
   RtrSlot& slot = peer.rtr_out(peer.rtr_sent);
-  slot.kind = wish.kind;
+  slot.kind = refuse ? RtrKind::refuse : wish.kind;
   slot.context = wish.key.context;
   slot.tag = wish.key.tag;
   slot.sequence = wish.key.sequence;
-  Request* receive = wish.receive;
-  if (receive != nullptr) {
-    const ExposedBuffer buffer = fabric_.expose(receive->buffer);
-    slot.address = buffer.address;
-    slot.buffer_key = buffer.key;
+  if (receive != nullptr && !refuse) {
+    slot.address = receive->exposed.address;
+    slot.buffer_key = receive->exposed.key;
     slot.bytes = receive->bytes;
     slot.receive = immediate_of(*receive);
     receive->rtr_written = true;
@@ -550,7 +585,13 @@ bool LibOF::write_rtr(Peer& peer, const RtrWish& wish) {
   ++peer.rtr_sent;
   // release: the RTR before its stamp; pairs with the acquire in drain_rtrs()
   slot.stamp.store(peer.rtr_sent, std::memory_order_release);
-  fabric_.commit(peer.rank, 1, receive);
+  fabric_.commit(peer.rank, &slot, sizeof slot, kNoteRtr, refuse ? nullptr : receive);
+  if (refuse) {
+    receive->data_here = true;  // nothing more will happen to it
+    receive->error = Error::memory;
+    finish_receive(peer, *receive);
+    deactivate_if_idle(peer);
+  }
   return true;
 }
 
@@ -570,6 +611,7 @@ bool LibOF::drain_rtrs(Peer& peer) {
     const RtrSlot& slot = peer.rtr_in(peer.rtr_received);
     // acquire: pairs with the release in write_rtr()
     if (slot.stamp.load(std::memory_order_acquire) != peer.rtr_received + 1) break;
+    if (asynchronous_ && peer.rtr_received == peer.rtr_arrived) break;
     moved = true;
     const MessageKey key{slot.context, slot.tag, slot.sequence};
     const ExposedBuffer to{slot.address, slot.buffer_key};
@@ -577,6 +619,13 @@ bool LibOF::drain_rtrs(Peer& peer) {
     const uint32_t receive = slot.receive;
     const RtrKind kind = slot.kind;
     ++peer.rtr_received;
+    const auto answer = [&](Request& send) {
+      if (kind == RtrKind::refuse) {
+        refused(send);
+      } else {
+        start_data(peer, send, to, bytes, receive);
+      }
+    };
     if (kind == RtrKind::cancel) {
       if (EarlyRtr* early = peer.early_rtrs.find(key)) {
         peer.early_rtrs.remove(early);
@@ -584,15 +633,15 @@ bool LibOF::drain_rtrs(Peer& peer) {
       }
     } else if (Request* send = peer.sends.find(key)) {
       take_waiting(peer, *send);
-      start_data(peer, *send, to, bytes, receive);
+      answer(*send);
     } else {
       Request* stalled = peer.stalled.head;
       while (stalled != nullptr && !(stalled->key == key)) stalled = stalled->next;
       if (stalled != nullptr) {
         peer.stalled.remove(stalled);
-        start_data(peer, *stalled, to, bytes, receive);
+        answer(*stalled);
       } else {
-        auto* early = new EarlyRtr{key, nullptr, nullptr, to, bytes, receive};
+        auto* early = new EarlyRtr{key, nullptr, nullptr, to, bytes, receive, kind};
         peer.early_rtrs.push(early);
         ++counters_.rtr_early;
       }
@@ -602,19 +651,23 @@ bool LibOF::drain_rtrs(Peer& peer) {
   return moved;
 }
 
-void LibOF::start_data(Peer& peer, Request& send, ExposedBuffer to, uint64_t bytes, uint32_t receive) {
+// The receiver could not expose its memory.
+void LibOF::refused(Request& send) {
+  --sends_pending_;
+  complete(send, Error::system);
+}
+
+void LibOF::start_data(Peer& peer, Request& send, const ExposedBuffer& to, uint64_t bytes, uint32_t receive) {
   set_state(send, State::send_sending_data);
   peer.sending.push(&send);
   ++counters_.data_sent;
   if (send.announced) receive |= kAnnounced;
-  if (bytes == send.bytes) {
-    fabric_.put(peer.rank, to, send.buffer, send.bytes, receive, Error::none, &send);
-  } else {
+  if (bytes != send.bytes) {
     // Ranks disagree about the size: both learn it, nothing is written.
     send.error = Error::truncated;
     send.got = bytes;
-    fabric_.put(peer.rank, to, send.buffer, send.bytes, receive, Error::truncated, &send);
   }
+  fabric_.put(peer.rank, to, local_buffer(send), receive, send.error, &send);
 }
 
 void LibOF::on_completion(const Completion& completion) {
@@ -660,6 +713,19 @@ void LibOF::on_completion(const Completion& completion) {
       deactivate_if_idle(peer);
       break;
     }
+    case Completion::Kind::message: {
+      // A peer may write before we have named it.
+      Peer& peer = peer_of(completion.peer);
+      if (completion.immediate == kNoteEager) ++peer.eager_arrived;
+      if (completion.immediate == kNoteRtr) ++peer.rtr_arrived;
+      if (!peer.active) break;
+      poll_peer(peer);
+      deactivate_if_idle(peer);
+      break;
+    }
+    case Completion::Kind::broken:
+      break_off(peer_of(completion.peer), completion.error);
+      break;
   }
 }
 
@@ -668,8 +734,8 @@ void LibOF::on_completion(const Completion& completion) {
 bool LibOF::poll_peer(Peer& peer) {
   if (!peer.connected) {
     if (!connect(peer)) {
-      if (!peer.refused) return false;
-      fail(peer, Error::mismatch);
+      if (peer.unfit == Error::none) return false;
+      fail(peer, peer.unfit);
       return true;
     }
     --connecting_;
@@ -735,7 +801,10 @@ bool LibOF::fail_closed_peers() {
 void LibOF::fail(Peer& peer, Error error) {
   peer.receives.each([&](Request* receive) {
     peer.receives.remove(receive);
-    if (receive->rtr_written && --peer.immediates == 0) fabric_.expect_immediates(peer.rank, false);
+    if (receive->rtr_written) {
+      if (--peer.immediates == 0) fabric_.expect_immediates(peer.rank, false);
+      conceal(*receive);
+    }
     complete(*receive, error);
   });
   peer.sends.each([&](Request* send) {
@@ -751,6 +820,18 @@ void LibOF::fail(Peer& peer, Error error) {
   rtrs_pending_ -= static_cast<uint32_t>(peer.rtr_queue.size());
   peer.rtr_queue.clear();
   deactivate_if_idle(peer);
+}
+
+// The connection has ended for good: whatever needs it fails, now and later. What has arrived stays.
+void LibOF::break_off(Peer& peer, Error error) {
+  while (drain_eager(peer)) {
+  }
+  if (peer.connected) {
+    peer.connected = false;
+    if (peer.active) ++connecting_;
+  }
+  peer.unfit = error;
+  fail(peer, error);
 }
 
 }  // namespace nbc::libof

@@ -98,12 +98,13 @@ class LibOF {
     ExposedBuffer buffer;
     uint64_t bytes;
     uint32_t receive;
+    RtrKind kind;
   };
   // An RTR, or the cancellation of one, that waits for a slot in the sender's RTR array.
   struct RtrWish {
     RtrKind kind;
     MessageKey key;
-    Request* receive;  // kind ready
+    Request* receive;  // kind ready, until it is written
   };
   struct Peer;
 
@@ -134,7 +135,11 @@ class LibOF {
   bool write_rtr(Peer& peer, const RtrWish& wish);
   bool send_rtrs(Peer& peer);
   bool drain_rtrs(Peer& peer);
-  void start_data(Peer& peer, Request& send, ExposedBuffer to, uint64_t bytes, uint32_t receive);
+  bool expose(Request& receive);
+  void conceal(Request& receive);
+  void start_data(Peer& peer, Request& send, const ExposedBuffer& to, uint64_t bytes, uint32_t receive);
+  void break_off(Peer& peer, Error error);
+  void refused(Request& send);
   void relieve(Peer& peer);
   void on_completion(const Completion& completion);
   void finish_receive(Peer& peer, Request& receive);

@@ -9,6 +9,10 @@
 // knows which number comes next and looks only there (acquire). No empty slot is ever scanned, and reuse cannot reorder. The writer
 // may use a slot again when the reader has reported its number as consumed, in the AckLine or in the header of an eager message
 // going the other way.
+//
+// A network writes bytes in any order, so a stamp may be there before what it stands for. Over an asynchronous fabric the reader looks
+// at a slot only when the fabric has announced it; the stamp is then as it must be. The AckLine is read at any time: its words are
+// independent of each other and of everything else.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -51,7 +55,11 @@ struct EagerHeader {
 };
 static_assert(sizeof(EagerHeader) == 40);
 
-enum class RtrKind : uint32_t { ready = 0, cancel = 1 };
+// refuse: the receiver cannot take the message; its memory could not be exposed
+enum class RtrKind : uint32_t { ready = 0, cancel = 1, refuse = 2 };
+
+// What a write into a mailbox was, told with it where the reader may not look before it is told.
+enum Note : uint32_t { kNoteEager = 0, kNoteRtr = 1, kNoteAck = 2 };
 
 struct alignas(64) RtrSlot {
   std::atomic<uint32_t> stamp;

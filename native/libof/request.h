@@ -31,6 +31,8 @@ struct Waiter {
   Rank error_peer = 0;
   uint64_t error_expected = 0;
   uint64_t error_got = 0;
+  // The two buffers of the user that its messages come from or go to, if they do; others are in exposed memory.
+  const Pinned* pins = nullptr;
   Waiter* next_ready = nullptr;
   bool is_ready = false;  // is in LibOF's list of ready waiters
 };
@@ -53,6 +55,7 @@ struct Request {
   bool data_here = false;     // second event: the data's immediate value (or an eager message instead)
   Error error = Error::none;  // what the second event said
   uint64_t got = 0;           // bytes that arrived
+  ExposedBuffer exposed;      // rtr_written: where the peer may write
 };
 
 // A first-in first-out list with removal in the middle.

@@ -44,7 +44,7 @@ template <typename Make>
 std::string refusal(Make&& make) {
   try {
     make();
-  } catch (const SegmentError& error) {
+  } catch (const FabricError& error) {
     return error.message;
   }
   return {};

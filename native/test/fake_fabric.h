@@ -1,9 +1,11 @@
 // A network in which nothing moves unless the test says so. One FakeNetwork connects the FakeFabrics of all its ranks, in one thread.
 //
 // Not asynchronous: outbox and inbox are the same memory, and puts arrive at once; like shared memory.
-// Asynchronous: like an RDMA network. What is built in the outbox stays there; commit() sends the cache lines that changed. Four kinds of event
-// are then held back until the test lets them happen, each in order: a write arrives (per pair), a write is locally complete (per rank),
-// a put arrives with its immediate (per pair, and after the writes that were committed before it), a put is locally complete (per rank).
+// Asynchronous: like an RDMA network. What is built in the outbox stays there; commit() sends the bytes that it names, and they must be the
+// ones that were written: every changed byte is among them, and every cache line among them was written to. Four kinds of event are then
+// held back until the test lets them happen, each in order: a write arrives and is announced (per pair), a write is locally complete (per
+// rank), a put arrives with its immediate (per pair, and after the writes that were committed before it), a put is locally complete (per
+// rank). The stamp of the next write is there before its turn: nobody may rely on it.
 #pragma once
 #include <cstring>
 #include <deque>
@@ -48,8 +50,10 @@ class FakeNetwork {
   static constexpr size_t kBytes = kControlBytes + kSlotBytes;
   static constexpr size_t kLine = 64;
 
-  struct Lines {
-    std::vector<std::pair<uint32_t, std::array<std::byte, kLine>>> changed;
+  struct Write {
+    size_t at;
+    std::vector<std::byte> bytes;
+    uint32_t note;
   };
   struct Arrival {
     ExposedBuffer to;
@@ -64,13 +68,14 @@ class FakeNetwork {
     std::unique_ptr<Memory> inbox;
     std::unique_ptr<Memory> outbox;  // asynchronous only
     std::unique_ptr<Memory> sent;    // the outbox as it was when something was committed last
-    std::deque<Lines> writes;
+    std::deque<Write> writes;
     uint64_t delivered = 0;
     std::deque<Arrival> puts;
   };
 
   bool run_once();
   Pair& pair(Rank from, Rank to) { return pairs_[from * size_ + to]; }
+  static void show_stamp_of_next(Pair& pair);
 
   Rank size_;
   bool asynchronous_;
@@ -89,42 +94,64 @@ class FakeFabric final : public Fabric {
     if (network_.refuse) return Connect::refused;
     return network_.presence[peer] == FakeNetwork::Presence::absent ? Connect::later : Connect::ready;
   }
-  const char* why() const override { return "the test says so"; }
+  std::string why(Rank) const override { return "the test says so"; }
   Mailbox outbox(Rank peer) override {
     FakeNetwork::Pair& pair = network_.pair(rank_, peer);
     return mailbox(network_.asynchronous_ ? *pair.outbox : *pair.inbox);
   }
   Mailbox inbox(Rank peer) override { return mailbox(*network_.pair(peer, rank_).inbox); }
   bool has_closed(Rank peer) override { return network_.presence[peer] == FakeNetwork::Presence::closed; }
-  ExposedBuffer expose(const void* buffer) override { return {reinterpret_cast<uintptr_t>(buffer), 0}; }
+  const std::shared_ptr<ExposedMemory>& memory() const override { return memory_; }
+  bool expose(const LocalBuffer& buffer, ExposedBuffer& out) override {
+    if (refuse_to_expose) return false;
+    out = {reinterpret_cast<uintptr_t>(buffer.data), ++exposures_};
+    if (network_.asynchronous_) open_.push_back(out.key);
+    return true;
+  }
+  void conceal(const ExposedBuffer& buffer) override {
+    CHECK_EQ(std::erase(open_, buffer.key), 1u);  // once, and only what was exposed
+  }
 
-  void commit(Rank peer, uint32_t messages, void* cookie) override {
-    commits += messages;
-    if (!network_.asynchronous_) return;
+  void commit(Rank peer, const void* written, size_t bytes, uint32_t note, void* cookie) override {
+    ++commits;
+    CHECK(note < 1u << kImmediateBits);
     FakeNetwork::Pair& pair = network_.pair(rank_, peer);
-    FakeNetwork::Lines lines;
-    for (uint32_t at = 0; at < FakeNetwork::kBytes; at += FakeNetwork::kLine) {
-      if (std::memcmp(pair.outbox->bytes + at, pair.sent->bytes + at, FakeNetwork::kLine) == 0) continue;
-      lines.changed.emplace_back(at, std::array<std::byte, FakeNetwork::kLine>{});
-      std::memcpy(lines.changed.back().second.data(), pair.outbox->bytes + at, FakeNetwork::kLine);
-      std::memcpy(pair.sent->bytes + at, pair.outbox->bytes + at, FakeNetwork::kLine);
+    FakeNetwork::Memory& outbox = network_.asynchronous_ ? *pair.outbox : *pair.inbox;
+    const auto at = static_cast<size_t>(static_cast<const std::byte*>(written) - outbox.bytes);
+    CHECK(bytes > 0 && at + bytes <= FakeNetwork::kBytes);
+    CHECK(at >= kControlBytes || at + bytes <= kControlBytes);  // in one of the two parts
+    if (!network_.asynchronous_) return;
+    for (size_t i = 0; i < FakeNetwork::kBytes; ++i) {
+      if (i < at || i >= at + bytes) CHECK(outbox.bytes[i] == pair.sent->bytes[i]);  // changed, and not named
     }
-    CHECK(!lines.changed.empty());  // a commit without anything written
-    pair.writes.push_back(std::move(lines));
+    for (size_t line = at / FakeNetwork::kLine * FakeNetwork::kLine; line < at + bytes; line += FakeNetwork::kLine) {
+      const size_t from = std::max(line, at);
+      const size_t length = std::min(line + FakeNetwork::kLine, at + bytes) - from;
+      // Named, and not written. Two or three bytes may be the pattern by chance.
+      CHECK(length < 4 || std::memcmp(outbox.bytes + from, pair.sent->bytes + from, length) != 0);
+    }
+    pair.writes.push_back({at, {outbox.bytes + at, outbox.bytes + at + bytes}, note});
+    // What the outbox holds from now on is nobody's business but the writer's; another pattern shows what it writes next. The AckLine is
+    // written in parts that are each as good as the last.
+    if (note != libof::kNoteAck) {
+      for (size_t i = at; i < at + bytes; ++i) outbox.bytes[i] = static_cast<std::byte>(pattern_.below(256));
+    }
+    std::memcpy(pair.sent->bytes + at, outbox.bytes + at, bytes);
+    if (pair.writes.size() == 1) FakeNetwork::show_stamp_of_next(pair);
     if (cookie != nullptr) local_writes_.push_back({Completion::Kind::write_done, Error::none, peer, 0, 0, cookie});
   }
   bool asynchronous() const override { return network_.asynchronous_; }
   void flush() override {}
 
-  void put(Rank peer, ExposedBuffer to, const void* from, size_t bytes, uint32_t immediate, Error error,
+  void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
            void* cookie) override {
+    CHECK(immediate < 1u << kImmediateBits);
     const FakeNetwork::Pair& pair = network_.pair(rank_, peer);
     FakeNetwork::Arrival arrival{to,
                                  {},
-                                 {Completion::Kind::immediate, error, rank_, immediate, bytes, nullptr},
+                                 {Completion::Kind::immediate, error, rank_, immediate, from.bytes, nullptr},
                                  pair.delivered + pair.writes.size()};
-    const auto* data = static_cast<const std::byte*>(from);
-    if (bytes > 0 && error == Error::none) arrival.data.assign(data, data + bytes);
+    if (from.bytes > 0 && error == Error::none) arrival.data.assign(from.data, from.data + from.bytes);
     network_.pair(rank_, peer).puts.push_back(std::move(arrival));
     local_puts_.push_back({Completion::Kind::put_done, Error::none, peer, 0, 0, cookie});
     if (!network_.asynchronous_) {
@@ -158,6 +185,8 @@ class FakeFabric final : public Fabric {
     CHECK(expected_[peer] != expected);  // said twice
     expected_[peer] = expected;
   }
+  uint32_t put_window() const override { return 16; }
+  bool called() const override { return false; }
   bool receiver_copies() const override { return false; }
   uint32_t ticket(Sleeper) override { return 0; }
   void arm(Sleeper, uint32_t) override {}
@@ -165,11 +194,14 @@ class FakeFabric final : public Fabric {
   void disarm() override {}
   void sleep(Sleeper, uint32_t, int64_t) override {}
   void ring_self(Sleeper) override {}
+  void announce_closed() override {}
+  Crowd crowd() const override { return {network_.size_, network_.size_, true}; }
+  void visit_counters(const std::function<void(const char*, double)>&) const override {}
 
   bool expects(Rank peer) const { return expected_[peer]; }
   // Nothing is on its way from this rank, and nothing arrived that was not taken.
   bool quiet() const {
-    if (!completions_.empty() || !local_writes_.empty() || !local_puts_.empty()) return false;
+    if (!completions_.empty() || !local_writes_.empty() || !local_puts_.empty() || !open_.empty()) return false;
     for (Rank peer = 0; peer < network_.size_; ++peer) {
       if (expected_[peer] || !arrived_[peer].empty()) return false;
     }
@@ -179,7 +211,10 @@ class FakeFabric final : public Fabric {
   std::function<void()>
       before_poll;  // called once: what happens between a look into the mailboxes and one at the completions
   std::vector<Rank> abandoned;
-  uint64_t commits = 0;  // messages committed
+  uint64_t commits = 0;
+  bool refuse_to_expose = false;
+  // The connection ends: what is on its way from this rank to the peer is lost, and the peer's writes do not arrive any more.
+  void break_off(Rank peer, Error error);
 
  private:
   friend class FakeNetwork;
@@ -188,6 +223,10 @@ class FakeFabric final : public Fabric {
   FakeNetwork& network_;
   Rank rank_;
   std::vector<bool> expected_;
+  std::shared_ptr<ExposedMemory> memory_;  // none: nothing here allocates
+  std::vector<uint32_t> open_;             // keys of what is exposed
+  uint32_t exposures_ = 0;
+  Random pattern_{1};
   std::deque<Completion> local_writes_;          // not yet told
   std::deque<Completion> local_puts_;            // not yet told
   std::deque<Completion> completions_;           // told, not yet polled
@@ -209,13 +248,34 @@ inline FakeNetwork::FakeNetwork(Rank size, bool asynchronous, uint32_t first_mes
 inline bool FakeNetwork::deliver_write(Rank from, Rank to) {
   Pair& p = pair(from, to);
   if (p.writes.empty()) return false;
-  // Last line first: nobody may rely on ascending addresses.
-  const auto& changed = p.writes.front().changed;
-  for (auto line = changed.rbegin(); line != changed.rend(); ++line)
-    std::memcpy(p.inbox->bytes + line->first, line->second.data(), kLine);
+  const Write& write = p.writes.front();
+  std::memcpy(p.inbox->bytes + write.at, write.bytes.data(), write.bytes.size());
+  fabrics_[to]->completions_.push_back({Completion::Kind::message, Error::none, from, write.note, 0, nullptr});
   p.writes.pop_front();
   ++p.delivered;
+  show_stamp_of_next(p);
   return true;
+}
+
+inline void FakeNetwork::show_stamp_of_next(Pair& pair) {
+  if (pair.writes.empty() || pair.writes.front().note == libof::kNoteAck) return;
+  const Write& write = pair.writes.front();
+  std::memcpy(pair.inbox->bytes + write.at, write.bytes.data(), sizeof(uint32_t));
+}
+
+inline void FakeFabric::break_off(Rank peer, Error error) {
+  network_.pair(rank_, peer).writes.clear();
+  network_.pair(rank_, peer).puts.clear();
+  network_.pair(peer, rank_).writes.clear();
+  network_.pair(peer, rank_).puts.clear();
+  for (auto* list : {&local_writes_, &local_puts_}) {
+    for (Completion& completion : *list) {
+      if (completion.peer == peer) completion.error = error;
+      completions_.push_back(completion);
+    }
+    list->clear();
+  }
+  completions_.push_back({Completion::Kind::broken, error, peer, 0, 0, nullptr});
 }
 
 inline bool FakeNetwork::deliver_put(Rank from, Rank to) {

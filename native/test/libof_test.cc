@@ -84,7 +84,7 @@ struct Send : libof::Waiter {
   Send(Node& node, Rank to, const MessageKey& key, size_t bytes, uint64_t seed) : memory(bytes) {
     fill(memory.data(), bytes, seed);
     immediately = node.of.isend(*this, to, key, memory.data(), bytes);
-    CHECK_EQ(outstanding, immediately ? 0 : 1);
+    CHECK_EQ(outstanding, immediately || error != Error::none ? 0 : 1);
   }
   bool done() const { return outstanding == 0; }
   Memory memory;
@@ -787,6 +787,63 @@ TEST(a_peer_that_comes_later_gets_everything_in_order) {
       for (const auto& send : sends) CHECK(send->done());
       job.check_idle();
     }
+  }
+}
+
+// What needs the peer fails, at once and later; what had arrived is still delivered.
+TEST(a_broken_connection_fails_everything_that_needs_it) {
+  Job job(3, true);
+  Send arrived(job[1], 0, {1, 1, 0}, 50, 1);
+  job.pump();
+  Receive small(job[0], 1, {1, 2, 0}, 50, 1);
+  Receive large(job[0], 1, {1, 3, 0}, 1000, 1);
+  Send waiting(job[0], 1, {1, 4, 0}, 1000, 1);
+  Receive other(job[0], 2, {1, 5, 0}, 1000, 1);
+  job[0].progress();
+  job.network.rank(0).break_off(1, Error::unreachable);
+  job[0].progress();
+  for (const libof::Waiter* failed : std::initializer_list<libof::Waiter*>{&small, &large, &waiting}) {
+    CHECK_EQ(failed->outstanding, 0);
+    CHECK_EQ(failed->error, Error::unreachable);
+    CHECK_EQ(failed->error_peer, 1u);
+  }
+  CHECK(!other.done());
+  Receive later(job[0], 1, {1, 6, 0}, 50, 1);
+  Send eager(job[0], 1, {1, 7, 0}, 50, 1);
+  Receive unexpected(job[0], 1, {1, 1, 0}, 50, 1);
+  job[0].progress();
+  CHECK_EQ(later.error, Error::unreachable);
+  CHECK_EQ(eager.error, Error::unreachable);
+  unexpected.check_data();
+  Send answer(job[2], 0, {1, 5, 0}, 1000, 1);
+  job.pump();
+  other.check_data();
+  job[0].check_idle();
+}
+
+// Neither side waits for ever for the RTR of a buffer that could not be exposed, whichever comes first.
+TEST(memory_that_cannot_be_exposed_fails_both_sides) {
+  for (const bool receive_first : {false, true}) {
+    Job job(2, true);
+    job.network.rank(1).refuse_to_expose = true;
+    std::unique_ptr<Send> send;
+    if (!receive_first) send = std::make_unique<Send>(job[0], 1, kKey, 1000, 1);
+    Receive receive(job[1], 0, kKey, 1000, 1);
+    job.pump();
+    if (receive_first) {
+      Send dummy(job[0], 1, {1, 99, 0}, 1000, 0);
+      job.pump();
+      send = std::make_unique<Send>(job[0], 1, kKey, 1000, 1);
+      job.pump();
+      job.network.rank(1).refuse_to_expose = false;
+      Receive for_dummy(job[1], 0, {1, 99, 0}, 1000, 0);
+      job.pump();
+      for_dummy.check_data();
+    }
+    CHECK_EQ(receive.error, Error::memory);
+    CHECK_EQ(send->error, Error::system);
+    CHECK(receive.memory.untouched());
+    job.check_idle();
   }
 }
 

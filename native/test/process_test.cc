@@ -64,7 +64,7 @@ Child spawn(const std::function<void()>& body) {
     _exit(0);
   } catch (const Failure& failure) {
     why = failure.why;
-  } catch (const shm::SegmentError& error) {
+  } catch (const FabricError& error) {
     why = error.message;
   }
   if (write(pipes[1], why.data(), why.size()) < 0) _exit(3);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "fabric/shm/shm_fabric.h"
 #include "test/check.h"
 #include "test/random.h"
 #include "test/schedule.h"
@@ -42,7 +43,12 @@ constexpr uint32_t kNoRequest = UINT32_MAX;
 class TestRank {
  public:
   TestRank(std::shared_ptr<shm::Segment> segment, Rank rank, const RankOptions& options = {})
-      : rank(rank), size(segment->size()), slots(std::make_shared<SlotTable>()) {
+      : TestRank(std::make_unique<shm::ShmFabric>(std::move(segment),
+                                                  shm::ShmOptions{rank, options.eager_limit, options.cross_memory}),
+                 options) {}
+  // Over any fabric; of the options only those that are the engine's matter.
+  TestRank(std::unique_ptr<Fabric> fabric, const RankOptions& options)
+      : rank(fabric->rank()), size(fabric->size()), slots(std::make_shared<SlotTable>()) {
     world = std::make_shared<Group>();
     for (Rank r = 0; r < size; ++r) world->members.push_back(r);
     world->rank = rank;
@@ -54,10 +60,9 @@ class TestRank {
     engine_options.progress_thread = options.progress_thread;
     engine_options.wait_on_send_us = options.wait_on_send_us;
     engine_options.startall_us = options.startall_us;
-    engine = std::make_unique<Engine>(std::move(segment),
-                                      shm::ShmOptions{rank, options.eager_limit, options.cross_memory}, engine_options,
-                                      slots, [this] { notifications.fetch_add(1, std::memory_order_acq_rel); });
-    arena = engine->fabric().arena();
+    engine = std::make_unique<Engine>(std::move(fabric), engine_options, slots,
+                                      [this] { notifications.fetch_add(1, std::memory_order_acq_rel); });
+    arena = engine->fabric().memory();
   }
   ~TestRank() { close(); }
 
@@ -91,7 +96,7 @@ class TestRank {
       auto loaded = std::make_shared<LoadedPlan>();
       loaded->plan = compile_schedule(schedule.words.data(), schedule.words.size(), world->members, rank);
       loaded->group = world;
-      loaded->arena = arena;
+      loaded->memory = arena;
       return loaded;
     } catch (const ScheduleError& error) {
       throw Failure{"a schedule of this test is refused at word " + std::to_string(error.word) + ": " + error.reason};
@@ -157,7 +162,7 @@ class TestRank {
   std::shared_ptr<Group> world;
   std::atomic<uint32_t> notifications{0};
   std::unique_ptr<Engine> engine;
-  std::shared_ptr<shm::Arena> arena;
+  std::shared_ptr<ExposedMemory> arena;
 
  private:
   uint32_t take_slot() {
@@ -192,7 +197,7 @@ inline void run_threads(Rank count, const std::function<void(Rank)>& body) {
       } catch (const Failure& failure) {
         const std::lock_guard<std::mutex> guard(mutex);
         if (first == nullptr) first = std::make_unique<Failure>(failure);
-      } catch (const shm::SegmentError& error) {
+      } catch (const FabricError& error) {
         const std::lock_guard<std::mutex> guard(mutex);
         if (first == nullptr) first = std::make_unique<Failure>(Failure{error.message});
       }

@@ -846,7 +846,7 @@ TEST(a_rank_is_opened_once) {
   bool refused = false;
   try {
     TestRank second(segment, 0);
-  } catch (const shm::SegmentError& error) {
+  } catch (const FabricError& error) {
     refused = !error.message.empty();
   }
   CHECK(refused);

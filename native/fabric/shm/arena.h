@@ -10,23 +10,23 @@
 
 namespace nbc::shm {
 
-class Arena {
+class Arena final : public ExposedMemory {
  public:
   Arena(std::shared_ptr<Segment> segment, Rank rank);
-  ~Arena();
+  ~Arena() override;
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
   // Page-aligned and zeroed; nullptr when the arena is exhausted. Any thread.
-  void* allocate(size_t bytes);
-  void release(void* block);
+  void* allocate(size_t bytes) override;
+  void release(void* block) override;
 
   bool contains(const void* p) const {
     return static_cast<const std::byte*>(p) >= base_ && static_cast<const std::byte*>(p) < base_ + bytes_;
   }
   size_t offset_of(const void* p) const { return static_cast<size_t>(static_cast<const std::byte*>(p) - base_); }
   std::byte* at(size_t offset) const { return base_ + offset; }
-  size_t used() const;
+  size_t used() const override;
 
  private:
   std::shared_ptr<Segment> segment_;

@@ -24,12 +24,12 @@ size_t default_arena_bytes() {
   return round_up(pages * kPage, gib);
 }
 
-[[noreturn]] void fail(const char* what) { throw SegmentError{std::string(what) + ": " + std::strerror(errno)}; }
+[[noreturn]] void fail(const char* what) { throw FabricError{std::string(what) + ": " + std::strerror(errno)}; }
 
 }  // namespace
 
 int Segment::create(Rank size, size_t arena_bytes) {
-  if (size == 0 || size > kMaxRanks) throw SegmentError{"a job has 1 to 4096 ranks"};
+  if (size == 0 || size > kMaxRanks) throw FabricError{"a job has 1 to 4096 ranks"};
   if (arena_bytes == 0) arena_bytes = default_arena_bytes();
   const int fd = memfd_create("nbc-job", MFD_CLOEXEC);
   if (fd < 0) fail("memfd_create");
@@ -56,14 +56,14 @@ std::shared_ptr<Segment> Segment::map(int fd) {
   JobHeader header{};
   const ssize_t got = S_ISREG(status.st_mode) ? pread(fd, &header, sizeof header, 0) : 0;
   if (got != static_cast<ssize_t>(sizeof header) || header.magic != kMagic)
-    throw SegmentError{"the job's descriptor is not a node-nbc job"};
+    throw FabricError{"the job's descriptor is not a node-nbc job"};
   if (header.version != kLayoutVersion)
-    throw SegmentError{"the launcher and this rank run different versions of node-nbc"};
-  if (header.size == 0 || header.size > kMaxRanks) throw SegmentError{"the job's header is damaged"};
+    throw FabricError{"the launcher and this rank run different versions of node-nbc"};
+  if (header.size == 0 || header.size > kMaxRanks) throw FabricError{"the job's header is damaged"};
   const size_t arenas = arenas_offset(header.size);
   if (header.arena_bytes % kPage != 0 ||
       static_cast<size_t>(status.st_size) != arenas + header.size * header.arena_bytes)
-    throw SegmentError{"the job's shared file has the wrong length"};
+    throw FabricError{"the job's shared file has the wrong length"};
 
   std::shared_ptr<Segment> segment(new Segment());
   segment->fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 10);

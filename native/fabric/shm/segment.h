@@ -64,16 +64,12 @@ struct alignas(kLine) RankLine {
 };
 static_assert(sizeof(RankLine) == 4 * kLine);
 
-struct SegmentError {
-  std::string message;
-};
-
 // One mapping of the shared file. Ranks that are threads of one process may share it.
 class Segment {
  public:
-  // Creates the file for a job of `size` ranks; returns its descriptor. Throws SegmentError.
+  // Creates the file for a job of `size` ranks; returns its descriptor. Throws FabricError.
   static int create(Rank size, size_t arena_bytes = 0);
-  // Maps the file behind `fd` (which is duplicated). Throws SegmentError if it is not a job's file.
+  // Maps the file behind `fd` (which is duplicated). Throws FabricError if it is not a job's file.
   static std::shared_ptr<Segment> map(int fd);
   ~Segment();
   Segment(const Segment&) = delete;

@@ -1,10 +1,10 @@
 #include "fabric/shm/shm_fabric.h"
 
-#include <bit>
 #include <ctime>
-#include <sched.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#include "fabric/shm/presence.h"
 
 namespace nbc::shm {
 namespace {
@@ -23,30 +23,21 @@ ShmFabric::ShmFabric(std::shared_ptr<Segment> segment, const ShmOptions& options
     : segment_(std::move(segment)),
       options_(options),
       arena_(std::make_shared<Arena>(segment_, options.rank)),
+      memory_(arena_),
       bulk_(segment_, arena_, options.rank),
       probe_(std::make_unique<uint64_t>()),
       uncommitted_(segment_->size(), 0) {
+  describe_self(*segment_, options_.rank, options_.eager_limit);
   RankLine& line = segment_->line(options_.rank);
-  if (line.state.load(std::memory_order_acquire) != RankState::absent)
-    throw SegmentError{"rank " + std::to_string(options_.rank) + " of this job has already been opened"};
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   *probe_ = (static_cast<uint64_t>(now.tv_nsec) << 32) ^ static_cast<uint64_t>(now.tv_sec) ^
             (static_cast<uint64_t>(getpid()) << 20) ^ options_.rank;
-  line.pid = getpid();
-  line.eager_limit = options_.eager_limit;
   line.probe_address = reinterpret_cast<uintptr_t>(probe_.get());
   line.probe_value = *probe_;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) CPU_SET(0, &set);
-  for (uint32_t cpu = 0; cpu < kProcessorWords * 64; ++cpu) {
-    if (CPU_ISSET(cpu, &set)) line.processors[cpu / 64] |= uint64_t{1} << cpu % 64;
-  }
   options_.cross_memory = options_.cross_memory && attach_works(*probe_);
   line.attaches = options_.cross_memory ? 1 : 0;
-  // release: the line before the state; pairs with the acquire in connect()
-  line.state.store(RankState::open, std::memory_order_release);
+  announce_open(*segment_, options_.rank);
   // Whoever waits for us to appear sleeps with need = 1; the same fence as for a message (F2 in doorbell.h).
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (Rank peer = 0; peer < size(); ++peer) doorbell_ring(segment_->line(peer).bell, 1);
@@ -65,20 +56,17 @@ void ShmFabric::announce_closed() {
   }
 }
 
-uint32_t ShmFabric::processors(bool& all) const {
-  uint64_t together[kProcessorWords] = {};
-  all = true;
-  for (Rank peer = 0; peer < size(); ++peer) {
-    const RankLine& line = segment_->line(peer);
-    if (line.state.load(std::memory_order_acquire) == RankState::absent) {
-      all = false;
-      continue;
-    }
-    for (uint32_t word = 0; word < kProcessorWords; ++word) together[word] |= line.processors[word];
-  }
-  uint32_t count = 0;
-  for (const uint64_t word : together) count += static_cast<uint32_t>(std::popcount(word));
-  return count;
+Crowd ShmFabric::crowd() const { return crowd_of(*segment_); }
+
+void ShmFabric::visit_counters(const std::function<void(const char*, double)>& visit) const {
+  const auto add = [&](const char* name, uint64_t value) { visit(name, static_cast<double>(value)); };
+  const BulkCounters& bulk = bulk_.counters();
+  add("mappedBytes", bulk.mapped_bytes);
+  add("crossMemoryBytes", bulk.cross_memory_bytes);
+  add("stagedBytes", bulk.staged_bytes);
+  add("helpedPieces", bulk.helped_pieces);
+  add("doorbells", counters_.doorbells);
+  add("parks", counters_.parks);
 }
 
 Connect ShmFabric::connect(Rank peer) {
@@ -98,14 +86,17 @@ bool ShmFabric::has_closed(Rank peer) {
   return segment_->line(peer).state.load(std::memory_order_acquire) == RankState::closed;
 }
 
-ExposedBuffer ShmFabric::expose(const void* buffer) {
-  if (arena_->contains(buffer)) return {arena_->offset_of(buffer), 1};
-  return {reinterpret_cast<uintptr_t>(buffer), 0};
+bool ShmFabric::expose(const LocalBuffer& buffer, ExposedBuffer& out) {
+  if (arena_->contains(buffer.data)) {
+    out = {arena_->offset_of(buffer.data), 1};
+  } else {
+    out = {reinterpret_cast<uintptr_t>(buffer.data), 0};
+  }
+  return true;
 }
 
-void ShmFabric::commit(Rank peer, uint32_t messages, void* /*cookie*/) {
-  if (uncommitted_[peer] == 0) dirty_.push_back(peer);
-  uncommitted_[peer] += messages;
+void ShmFabric::count(Rank peer) {
+  if (uncommitted_[peer]++ == 0) dirty_.push_back(peer);
 }
 
 void ShmFabric::flush() {
@@ -118,14 +109,14 @@ void ShmFabric::flush() {
   dirty_.clear();
 }
 
-void ShmFabric::put(Rank peer, ExposedBuffer to, const void* from, size_t bytes, uint32_t immediate, Error error,
+void ShmFabric::put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
                     void* cookie) {
   Put put{};
   put.peer = peer;
   put.to = to;
-  put.from = static_cast<const std::byte*>(from);
-  put.bytes = error == Error::none ? bytes : 0;
-  put.told = bytes;
+  put.from = from.data;
+  put.bytes = error == Error::none ? from.bytes : 0;
+  put.told = from.bytes;
   put.immediate = immediate;
   put.error = error;
   put.cookie = cookie;
@@ -133,7 +124,7 @@ void ShmFabric::put(Rank peer, ExposedBuffer to, const void* from, size_t bytes,
 }
 
 unsigned ShmFabric::poll(Completion* out, unsigned max, Effort effort) {
-  return bulk_.poll(out, max, effort, [this](Rank peer) { commit(peer, 1, nullptr); });
+  return bulk_.poll(out, max, effort, [this](Rank peer) { count(peer); });
 }
 
 void ShmFabric::sleep(Sleeper who, uint32_t ticket, int64_t nanoseconds) {

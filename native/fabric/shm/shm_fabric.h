@@ -25,27 +25,32 @@ struct ShmCounters {
 
 class ShmFabric final : public Fabric {
  public:
-  // Publishes the rank. Throws SegmentError, for example if the rank is taken.
+  // Publishes the rank. Throws FabricError, for example if the rank is taken.
   ShmFabric(std::shared_ptr<Segment> segment, const ShmOptions& options);
   ~ShmFabric() override;  // marks the rank closed and wakes everybody who waits for it
 
   Rank rank() const override { return options_.rank; }
   Rank size() const override { return segment_->size(); }
   Connect connect(Rank peer) override;
-  const char* why() const override { return why_.c_str(); }
+  std::string why(Rank) const override { return why_; }
   Mailbox outbox(Rank peer) override { return mailbox(peer, rank()); }
   Mailbox inbox(Rank peer) override { return mailbox(rank(), peer); }
   bool has_closed(Rank peer) override;
-  ExposedBuffer expose(const void* buffer) override;
-  void commit(Rank peer, uint32_t messages, void* cookie) override;
+  const std::shared_ptr<ExposedMemory>& memory() const override { return memory_; }
+  bool expose(const LocalBuffer& buffer, ExposedBuffer& out) override;
+  void conceal(const ExposedBuffer&) override {}
+  // The outbox is the peer's inbox: what was written is there, and only has to be counted for the doorbell.
+  void commit(Rank peer, const void*, size_t, uint32_t, void*) override { count(peer); }
   bool asynchronous() const override { return false; }
   void flush() override;
-  void put(Rank peer, ExposedBuffer to, const void* from, size_t bytes, uint32_t immediate, Error error,
+  void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
            void* cookie) override;
   void abandon(Rank peer) override { bulk_.abandon(peer); }
   unsigned poll(Completion* out, unsigned max, Effort effort) override;
   uint64_t work() const override { return bulk_.work(); }
   void expect_immediates(Rank peer, bool expected) override { bulk_.expect(peer, expected); }
+  uint32_t put_window() const override { return kBulkSlots; }
+  bool called() const override { return false; }
   bool receiver_copies() const override { return bulk_.receiver_copies(); }
   uint32_t ticket(Sleeper who) override { return doorbell_ticket(bell(), who); }
   void arm(Sleeper who, uint32_t need) override { doorbell_arm(bell(), who, need); }
@@ -54,10 +59,9 @@ class ShmFabric final : public Fabric {
   void sleep(Sleeper who, uint32_t ticket, int64_t nanoseconds) override;
   void ring_self(Sleeper who) override { doorbell_wake(bell(), who); }
 
-  // Tells everybody that this rank will do no more. The destructor does it; a process that ends without it, too (engine.h).
-  void announce_closed();
-  // Processors that the ranks may use together, as far as they have opened; `all`: every rank has.
-  uint32_t processors(bool& all) const;
+  void announce_closed() override;
+  Crowd crowd() const override;
+  void visit_counters(const std::function<void(const char*, double)>& visit) const override;
 
   const std::shared_ptr<Arena>& arena() const { return arena_; }
   const BulkCounters& bulk_counters() const { return bulk_.counters(); }
@@ -65,6 +69,7 @@ class ShmFabric final : public Fabric {
 
  private:
   DoorbellLine& bell() { return segment_->line(options_.rank).bell; }
+  void count(Rank peer);
   Mailbox mailbox(Rank owner, Rank writer) const {
     std::byte* pair = segment_->pair(owner, writer);
     return {pair, pair + kControlBytes + kBulkBytes};
@@ -73,6 +78,7 @@ class ShmFabric final : public Fabric {
   std::shared_ptr<Segment> segment_;
   ShmOptions options_;
   std::shared_ptr<Arena> arena_;
+  std::shared_ptr<ExposedMemory> memory_;  // the same
   Bulk bulk_;
   std::unique_ptr<uint64_t> probe_;    // what peers read to find out whether they may
   std::vector<uint32_t> uncommitted_;  // by peer: messages since the last flush
