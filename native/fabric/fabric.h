@@ -28,9 +28,10 @@ using Rank = uint32_t;
 
 // Where a peer may write, in the terms of the rank that exposed it. Travels in an RTR.
 struct ExposedBuffer {
-  uint64_t address =
-      0;  // shm: virtual address in the exposing process (key 0) or offset in its arena (key 1); verbs: virtual address
-  uint32_t key = 0;  // verbs: the remote key of a registration
+  // shm: virtual address in the exposing process (key 0) or offset in its arena (key 1); verbs: virtual address
+  uint64_t address = 0;
+  uint32_t key = 0;        // verbs: the remote key of a registration
+  void* holder = nullptr;  // what the exposing fabric has to remember about it; does not travel
 };
 
 // Memory of the user, and what keeps it allocated whatever happens to the object that it came from. As long as any copy of `keeper`

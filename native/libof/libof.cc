@@ -614,7 +614,7 @@ bool LibOF::drain_rtrs(Peer& peer) {
     if (asynchronous_ && peer.rtr_received == peer.rtr_arrived) break;
     moved = true;
     const MessageKey key{slot.context, slot.tag, slot.sequence};
-    const ExposedBuffer to{slot.address, slot.buffer_key};
+    const ExposedBuffer to{slot.address, slot.buffer_key, nullptr};
     const uint64_t bytes = slot.bytes;
     const uint32_t receive = slot.receive;
     const RtrKind kind = slot.kind;

@@ -104,7 +104,7 @@ class FakeFabric final : public Fabric {
   const std::shared_ptr<ExposedMemory>& memory() const override { return memory_; }
   bool expose(const LocalBuffer& buffer, ExposedBuffer& out) override {
     if (refuse_to_expose) return false;
-    out = {reinterpret_cast<uintptr_t>(buffer.data), ++exposures_};
+    out = {reinterpret_cast<uintptr_t>(buffer.data), ++exposures_, nullptr};
     if (network_.asynchronous_) open_.push_back(out.key);
     return true;
   }

@@ -15,7 +15,11 @@ size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
 
 size_t mailboxes_offset(Rank size) { return kPage + round_up(size * sizeof(RankLine), kPage); }
 
-size_t arenas_offset(Rank size) { return mailboxes_offset(size) + static_cast<size_t>(size) * size * kPairBytes; }
+size_t cards_offset(Rank size) { return mailboxes_offset(size) + static_cast<size_t>(size) * size * kPairBytes; }
+
+size_t arenas_offset(Rank size) {
+  return cards_offset(size) + round_up(static_cast<size_t>(size) * size * kCardBytes, kPage);
+}
 
 // An arena can hold what the machine can: address space is free, memory is only what is touched.
 size_t default_arena_bytes() {
@@ -71,6 +75,8 @@ std::shared_ptr<Segment> Segment::map(int fd) {
   segment->size_ = header.size;
   segment->arena_bytes_ = header.arena_bytes;
   segment->mailboxes_ = mailboxes_offset(header.size);
+  segment->cards_ = cards_offset(header.size);
+  segment->identity_ = status.st_ino;
   segment->arenas_ = arenas;
   segment->mapped_ = arenas;
   void* base = mmap(nullptr, arenas, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, segment->fd_, 0);

@@ -3,8 +3,9 @@
 //
 //   offset
 //   0                    JobHeader                                                        (one page)
-//   4096                 RankLine[size]            who is there; its doorbell             (4 cache lines each)
+//   4096                 RankLine[size]            who is there; its doorbell             (5 cache lines each)
 //   mailboxes            Pair[owner][writer]       size × size × 64 KiB, sparse
+//   cards                card[from][to]            size × size × 128 B, sparse: what networks need to connect (verbs/bootstrap.h)
 //   arenas               arena of rank 0, rank 1 … arena_bytes each, sparse
 //
 //   Pair: what `writer` writes into memory of `owner`
@@ -24,12 +25,13 @@
 namespace nbc::shm {
 
 constexpr uint32_t kMagic = 0x6e626331;  // "nbc1"
-constexpr uint32_t kLayoutVersion = 1;
+constexpr uint32_t kLayoutVersion = 2;
 constexpr uint32_t kProcessorWords = 16;  // 1024 processors, as many as the C library's masks have
 constexpr size_t kPage = 4096;
 constexpr size_t kLine = 64;
 constexpr uint32_t kMaxRanks = 4096;
 constexpr size_t kPairBytes = 64 * 1024;
+constexpr size_t kCardBytes = 128;
 constexpr size_t kBulkBytes = 1024;
 static_assert(kControlBytes + kBulkBytes + kSlotBytes == kPairBytes);
 
@@ -61,8 +63,9 @@ struct alignas(kLine) RankLine {
   uint64_t probe_value;                  // so that a peer can find out whether cross-memory attach is allowed
   uint64_t processors[kProcessorWords];  // where the rank may run, a bit for each
   DoorbellLine bell;
+  alignas(kLine) std::atomic<uint32_t> calls;  // counted up, with release, by whoever left a card or closed
 };
-static_assert(sizeof(RankLine) == 4 * kLine);
+static_assert(sizeof(RankLine) == 5 * kLine);
 
 // One mapping of the shared file. Ranks that are threads of one process may share it.
 class Segment {
@@ -81,6 +84,11 @@ class Segment {
   std::byte* pair(Rank owner, Rank writer) const {
     return base_ + mailboxes_ + (static_cast<size_t>(owner) * size_ + writer) * kPairBytes;
   }
+  std::byte* card(Rank from, Rank to) const {
+    return base_ + cards_ + (static_cast<size_t>(from) * size_ + to) * kCardBytes;
+  }
+  // A number that no other job on this machine has as long as this one's file exists.
+  uint64_t identity() const { return identity_; }
   // Maps the arena of one rank; the caller unmaps it (arena_bytes()). nullptr with errno on failure.
   std::byte* map_arena(Rank rank) const;
   // Gives the pages of a part of an arena back to the system; it reads as zeros from then on.
@@ -92,6 +100,8 @@ class Segment {
   std::byte* base_ = nullptr;
   size_t mapped_ = 0;
   size_t mailboxes_ = 0;
+  size_t cards_ = 0;
+  uint64_t identity_ = 0;
   size_t arenas_ = 0;
   size_t arena_bytes_ = 0;
   Rank size_ = 0;

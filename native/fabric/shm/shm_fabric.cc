@@ -88,9 +88,9 @@ bool ShmFabric::has_closed(Rank peer) {
 
 bool ShmFabric::expose(const LocalBuffer& buffer, ExposedBuffer& out) {
   if (arena_->contains(buffer.data)) {
-    out = {arena_->offset_of(buffer.data), 1};
+    out = {arena_->offset_of(buffer.data), 1, nullptr};
   } else {
-    out = {reinterpret_cast<uintptr_t>(buffer.data), 0};
+    out = {reinterpret_cast<uintptr_t>(buffer.data), 0, nullptr};
   }
   return true;
 }

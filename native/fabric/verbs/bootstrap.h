@@ -1,0 +1,55 @@
+// How ranks learn where each other's queue pairs and mailboxes are. What a rank tells one peer is a card; each direction of each pair has
+// its own card, written by one side only, so two ranks that connect at the same time make one connection:
+//
+//   offered   my queue pair and my inbox exist; you may connect to them
+//   ready     and I have connected mine to yours: you may send
+//
+// Whoever finds a card for itself answers with its own, whether it wanted to connect or not. Nothing here blocks. A key-value store over
+// TCP can take the place of the shared file: publish() is a put, look() a get of what has come, the descriptor its socket.
+#pragma once
+#include <cstdint>
+
+#include "fabric/fabric.h"
+
+namespace nbc::verbs {
+
+enum class CardState : uint32_t { none = 0, offered = 1, ready = 2 };
+
+struct Card {
+  uint8_t gid[16];
+  uint64_t inbox;  // virtual address of the mailbox that the reader of this card may write
+  uint32_t inbox_key;
+  uint32_t queue_pair;
+  uint32_t first_packet;  // sequence number that the writer of this card starts to send with
+  uint32_t eager_limit;
+  uint16_t lid;
+  uint8_t mtu;     // enum ibv_mtu
+  uint8_t routed;  // 1: RoCE, the GID counts; 0: InfiniBand, the LID does
+};
+
+enum class Standing { absent, open, gone };
+
+class Bootstrap {
+ public:
+  virtual ~Bootstrap() = default;
+
+  virtual Rank rank() const = 0;
+  virtual Rank size() const = 0;
+  // Makes our card for the peer visible, and wakes it. The card may not change between offered and ready.
+  virtual void publish(Rank peer, const Card& card, CardState state) = 0;
+  // The peer's card for us, as far as it is there.
+  virtual CardState look(Rank peer, Card& card) = 0;
+  // gone: the peer has closed, or its process has ended.
+  virtual Standing standing(Rank peer) = 0;
+  virtual Crowd crowd() const = 0;
+  // Something was published for us, or a peer closed, since forget_calls(). Cheap; any thread.
+  virtual bool called() const = 0;
+  virtual void forget_calls() = 0;
+  // Readable when called() became true; drain() makes it unreadable. Any thread. −1: there is none, look now and then.
+  virtual int descriptor() const = 0;
+  virtual void drain() = 0;
+  // This rank does no more; tells everybody.
+  virtual void close() = 0;
+};
+
+}  // namespace nbc::verbs

@@ -1,0 +1,54 @@
+// The bootstrap of ranks on one machine: cards lie in the job's shared file, and a datagram on a socket with a name that only the job has wakes
+// whoever sleeps.
+//
+//   word                      written by                                       order
+//   CardSlot.state            the card's writer, after the card                release; the reader acquires
+//   RankLine.calls            whoever published or closed, fetch_add, last     release; its owner acquires
+//   RankLine.state            its rank                                         release / acquire
+#pragma once
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "fabric/shm/segment.h"
+#include "fabric/verbs/bootstrap.h"
+
+namespace nbc::verbs {
+
+class HostBootstrap final : public Bootstrap {
+ public:
+  // Opens the rank. Throws FabricError, for example if it is taken.
+  HostBootstrap(std::shared_ptr<shm::Segment> segment, Rank rank, uint32_t eager_limit);
+  ~HostBootstrap() override;
+
+  Rank rank() const override { return rank_; }
+  Rank size() const override { return segment_->size(); }
+  void publish(Rank peer, const Card& card, CardState state) override;
+  CardState look(Rank peer, Card& card) override;
+  Standing standing(Rank peer) override;
+  Crowd crowd() const override;
+  bool called() const override {
+    return segment_->line(rank_).calls.load(std::memory_order_acquire) != answered_.load(std::memory_order_relaxed);
+  }
+  void forget_calls() override;
+  int descriptor() const override { return socket_; }
+  void drain() override;
+  void close() override;
+
+ private:
+  struct CardSlot {
+    std::atomic<CardState> state;
+    Card card;
+  };
+  static_assert(sizeof(CardSlot) <= shm::kCardBytes);
+
+  CardSlot& slot(Rank from, Rank to) const { return *reinterpret_cast<CardSlot*>(segment_->card(from, to)); }
+  void call(Rank peer);
+
+  std::shared_ptr<shm::Segment> segment_;
+  Rank rank_;
+  int socket_ = -1;
+  std::atomic<uint32_t> answered_{0};  // stored by the owner of the engine
+};
+
+}  // namespace nbc::verbs

@@ -1,0 +1,125 @@
+#include "fabric/verbs/available.h"
+
+#if NBC_HAS_VERBS
+#include "fabric/verbs/memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <sys/mman.h>
+
+namespace nbc::verbs {
+namespace {
+
+constexpr size_t kPage = 4096;
+// Registering costs a system call and pins every page; small blocks share one registration.
+constexpr size_t kChunkBytes = size_t{4} << 20;
+
+}  // namespace
+
+Memory::~Memory() {
+  for (auto& [address, chunk] : chunks_) drop(chunk);
+}
+
+void Memory::drop(Chunk& chunk) {
+  device_->lib.dereg_mr(chunk.mr);
+  munmap(chunk.base, chunk.bytes);
+}
+
+bool Memory::add_chunk(size_t length) {
+  Chunk chunk;
+  chunk.bytes = std::max(length, kChunkBytes);
+  for (;;) {
+    void* at = mmap(nullptr, chunk.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) return false;
+    chunk.base = static_cast<std::byte*>(at);
+    chunk.mr = device_->lib.reg_mr(device_->pd, at, chunk.bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    if (chunk.mr != nullptr) break;
+    munmap(at, chunk.bytes);
+    if (chunk.bytes == length) return false;
+    chunk.bytes = length;  // locked memory may be scarce: only what is needed
+  }
+  chunk.free.emplace(0, chunk.bytes);
+  chunks_.emplace(reinterpret_cast<uintptr_t>(chunk.base), std::move(chunk));
+  return true;
+}
+
+void* Memory::take(Chunk& chunk, size_t length) {
+  for (auto it = chunk.free.begin(); it != chunk.free.end(); ++it) {
+    if (it->second < length) continue;
+    const size_t offset = it->first;
+    const size_t rest = it->second - length;
+    chunk.free.erase(it);
+    if (rest > 0) chunk.free.emplace(offset + length, rest);
+    chunk.allocated.emplace(offset, length);
+    used_ += length;
+    // Giving the pages back to the system would take them away from under the registration.
+    if (offset < chunk.touched) std::memset(chunk.base + offset, 0, std::min(length, chunk.touched - offset));
+    chunk.touched = std::max(chunk.touched, offset + length);
+    return chunk.base + offset;
+  }
+  return nullptr;
+}
+
+void* Memory::allocate(size_t bytes) {
+  if (bytes > SIZE_MAX / 2) return nullptr;
+  const size_t length = bytes == 0 ? kPage : (bytes + kPage - 1) / kPage * kPage;
+  const std::lock_guard<std::mutex> guard(mutex_);
+  for (auto& [address, chunk] : chunks_) {
+    if (void* block = take(chunk, length)) return block;
+  }
+  if (!add_chunk(length)) return nullptr;
+  for (auto& [address, chunk] : chunks_) {
+    if (void* block = take(chunk, length)) return block;
+  }
+  return nullptr;
+}
+
+void Memory::release(void* block) {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  auto at = chunks_.upper_bound(reinterpret_cast<uintptr_t>(block));
+  if (at == chunks_.begin()) return;
+  Chunk& chunk = (--at)->second;
+  const auto found = chunk.allocated.find(static_cast<size_t>(static_cast<std::byte*>(block) - chunk.base));
+  if (found == chunk.allocated.end()) return;
+  size_t start = found->first;
+  size_t length = found->second;
+  chunk.allocated.erase(found);
+  used_ -= length;
+  const auto next = chunk.free.lower_bound(start);
+  if (next != chunk.free.end() && next->first == start + length) {
+    length += next->second;
+    chunk.free.erase(next);
+  }
+  const auto after = chunk.free.lower_bound(start);
+  if (after != chunk.free.begin()) {
+    const auto before = std::prev(after);
+    if (before->first + before->second == start) {
+      start = before->first;
+      length += before->second;
+      chunk.free.erase(before);
+    }
+  }
+  chunk.free.emplace(start, length);
+  if (chunk.allocated.empty() && (chunks_.size() > 1 || chunk.bytes > kChunkBytes)) {
+    drop(chunk);
+    chunks_.erase(at);
+  }
+}
+
+size_t Memory::used() const {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  return used_;
+}
+
+ibv_mr* Memory::find(const void* data, size_t bytes) const {
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  const std::lock_guard<std::mutex> guard(mutex_);
+  auto at = chunks_.upper_bound(address);
+  if (at == chunks_.begin()) return nullptr;
+  const Chunk& chunk = (--at)->second;
+  return address - at->first + bytes <= chunk.bytes ? chunk.mr : nullptr;
+}
+
+}  // namespace nbc::verbs
+#endif

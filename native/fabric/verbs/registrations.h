@@ -1,0 +1,70 @@
+// The registration cache. Registering pins pages by a system call, so registrations of the user's buffers are kept; but the memory of a buffer
+// is freed, and its address used again, without anybody telling us. So an entry belongs to the object that keeps the memory allocated
+// (Pinned::keeper), not to the address:
+//
+//   - An entry is served only to a buffer with the very same keeper. Whoever asks holds that keeper, so the memory has been the same all
+//     the time since it was registered. A buffer that happens to lie where another was has another keeper, and gets a registration of its own.
+//   - An entry holds its keeper weakly. When nobody holds it any more the entry is dropped, at the latest by the next miss.
+//   - While an entry is in use (a put reads from it, a peer may write to it) it stays; the operation keeps the keeper alive meanwhile.
+//
+// It is bounded in entries and in bytes, and drops what was used least recently. Threads: the owner of the engine.
+#pragma once
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "fabric/verbs/device.h"
+
+namespace nbc::verbs {
+
+struct RegistrationCounters {
+  uint64_t hits = 0;
+  uint64_t misses = 0;
+  uint64_t evictions = 0;  // to keep within the bounds, or because locked memory ran out
+  uint64_t expired = 0;    // dropped because their memory had gone
+};
+
+struct Registration {
+  ibv_mr* mr = nullptr;
+  const std::byte* base = nullptr;
+  size_t bytes = 0;
+  std::weak_ptr<void> keeper;
+  uint32_t uses = 0;
+  bool cached = false;
+};
+
+class Registrations {
+ public:
+  Registrations(std::shared_ptr<Device> device, size_t most_entries, size_t most_bytes)
+      : device_(std::move(device)), most_entries_(most_entries), most_bytes_(most_bytes) {}
+  ~Registrations();
+
+  // A registration that holds the buffer, counted as used until release(). nullptr: why() tells.
+  Registration* acquire(const LocalBuffer& buffer);
+  void release(Registration* registration);
+  // Drops what nobody keeps allocated any more.
+  void drop_expired();
+  const std::string& why() const { return why_; }
+  const RegistrationCounters& counters() const { return counters_; }
+  size_t entries() const { return entries_.size(); }
+
+ private:
+  using Entries = std::list<Registration>;  // the front was used last
+  Registration* make(const std::byte* base, size_t bytes);
+  void erase(Entries::iterator at);
+  bool evict_one();
+  void keep_within_bounds();
+
+  std::shared_ptr<Device> device_;
+  size_t most_entries_;
+  size_t most_bytes_;
+  size_t bytes_ = 0;
+  Entries entries_;
+  std::unordered_multimap<const std::byte*, Entries::iterator> by_base_;  // cached ones
+  std::string why_;
+  RegistrationCounters counters_;
+};
+
+}  // namespace nbc::verbs

@@ -1,0 +1,143 @@
+// LibOF over an RDMA network: reliable connections, everything by RDMA write. What is committed travels as a write with an immediate value, so
+// that the receiver learns of it when all of it is there, in whatever order the bytes came; a put is a write into the user's memory with
+// an immediate behind its last piece. Completions of both directions come through one queue.
+//
+//   immediate   bits 31-30: kind                                  bits 29-0
+//               0 put      data of a put is complete              LibOF's immediate
+//               1 failed   nothing was written; the note tells    LibOF's immediate
+//               2 message  something was written to the mailbox   LibOF's note
+//               3 closed   this rank does no more                 0
+//
+//   note area (in the mailbox, between control and slots): Note[64], the n-th failed put's in entry n mod 64
+//
+// Local completion of what was committed: at once. The outbox belongs to the writer's messages until the peer has reported them (fabric.h),
+// and a report means that the card is done with them, so nobody waits for the card.
+//
+// A peer that has died says nothing. Before sleeping, and now and then while somebody only tests, every connection from which nothing was
+// heard for a second is asked by an empty write whose completion is awaited; a dead peer's connection then breaks within the
+// transport's retries (four seconds by default).
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fabric/verbs/bootstrap.h"
+#include "fabric/verbs/connection.h"
+#include "fabric/verbs/memory.h"
+#include "fabric/verbs/parking.h"
+
+namespace nbc::verbs {
+
+struct VerbsOptions {
+  DeviceOptions device;
+  uint32_t eager_limit = 0;    // in the card, so that peers can refuse a rank with another one
+  uint32_t most_inline = 512;  // bytes; the device may take less
+  uint32_t send_depth = 128;
+  uint32_t receive_depth = 256;
+  size_t cache_entries = 1024;
+  size_t cache_bytes = size_t{1} << 30;
+  uint8_t timeout = 16;  // 4.096 µs × 2^16 = 0.27 s until a write is sent again
+  uint8_t retries = 7;
+};
+
+class VerbsFabric final : public Fabric {
+ public:
+  // Throws FabricError, naming what is missing.
+  VerbsFabric(std::unique_ptr<Bootstrap> bootstrap, const VerbsOptions& options);
+  ~VerbsFabric() override;
+
+  Rank rank() const override { return rank_; }
+  Rank size() const override { return size_; }
+  Connect connect(Rank peer) override;
+  std::string why(Rank peer) const override { return peer == rank_ ? registrations_.why() : links_[peer].why; }
+  Mailbox outbox(Rank peer) override;
+  Mailbox inbox(Rank peer) override;
+  bool has_closed(Rank peer) override;
+  const std::shared_ptr<ExposedMemory>& memory() const override { return exposed_memory_; }
+  bool expose(const LocalBuffer& buffer, ExposedBuffer& out) override;
+  void conceal(const ExposedBuffer& buffer) override;
+  void commit(Rank peer, const void* written, size_t bytes, uint32_t note, void* cookie) override;
+  bool asynchronous() const override { return true; }
+  void flush() override;
+  void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
+           void* cookie) override;
+  void abandon(Rank peer) override;
+  unsigned poll(Completion* out, unsigned max, Effort effort) override;
+  uint64_t work() const override { return arrived_.size(); }
+  void expect_immediates(Rank, bool) override {}  // they all come through the one queue
+  uint32_t put_window() const override { return receive_depth_; }
+  bool called() const override { return parking_.called() || bootstrap_->called(); }
+  bool receiver_copies() const override { return false; }
+  uint32_t ticket(Sleeper) override { return 0; }  // a ring stays in its descriptor until somebody has slept
+  void arm(Sleeper who, uint32_t need) override;
+  void disarm() override { parking_.disarm(); }
+  bool is_armed() const override { return parking_.is_armed(); }
+  void sleep(Sleeper who, uint32_t ticket, int64_t nanoseconds) override;
+  void ring_self(Sleeper who) override { parking_.ring(who); }
+  void announce_closed() override;
+  Crowd crowd() const override { return bootstrap_->crowd(); }
+  void visit_counters(const std::function<void(const char*, double)>& visit) const override;
+
+  const Device& device() const { return *device_; }
+
+ private:
+  enum Kind : uint32_t { kPut = 0, kFailed = 1, kMessage = 2, kClosed = 3 };
+  struct Note {
+    uint64_t bytes;
+    uint32_t error;
+    uint32_t reserved;
+  };
+  static constexpr uint32_t kNotes = kNoteBytes / sizeof(Note);
+
+  // What is known about a peer.
+  struct Link {
+    std::unique_ptr<Connection> connection;
+    Connect verdict = Connect::later;
+    std::string why;
+    uint32_t failures_sent = 0;
+    uint32_t failures_received = 0;
+  };
+
+  Connect advance(Rank peer, bool wanted);
+  void answer_calls();
+  void device_events();
+  Connection* ready(Rank peer);
+  void queue_work(Connection& connection, const Work& work);
+  void queue_failure(Connection& connection, uint32_t immediate, Error error, uint64_t bytes);
+  unsigned collect();
+  void received(Link& link, const ibv_wc& wc);
+  void sent(Connection& connection, const ibv_wc& wc);
+  void finish(const Put& put, Rank peer, Error error);
+  void break_off(Link& link, Error error, const std::string& why);
+  void probe();
+
+  std::unique_ptr<Bootstrap> bootstrap_;
+  VerbsOptions options_;
+  Rank rank_;
+  Rank size_;
+  std::shared_ptr<Device> device_;
+  std::shared_ptr<Memory> memory_;
+  std::shared_ptr<ExposedMemory> exposed_memory_;  // the same
+  Registrations registrations_;
+  Mailboxes mailboxes_;
+  Parking parking_;
+  uint32_t send_depth_;
+  uint32_t receive_depth_;
+  uint32_t most_connections_;
+  uint32_t connections_ = 0;
+  ibv_cq* queue_ = nullptr;
+  VerbsCounters counters_;
+  std::vector<Link> links_;         // by rank
+  std::vector<Connection*> dirty_;  // with something to post
+  struct alignas(64) Box {
+    std::byte bytes[kBoxBytes];
+  };
+  std::unique_ptr<Box> self_;  // this rank's mailbox to itself
+  Ring<Completion> arrived_;
+  uint64_t awaited_ = 0;  // puts and probes on their way: their completion must wake whoever sleeps
+  int64_t probed_ = 0;    // when, in milliseconds
+  uint32_t looks_ = 0;
+  bool closed_ = false;
+};
+
+}  // namespace nbc::verbs

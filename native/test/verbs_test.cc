@@ -1,0 +1,588 @@
+// The verbs fabric over a real device: everything here is skipped where there is none. scripts/rdma-guest runs it on a kernel with a
+// software device. Ranks are threads, or processes where one of them has to die.
+#include "fabric/verbs/available.h"
+#include "test/check.h"
+
+#if NBC_HAS_VERBS
+#include <cerrno>
+#include <chrono>
+#include <linux/capability.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <thread>
+
+#include "fabric/verbs/host_bootstrap.h"
+#include "fabric/verbs/verbs_fabric.h"
+#include "test/mix.h"
+#include "test/ranks.h"
+
+namespace {
+
+using namespace nbc;
+using namespace nbc::check;
+using std::chrono::milliseconds;
+using verbs::VerbsFabric;
+using verbs::VerbsOptions;
+using Clock = std::chrono::steady_clock;
+
+// A job of its own for each test of the fabric without an engine: two fabrics, driven by hand.
+std::unique_ptr<VerbsFabric> make_fabric(const std::shared_ptr<shm::Segment>& segment, Rank rank,
+                                         VerbsOptions options = {}, uint32_t eager_limit = 255) {
+  options.eager_limit = eager_limit;
+  return std::make_unique<VerbsFabric>(std::make_unique<verbs::HostBootstrap>(segment, rank, eager_limit), options);
+}
+
+void need_device() {
+  try {
+    const verbs::Device device{verbs::DeviceOptions{}};
+  } catch (const FabricError& error) {
+    throw Skip{error.message};
+  }
+}
+
+void run_verbs(Rank count, const RankOptions& options, const VerbsOptions& verbs,
+               const std::function<void(TestRank&, Meeting&)>& body) {
+  need_device();
+  const auto segment = make_segment(count);
+  Meeting meeting(count);
+  run_threads(count, [&](Rank rank) {
+    TestRank me(make_fabric(segment, rank, verbs, options.eager_limit), options);
+    try {
+      body(me, meeting);
+      meeting.meet();
+    } catch (const Failure&) {
+      meeting.give_up();
+      throw;
+    }
+  });
+}
+
+RankOptions mode(bool progress_thread) {
+  RankOptions options;
+  options.progress_thread = progress_thread;
+  return options;
+}
+
+// --- the fabric alone ------------------------------------------------------------------------------------------------
+
+// Two fabrics that this thread drives.
+struct Pair {
+  explicit Pair(const VerbsOptions& options = {}) {
+    need_device();
+    const auto segment = make_segment(2);
+    for (Rank rank = 0; rank < 2; ++rank) fabric[rank] = make_fabric(segment, rank, options);
+  }
+  void connect() {
+    until([&] { return fabric[0]->connect(1) == Connect::ready && fabric[1]->connect(0) == Connect::ready; });
+  }
+  void pass(Rank rank) {
+    Completion completions[16];
+    fabric[rank]->flush();
+    const unsigned count = fabric[rank]->poll(completions, 16, Effort::pass);
+    for (unsigned i = 0; i < count; ++i) seen[rank].push_back(completions[i]);
+  }
+  void until(const std::function<bool()>& done, milliseconds limit = milliseconds(20'000)) {
+    const auto end = Clock::now() + limit;
+    while (!done()) {
+      pass(0);
+      pass(1);
+      CHECK(Clock::now() < end);
+    }
+  }
+  const Completion* find(Rank rank, Completion::Kind kind) const {
+    for (const Completion& completion : seen[rank]) {
+      if (completion.kind == kind) return &completion;
+    }
+    return nullptr;
+  }
+  double counter(Rank rank, const std::string& wanted) const {
+    double found = -1;
+    fabric[rank]->visit_counters([&](const char* name, double value) {
+      if (wanted == name) found = value;
+    });
+    CHECK(found >= 0);
+    return found;
+  }
+  std::unique_ptr<VerbsFabric> fabric[2];
+  std::vector<Completion> seen[2];
+};
+
+TEST(a_commit_arrives_whole_and_announced) {
+  Pair pair;
+  pair.connect();
+  const Mailbox out = pair.fabric[0]->outbox(1);
+  for (const size_t bytes : {size_t{4}, size_t{64}, size_t{220}, size_t{4096}, size_t{15'000}}) {
+    fill(out.slots, bytes, bytes);
+    pair.fabric[0]->commit(1, out.slots, bytes, 7, nullptr);
+    pair.seen[1].clear();
+    pair.until([&] { return pair.find(1, Completion::Kind::message) != nullptr; });
+    CHECK_EQ(pair.find(1, Completion::Kind::message)->immediate, 7u);
+    CHECK_EQ(first_difference(pair.fabric[1]->inbox(0).slots, bytes, bytes), bytes);
+  }
+  CHECK(pair.counter(0, "inlinedWrites") >= 2);
+}
+
+TEST(a_put_into_the_wrong_memory_writes_nothing_and_ends_the_connection) {
+  Pair pair;
+  pair.connect();
+  std::vector<std::byte> from(8192, std::byte{1});
+  std::vector<std::byte> to(8192, std::byte{2});
+  ExposedBuffer exposed;
+  CHECK(pair.fabric[1]->expose({to.data(), to.size(), nullptr}, exposed));
+  ExposedBuffer wrong = exposed;
+  wrong.key ^= 0x5a00;
+  int cookie = 0;
+  pair.fabric[0]->put(1, wrong, {from.data(), from.size(), nullptr}, 5, Error::none, &cookie);
+  pair.until([&] { return pair.find(0, Completion::Kind::broken) != nullptr; });
+  CHECK_EQ(pair.find(0, Completion::Kind::put_done)->error, Error::unreachable);
+  CHECK(pair.find(0, Completion::Kind::put_done)->cookie == &cookie);
+  CHECK(!pair.fabric[0]->why(1).empty());
+  for (const std::byte b : to) CHECK(b == std::byte{2});
+  CHECK(pair.find(1, Completion::Kind::immediate) == nullptr);
+  CHECK(pair.fabric[0]->connect(1) == Connect::broken);
+  // A later put says so at once.
+  pair.seen[0].clear();
+  pair.fabric[0]->put(1, exposed, {from.data(), from.size(), nullptr}, 5, Error::none, &cookie);
+  pair.pass(0);
+  CHECK_EQ(pair.find(0, Completion::Kind::put_done)->error, Error::unreachable);
+}
+
+TEST(a_key_is_dead_once_its_memory_is_concealed_and_gone) {
+  Pair pair;
+  pair.connect();
+  std::vector<std::byte> from(8192, std::byte{1});
+  ExposedBuffer exposed;
+  std::byte* address;
+  {
+    auto keeper = std::make_shared<std::vector<std::byte>>(8192, std::byte{2});
+    address = keeper->data();
+    const Pinned home{address, 8192, keeper};
+    CHECK(pair.fabric[1]->expose({address, 8192, &home}, exposed));
+    pair.fabric[1]->conceal(exposed);
+  }
+  // A miss drops what nobody keeps.
+  auto other = std::make_shared<std::vector<std::byte>>(4096);
+  const Pinned home{other->data(), 4096, other};
+  ExposedBuffer another;
+  CHECK(pair.fabric[1]->expose({other->data(), 4096, &home}, another));
+  CHECK_EQ(pair.counter(1, "cacheExpired"), 1.0);
+  pair.fabric[0]->put(1, exposed, {from.data(), from.size(), nullptr}, 5, Error::none, nullptr);
+  pair.until([&] { return pair.find(0, Completion::Kind::broken) != nullptr; });
+}
+
+TEST(puts_that_fail_tell_the_receiver_how_much_there_was) {
+  Pair pair;
+  pair.connect();
+  std::byte byte{};
+  for (uint32_t i = 0; i < 100; ++i) {
+    pair.seen[1].clear();
+    pair.fabric[0]->put(1, {}, {&byte, 1000 + i, nullptr}, i, Error::truncated, &byte);
+    pair.until([&] { return pair.find(1, Completion::Kind::immediate) != nullptr; });
+    const Completion& got = *pair.find(1, Completion::Kind::immediate);
+    CHECK_EQ(got.error, Error::truncated);
+    CHECK_EQ(got.immediate, i);
+    CHECK_EQ(got.bytes, 1000u + i);
+  }
+}
+
+// Far more than fits: nothing may be lost, overtaken, or fill a queue.
+TEST(queues_never_overflow) {
+  VerbsOptions options;
+  options.send_depth = 16;
+  options.receive_depth = 16;
+  Pair pair(options);
+  pair.connect();
+  constexpr uint32_t kMany = 5000;
+  auto from = std::make_shared<std::vector<std::byte>>(512, std::byte{3});
+  auto to = std::make_shared<std::vector<std::byte>>(512);
+  const Pinned from_home{from->data(), 512, from};
+  const Pinned to_home{to->data(), 512, to};
+  ExposedBuffer exposed;
+  CHECK(pair.fabric[1]->expose({to->data(), 512, &to_home}, exposed));
+  const Mailbox out = pair.fabric[0]->outbox(1);
+  uint32_t next = 0;
+  size_t checked = 0;
+  for (uint32_t i = 0; i < kMany; ++i) {
+    if (i % 3 == 0) {
+      pair.fabric[0]->put(1, exposed, {from->data(), 512, &from_home}, i, Error::none, nullptr);
+    } else {
+      pair.fabric[0]->commit(1, out.slots, 40, i, nullptr);
+    }
+    if (i % 100 == 99) pair.pass(0);
+  }
+  pair.until([&] {
+    for (; checked < pair.seen[1].size(); ++checked) CHECK_EQ(pair.seen[1][checked].immediate, next++);
+    return next == kMany;
+  });
+  CHECK_EQ(pair.counter(0, "workRequests"), static_cast<double>(kMany));
+  CHECK(pair.counter(0, "chains") < kMany / 2);
+  CHECK(pair.counter(1, "receivesRefilled") >= kMany);
+  CHECK_EQ(pair.counter(0, "cacheMisses"), 1.0);
+}
+
+TEST(the_cache_is_bounded_and_knows_buffers_by_their_keeper) {
+  VerbsOptions options;
+  options.cache_entries = 4;
+  Pair pair(options);
+  VerbsFabric& fabric = *pair.fabric[0];
+  std::vector<std::shared_ptr<std::vector<std::byte>>> keepers;
+  const auto touch = [&](const std::shared_ptr<std::vector<std::byte>>& keeper) {
+    const Pinned home{keeper->data(), keeper->size(), keeper};
+    ExposedBuffer exposed;
+    CHECK(fabric.expose({keeper->data() + 100, 50, &home}, exposed));
+    fabric.conceal(exposed);
+    return exposed.key;
+  };
+  for (int i = 0; i < 6; ++i) keepers.push_back(std::make_shared<std::vector<std::byte>>(4096));
+  const uint32_t key = touch(keepers[0]);
+  CHECK_EQ(touch(keepers[0]), key);
+  CHECK_EQ(pair.counter(0, "cacheHits"), 1.0);
+  for (int i = 1; i < 4; ++i) touch(keepers[i]);
+  CHECK_EQ(touch(keepers[0]), key);  // used last
+  touch(keepers[4]);
+  touch(keepers[5]);
+  CHECK_EQ(pair.counter(0, "cacheEvictions"), 2.0);
+  CHECK_EQ(touch(keepers[0]), key);
+  // Two buffers at one address, one after the other: the second has a keeper of its own and gets a key of its own.
+  alignas(4096) static std::byte page[4096];
+  uint32_t keys[2];
+  for (uint32_t& each : keys) {
+    const Pinned home{page, sizeof page, std::shared_ptr<void>(page, [](void*) {})};
+    ExposedBuffer exposed;
+    CHECK(fabric.expose({page, sizeof page, &home}, exposed));
+    each = exposed.key;
+    fabric.conceal(exposed);
+  }
+  CHECK(keys[0] != keys[1]);
+  CHECK(pair.counter(0, "cacheExpired") >= 1);
+}
+
+TEST(exposed_memory_is_registered_once_and_zeroed) {
+  Pair pair;
+  VerbsFabric& fabric = *pair.fabric[0];
+  const auto memory = fabric.memory();
+  ExposedBuffer first;
+  ExposedBuffer second;
+  auto* a = static_cast<std::byte*>(memory->allocate(10'000));
+  auto* b = static_cast<std::byte*>(memory->allocate(1));
+  CHECK(fabric.expose({a, 10'000, nullptr}, first));
+  CHECK(fabric.expose({b, 1, nullptr}, second));
+  CHECK_EQ(first.key, second.key);
+  CHECK_EQ(pair.counter(0, "cacheMisses"), 0.0);
+  std::memset(a, 7, 10'000);
+  memory->release(a);
+  auto* again = static_cast<std::byte*>(memory->allocate(10'000));
+  CHECK(again == a);
+  for (size_t i = 0; i < 10'000; ++i) CHECK(again[i] == std::byte{0});
+  auto* large = static_cast<std::byte*>(memory->allocate(size_t{20} << 20));
+  CHECK(large != nullptr);
+  for (void* block : {again, b, large}) memory->release(block);
+  CHECK_EQ(memory->used(), 0u);
+}
+
+// --- messages --------------------------------------------------------------------------------------------------------
+
+TEST(messages_of_every_size) {
+  for (const bool progress_thread : {true, false}) {
+    run_verbs(2, mode(progress_thread), {}, [](TestRank& me, Meeting&) {
+      uint64_t seed = 1;
+      for (const size_t bytes :
+           {size_t{0}, size_t{1}, size_t{200}, size_t{255}, size_t{256}, size_t{1024}, size_t{4096}, size_t{65'535},
+            size_t{65'536}, size_t{300'001}, size_t{1} << 20, size_t{4} << 20}) {
+        for (const bool in_arena : {false, true}) {
+          ++seed;
+          const Rank other = 1 - me.rank;
+          const Pinned in = me.memory(bytes, in_arena);
+          const uint32_t receive = me.irecv(in, other, 1);
+          me.wait(me.isend(me.filled(bytes, in_arena, seed * 100 + me.rank), other, 1));
+          me.wait(receive);
+          check_data(in, seed * 100 + other);
+        }
+      }
+    });
+  }
+}
+
+TEST(messages_longer_than_the_longest_of_the_port) {
+  run_verbs(2, mode(true), {}, [](TestRank& me, Meeting&) {
+    constexpr size_t kBytes = (size_t{20} << 20) + 5;
+    const Pinned in = me.plain(kBytes);
+    const uint32_t receive = me.irecv(in, 1 - me.rank, 1);
+    me.wait(me.isend(me.filled(kBytes, false, me.rank), 1 - me.rank, 1));
+    me.wait(receive);
+    check_data(in, 1 - me.rank);
+  });
+}
+
+TEST(a_rank_sends_to_itself) {
+  run_verbs(2, mode(true), {}, [](TestRank& me, Meeting&) {
+    for (const size_t bytes : {size_t{100}, size_t{100'000}}) {
+      const Pinned in = me.plain(bytes);
+      const uint32_t receive = me.irecv(in, me.rank, 1);
+      me.wait(me.isend(me.filled(bytes, false, 5), me.rank, 1));
+      me.wait(receive);
+      check_data(in, 5);
+    }
+  });
+}
+
+// Many more eager messages than there are slots, before their receives and after.
+TEST(slots_run_out) {
+  for (const bool receives_first : {true, false}) {
+    run_verbs(2, mode(true), {}, [&](TestRank& me, Meeting& meeting) {
+      constexpr uint32_t kMany = 900;
+      const Rank other = 1 - me.rank;
+      std::vector<Pinned> in;
+      std::vector<uint32_t> requests;
+      const auto receive = [&] {
+        for (uint32_t i = 0; i < kMany; ++i) {
+          in.push_back(me.plain(200));
+          requests.push_back(me.irecv(in.back(), other, i % 3));
+        }
+      };
+      if (receives_first) receive();
+      meeting.meet();
+      for (uint32_t i = 0; i < kMany; ++i) requests.push_back(me.isend(me.filled(200, false, i), other, i % 3));
+      if (!receives_first) {
+        meeting.meet();
+        receive();
+      }
+      for (const uint32_t request : requests) me.wait(request);
+      for (uint32_t i = 0; i < kMany; ++i) check_data(in[i], i);
+      CHECK(me.counter("acksExplicit") + me.counter("acksPiggybacked") > 0);
+    });
+  }
+}
+
+TEST(random_mixes) {
+  for (const bool progress_thread : {true, false}) {
+    for (const Rank size : {2u, 4u})
+      run_verbs(size, mode(progress_thread), {}, [](TestRank& me, Meeting&) { random_mix(me, 11, 60); });
+  }
+}
+
+TEST(schedules_of_several_rounds) {
+  run_verbs(4, mode(true), {}, [](TestRank& me, Meeting&) {
+    for (const uint64_t block : {uint64_t{8}, uint64_t{3000}, uint64_t{100'000}}) {
+      const auto plan = me.load(ring_allgather(me.rank, me.size, block));
+      const Pinned in = me.plain(block * me.size);
+      me.wait(me.start(plan, me.filled(block, false, me.rank + 1), in));
+      for (Rank rank = 0; rank < me.size; ++rank)
+        CHECK_EQ(first_difference(in.data + rank * block, block, rank + 1), block);
+    }
+  });
+}
+
+// A buffer that is freed, and another at the same address: what arrives must be in the second.
+TEST(buffers_freed_and_made_again_at_one_address) {
+  run_verbs(2, mode(true), {}, [](TestRank& me, Meeting&) {
+    constexpr size_t kBytes = 1 << 20;
+    const Rank other = 1 - me.rank;
+    void* const address = mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(address != MAP_FAILED);
+    const auto make = [&] {
+      CHECK(mmap(address, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == address);
+      return Pinned{static_cast<std::byte*>(address), kBytes, std::shared_ptr<void>(address, [kBytes](void* at) {
+                      // The pages go; the registration, if it were served again, would still write to them.
+                      mmap(at, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+                    })};
+    };
+    for (uint64_t i = 0; i < 10; ++i) {
+      Pinned in = make();
+      const uint32_t receive = me.irecv(in, other, 1);
+      me.wait(me.isend(me.filled(kBytes, false, i * 10 + me.rank), other, 1));
+      me.wait(receive);
+      check_data(in, i * 10 + other);
+    }
+    CHECK(me.counter("cacheExpired") >= 9);
+  });
+}
+
+// --- sleeping --------------------------------------------------------------------------------------------------------
+
+TEST(a_sleeper_is_woken_by_what_it_waits_for) {
+  for (const size_t bytes : {size_t{8}, size_t{100'000}}) {
+    run_verbs(2, mode(true), {}, [&](TestRank& me, Meeting&) {
+      for (uint64_t i = 0; i < 5; ++i) {
+        const Pinned in = me.plain(bytes);
+        if (me.rank == 0) {
+          std::this_thread::sleep_for(milliseconds(100));
+          me.wait(me.isend(me.filled(bytes, false, i), 1, 1));
+          me.receive(in, 1, 2);
+        } else {
+          const double parks = me.counter("parks");
+          me.wait(me.irecv(in, 0, 1));
+          CHECK(me.counter("parks") > parks);
+          check_data(in, i);
+          me.wait(me.isend(me.filled(bytes, false, i), 0, 2));
+        }
+      }
+      CHECK(me.counter("events") > 0);
+    });
+  }
+}
+
+TEST(operations_land_while_ranks_compute) {
+  run_verbs(2, mode(true), {}, [](TestRank& me, Meeting& meeting) {
+    constexpr size_t kBlock = 1 << 20;
+    const auto plan = me.load(alltoall(me.rank, me.size, kBlock));
+    const Pinned in = me.plain(kBlock * 2);
+    const Pinned out = me.filled(kBlock * 2, false, me.rank);
+    me.wait(me.start(plan, out, in));  // connected and registered
+    meeting.meet();
+    const uint32_t request = me.start(plan, out, in);
+    std::this_thread::sleep_for(milliseconds(5000));
+    const bool landed = me.test(request);
+    meeting.meet();
+    me.wait(request);
+    CHECK(landed);
+  });
+}
+
+// A message to a rank that is not looking: its progress thread answers the connection.
+TEST(a_connection_needs_nobodys_attention) {
+  run_verbs(2, mode(true), {}, [](TestRank& me, Meeting& meeting) {
+    if (me.rank == 0) me.wait(me.isend(me.filled(100, false, 3), 1, 1));
+    meeting.meet();
+    if (me.rank == 1) {
+      const Pinned in = me.plain(100);
+      me.receive(in, 0, 1);
+      check_data(in, 3);
+    }
+  });
+}
+
+TEST(simultaneous_connects_end_in_one_connection) {
+  need_device();
+  for (int i = 0; i < 10; ++i) {
+    run_verbs(4, mode(i % 2 == 0), {}, [](TestRank& me, Meeting& meeting) {
+      meeting.meet();
+      const auto plan = me.load(alltoall(me.rank, me.size, 64));
+      const Pinned in = me.plain(64 * me.size);
+      me.wait(me.start(plan, me.filled(64 * me.size, false, me.rank), in));
+      CHECK_EQ(me.counter("connections"), 3.0);
+    });
+  }
+}
+
+// --- failures --------------------------------------------------------------------------------------------------------
+
+TEST(ranks_with_other_eager_limits_refuse_each_other) {
+  need_device();
+  const auto segment = make_segment(2);
+  run_threads(2, [&](Rank rank) {
+    RankOptions options;
+    options.eager_limit = 255 + rank;
+    TestRank me(make_fabric(segment, rank, {}, options.eager_limit), options);
+    CHECK_EQ(me.failure(me.irecv(me.plain(8), 1 - rank, 1)), Error::mismatch);
+  });
+}
+
+TEST(a_peer_that_closes_is_an_error_for_what_needs_it) {
+  need_device();
+  run_verbs(3, mode(true), {}, [](TestRank& me, Meeting& meeting) {
+    const Pinned in = me.plain(8);
+    if (me.rank == 2) {
+      me.wait(me.isend(me.filled(8, false, 1), 0, 1));
+      meeting.meet();
+      me.close();
+      return;
+    }
+    meeting.meet();
+    if (me.rank == 0) {
+      me.receive(in, 2, 1);  // what it wrote before counts
+      check_data(in, 1);
+    }
+    CHECK_EQ(me.failure(me.irecv(in, 2, 2)), Error::peer_closed);
+    CHECK_EQ(me.failure(me.irecv(me.plain(100'000), 2, 3)), Error::peer_closed);
+  });
+}
+
+// A process that is killed tells nobody. Its peers sleep in wait, one in the middle of a rendezvous.
+TEST(a_killed_peer_is_an_error_within_bounded_time) {
+  need_device();
+  const int fd = shm::Segment::create(2, kTestArena);
+  int pipes[2];
+  CHECK_EQ(pipe(pipes), 0);
+  const pid_t victim = fork();
+  CHECK(victim >= 0);
+  if (victim == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    TestRank me(make_fabric(shm::Segment::map(fd), 1), mode(true));
+    const uint32_t sent = me.isend(me.filled(100, false, 1), 0, 1);
+    if (sent != kNoRequest) me.wait(sent);
+    if (write(pipes[1], "x", 1) != 1) _exit(1);
+    pause();
+  }
+  TestRank me(make_fabric(shm::Segment::map(fd), 0), mode(true));
+  close(fd);
+  me.receive(me.plain(100), 1, 1);
+  char byte;
+  CHECK_EQ(read(pipes[0], &byte, 1), 1);
+  const uint32_t large = me.isend(me.filled(1 << 20, false, 1), 1, 2);
+  const uint32_t receive = me.irecv(me.plain(1 << 20), 1, 3);
+  kill(victim, SIGKILL);
+  waitpid(victim, nullptr, 0);
+  const auto begin = Clock::now();
+  CHECK_EQ(me.failure(receive), Error::unreachable);
+  CHECK_EQ(me.failure(large), Error::unreachable);
+  CHECK(Clock::now() - begin < std::chrono::seconds(20));
+  std::printf("# noticed after %lld ms\n",
+              static_cast<long long>(std::chrono::duration_cast<milliseconds>(Clock::now() - begin).count()));
+}
+
+// In a process that may lock little memory: the error says so, and both sides of the message learn of it.
+TEST(a_low_limit_of_locked_memory_is_named) {
+  need_device();
+  int pipes[2];
+  CHECK_EQ(pipe(pipes), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    std::string why = "nothing failed";
+    const rlimit low{4 << 20, 4 << 20};
+    setrlimit(RLIMIT_MEMLOCK, &low);
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct none[2]{};
+    syscall(SYS_capset, &header, none);
+    try {
+      Pair pair;
+      std::vector<std::byte> large(8 << 20);
+      ExposedBuffer exposed;
+      if (!pair.fabric[0]->expose({large.data(), large.size(), nullptr}, exposed)) why = pair.fabric[0]->why(0);
+    } catch (const FabricError& error) {
+      why = error.message;
+    } catch (const Failure& failure) {
+      why = failure.why;
+    } catch (const Skip& skip) {
+      why = skip.why;
+    }
+    _exit(write(pipes[1], why.data(), why.size()) < 0);
+  }
+  char text[2000];
+  const ssize_t length = read(pipes[0], text, sizeof text);
+  waitpid(child, nullptr, 0);
+  const std::string why(text, length > 0 ? static_cast<size_t>(length) : 0);
+  if (why.find("ulimit -l") == std::string::npos || why.find("4096 KiB") == std::string::npos) throw Failure{why};
+}
+
+TEST(a_device_that_is_not_there_is_named) {
+  need_device();
+  verbs::DeviceOptions options;
+  options.name = "nothing0";
+  try {
+    const verbs::Device device(options);
+    CHECK(false);
+  } catch (const FabricError& error) {
+    CHECK(error.message.find("nothing0") != std::string::npos);
+  }
+}
+
+}  // namespace
+#else
+TEST(verbs) { throw nbc::check::Skip{"this build has no verbs: <infiniband/verbs.h> was not found"}; }
+#endif
+
+TEST_MAIN(600)
