@@ -216,6 +216,9 @@ function peersOption(text: string): Option {
     .default(false, 'none');
 }
 
+// Whoever read --help has read enough.
+process.stdout.on('error', () => undefined);
+
 const program = new Command('nbcbench')
   .description(
     'Measures what non-blocking collectives cost: the blocking time of start + wait, and the overhead that is left of it\n' +
