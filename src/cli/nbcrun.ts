@@ -4,8 +4,8 @@ import { closeSync, statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
-import { allowedProcessors } from './nbcbench/processors.js';
-import { version } from './nbcbench/version.js';
+import { allowedProcessors } from './processors.js';
+import { version } from './version.js';
 import { ExitCode, Job } from './nbcrun/job.js';
 
 /** More processes than this on one machine is a typing error. */
