@@ -174,7 +174,7 @@ describe('scripts/rdma-guest', () => {
         until ss -Hltn 'sport = 18515' | grep -q .; do kill -0 $server && sleep 0.1 || exit; done
         ib_write_lat -d rxc -x 1 -n 5 10.7.0.2 && wait $server || { cat /tmp/server; false; }`;
       const { code, stdout, stderr } = await run('--link', 'veth', '--delay', `${delayMs}`, '--', 'bash', '-c', script);
-      assert.equal(code, 0, `${stdout}${stderr}`);
+      assert.equal(code, 0, `${stdout.toString()}${stderr}`);
       assert.equal(stderr, 'rxc\nrxd\n');
       // The table's columns: size, iterations, least, most and typical time, one way in µs.
       const rows = stdout.toString().split('\n');
