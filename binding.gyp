@@ -24,6 +24,13 @@
       "defines": ["NAPI_VERSION=8", "NODE_ADDON_API_DISABLE_DEPRECATED", "NAPI_CPP_EXCEPTIONS"],
       "cflags_cc": ["-std=c++20", "-O3", "-Wall", "-Wextra", "-fno-rtti", "-fvisibility=hidden"],
       "cflags_cc!": ["-std=gnu++17", "-fno-exceptions"]
+    },
+    {
+      "target_name": "nbc-rank",
+      "type": "executable",
+      "sources": ["native/launch/rank.cc"],
+      "cflags_cc": ["-std=c++20", "-Wall", "-Wextra"],
+      "cflags_cc!": ["-std=gnu++17"]
     }
   ]
 }

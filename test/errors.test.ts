@@ -190,13 +190,17 @@ describe('wrong options', () => {
     });
   }
 
-  it('a descriptor that is no job is refused', async () => {
+  it('a descriptor that is no job is refused, with advice for what a rank has started', async () => {
     for (const fd of ['0', '1000000']) {
       Object.assign(process.env, { NBC_SIZE: '2', NBC_RANK: '0', NBC_JOB_FD: fd });
       try {
         await assert.rejects(
           init(),
-          (error: unknown) => error instanceof NbcError && error.code.startsWith('ERR_NBC_'),
+          (error: unknown) =>
+            error instanceof NbcError &&
+            error.code.startsWith('ERR_NBC_') &&
+            error.message.includes(`descriptor ${fd} (NBC_JOB_FD)`) &&
+            error.message.includes('If a rank started this process'),
         );
       } finally {
         for (const name of ['NBC_SIZE', 'NBC_RANK', 'NBC_JOB_FD']) Reflect.deleteProperty(process.env, name);

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { spawnSync } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { skip } from './helpers.js';
 import { type End, Launch, type LaunchOptions, PROGRAM, ROOT } from './support/launch.js';
 import {
   childrenOf,
@@ -57,8 +57,68 @@ describe('nbcrun', () => {
       assert.deepEqual(lines(stdout).sort(), ['0 read "typed\\nlines"', '1 read ""', '2 read ""']);
     });
 
-    it('one processor each with --bind core, in turn', async function () {
-      if (spawnSync('taskset', ['--version']).status !== 0) skip(this, 'taskset is not installed');
+    it('a process group each, in the session of nbcrun', async () => {
+      // In sessions of their own they would yield to nobody: see native/launch/rank.cc.
+      const { stdout } = await run(3, 'tell');
+      const told = lines(stdout).map((line) => JSON.parse(line) as Record<'pid' | 'group' | 'session', number>);
+      for (const { pid, group } of told) assert.equal(group, pid);
+      const ours = readFileSync('/proc/self/stat', 'latin1');
+      const session = Number(ours.slice(ours.lastIndexOf(')') + 2).split(' ')[3]);
+      assert.deepEqual(
+        told.map((rank) => rank.session),
+        [session, session, session],
+      );
+    });
+
+    describe('from a terminal', () => {
+      /** Runs nbcrun in a terminal; `script` says what is typed after which output. */
+      async function typing(
+        script: [after: string, typed: string][],
+        ...args: string[]
+      ): Promise<[number | null, string]> {
+        const helper = join(ROOT, 'test/support/terminal.py');
+        const command = [helper, JSON.stringify(script), process.execPath, join(ROOT, 'dist/cli/nbcrun.js')];
+        const child = spawn('python3', [...command, ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
+        let output = '';
+        child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
+        const [code] = (await once(child, 'close')) as [number | null];
+        return [code, output.replaceAll('\r', '')];
+      }
+
+      it('what is typed, on rank 0, up to the end', async () => {
+        const script: [string, string][] = [
+          ['0 reads', 'typed\n'],
+          ['typed', 'more\n\x04'],
+        ];
+        const [code, output] = await typing(script, '-n', '3', PROGRAM, 'read', 'tell');
+        assert.deepEqual(
+          lines(output)
+            .filter((line) => line.includes(' read "'))
+            .sort(),
+          ['0 read "typed\\nmore\\n"', '1 read ""', '2 read ""'],
+        );
+        assert.equal(code, 0);
+      });
+
+      it('Ctrl-C once, and it ends the job', async () => {
+        const [code, output] = await typing([['ready', '\x03']], '-n', '1', PROGRAM, 'interrupted');
+        assert.match(output, /interrupted 1 times/);
+        assert.equal(code, 0);
+        assert.equal((await typing([['ready', '\x03']], '-n', '2', PROGRAM, 'stay'))[0], 130);
+      });
+
+      it('output while it is in the background of the terminal', async () => {
+        // A shell that puts nbcrun there: with job control, a background process that reads the terminal is stopped.
+        const shell = `set -m; ${process.execPath} ${join(ROOT, 'dist/cli/nbcrun.js')} -n 2 ${PROGRAM} tell & wait $!; echo code $?`;
+        const helper = join(ROOT, 'test/support/terminal.py');
+        const { stdout, status } = spawnSync('python3', [helper, '[]', 'bash', '-c', shell], { encoding: 'utf8' });
+        assert.equal(status, 0);
+        assert.equal(lines(stdout).filter((line) => line.includes('NBC_RANK')).length, 2);
+        assert.match(stdout, /^code 0\r?$/m);
+      });
+    });
+
+    it('one processor each with --bind core, in turn', async () => {
       const told = async (policy: string) => {
         const { stdout } = await launch(['-n', '3', '--bind', policy, PROGRAM, 'tell']).end;
         const ranks = lines(stdout).map((line) => JSON.parse(line) as { NBC_RANK: string; processors: string });
@@ -350,6 +410,15 @@ describe('nbcrun', () => {
     for (const expected of ['--ranks', '--label', '--bind', '--timeout', 'Exit codes:', 'Examples:']) {
       assert.ok(stdout.includes(expected), expected);
     }
+  });
+
+  it('--help | head: a reader that goes away is no failure', () => {
+    const { status, stderr } = spawnSync('bash', [
+      '-c',
+      `set -o pipefail; ${process.execPath} ${join(ROOT, 'dist/cli/nbcrun.js')} --help | true`,
+    ]);
+    assert.equal(stderr.toString(), '');
+    assert.equal(status, 0);
   });
 
   it('--version', async () => {

@@ -1,9 +1,7 @@
 #include "addon/world.h"
 
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "fabric/shm/shm_fabric.h"
@@ -13,18 +11,6 @@ namespace {
 
 // The process is the rank: mailboxes have one reader. Set by open(), cleared by close().
 std::atomic<bool> g_open{false};
-
-// A rank ends with the launcher that started it, even if that was killed: the kernel sends the signal. A rank may be blocked in a
-// computation, so nothing in JavaScript could do this.
-void end_with_launcher() {
-  const char* value = std::getenv("NBC_LAUNCHER_PID");
-  if (value == nullptr) return;
-  const auto launcher = static_cast<pid_t>(std::strtol(value, nullptr, 10));
-  if (launcher <= 1) return;
-  if (getppid() == launcher) prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // It may have ended before the line above, or there is a wrapper in between.
-  if (getppid() != launcher && ::kill(launcher, 0) != 0 && errno == ESRCH) raise(SIGKILL);
-}
 
 // process.exit() on the main thread runs no cleanup of the environment, so peers would wait for this rank for good. The C library's end
 // of the process comes to this. The open world's engine, or null: stored by open() and close() on its JavaScript thread.
@@ -46,7 +32,6 @@ void World::open(const Options& options, napi_value on_completions) {
   if (is_open() || g_open.exchange(true))
     throw coded(env_, "ERR_NBC_ALREADY_OPEN",
                 "this process already has an open world; close it before init() is called again");
-  end_with_launcher();
   try {
     std::shared_ptr<shm::Segment> segment;
     if (options.job_fd < 0) {

@@ -29,7 +29,7 @@ constexpr uint32_t kYields = 8;
 // without the doubling and 130 without any progress thread. After so many looks in vain it sleeps.
 constexpr int64_t kDozeNanoseconds = 50'000;
 constexpr uint32_t kDoublings = 4;
-constexpr uint32_t kUneventful = 64;
+constexpr uint32_t kUneventful = 32;
 // Work up to this size is done inside start: waking the progress thread and losing the lock to it costs more.
 constexpr uint64_t kInlineBytes = 256 * 1024;
 // Tests that found nothing before peers are told which sends wait; one message for a call that takes a microsecond.
@@ -484,9 +484,9 @@ void Engine::background() {
       if (fabric_->called()) pass(Effort::look);
       const bool unattended = unattended_.load(std::memory_order_relaxed);
       if (handed_over_ || (unattended && entries_ == seen)) {
+        if (unattended) uneventful = 0;
         unattended_.store(false, std::memory_order_relaxed);
         drive();
-        uneventful = 0;
       } else {
         if (unattended) uneventful = 0;
         seen = entries_;

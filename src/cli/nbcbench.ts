@@ -12,7 +12,7 @@ import { findPeers, peerNames } from './nbcbench/peers.js';
 import { ProgressLine } from './nbcbench/progress.js';
 import { blockingTable, formatRatio, formatTime, overheadTable, table, toRows } from './nbcbench/report.js';
 import { judge, memoryTarget, targets, verdictOf, waitingTarget } from './nbcbench/targets.js';
-import { version } from './nbcbench/version.js';
+import { version } from './version.js';
 import { measureWaiting, type Waiting } from './nbcbench/waiting.js';
 import { BUFFER_KINDS, OPS, STARTS, type BufferKind, type Op, type Start } from './nbcbench/wire.js';
 
@@ -215,6 +215,9 @@ function peersOption(text: string): Option {
     .argParser(parse.parsePeers)
     .default(false, 'none');
 }
+
+// Whoever read --help has read enough.
+process.stdout.on('error', () => undefined);
 
 const program = new Command('nbcbench')
   .description(

@@ -1,13 +1,12 @@
 #!/usr/bin/env node
 /** nbcrun: starts the ranks of a job on this machine. What the command line says; the work is in nbcrun/. */
-import { spawnSync } from 'node:child_process';
 import { closeSync, statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
-import { allowedProcessors } from './nbcbench/processors.js';
-import { version } from './nbcbench/version.js';
-import { ExitCode, Job, type JobSettings } from './nbcrun/job.js';
+import { allowedProcessors } from './processors.js';
+import { version } from './version.js';
+import { ExitCode, Job } from './nbcrun/job.js';
 
 /** More processes than this on one machine is a typing error. */
 const MAX_RANKS = 1024;
@@ -86,24 +85,14 @@ async function createJob(size: number): Promise<number> {
   }
 }
 
-/** The command of each rank. taskset(1) becomes the program that it starts, so the process stays the same. */
-function commands(program: string, args: string[], { bind, nodeArg = [] }: Options): JobSettings['command'] {
-  const node: [string, ...string[]] = [process.execPath, ...nodeArg, program, ...args];
-  if (bind === 'none') return () => node;
-  if (spawnSync('taskset', ['--version'], { stdio: 'ignore' }).status !== 0) {
-    throw new LaunchError('--bind core needs taskset; install the package util-linux, or leave --bind out');
-  }
-  const processors = allowedProcessors();
-  return (rank) => ['taskset', '-c', `${processors[rank % processors.length]}`, ...node];
-}
-
 async function launch(program: string, args: string[], options: Options): Promise<number> {
-  const command = commands(findProgram(program), args, options);
+  const path = findProgram(program);
   const jobFd = await createJob(options.ranks);
   const job = new Job({
     size: options.ranks,
     jobFd,
-    command,
+    command: [process.execPath, ...(options.nodeArg ?? []), path, ...args],
+    processors: options.bind === 'core' ? allowedProcessors() : [],
     label: options.label ?? false,
     graceMs: options.grace * 1000,
     timeoutMs: options.timeout === undefined ? undefined : options.timeout * 1000,
@@ -119,6 +108,9 @@ async function launch(program: string, args: string[], options: Options): Promis
 function say(text: string): void {
   process.stderr.write(`nbcrun: ${text}\n`);
 }
+
+// Whoever read --help has read enough. (Job has its own answer for the output of ranks.)
+process.stdout.on('error', () => undefined);
 
 const cli = new Command('nbcrun')
   .description('Starts a program as the ranks of a job on this machine.')

@@ -56,11 +56,14 @@ int Segment::create(Rank size, size_t arena_bytes) {
 
 std::shared_ptr<Segment> Segment::map(int fd) {
   struct stat status;
-  if (fstat(fd, &status) != 0) fail("the job's descriptor");
+  const std::string advice = "descriptor " + std::to_string(fd) +
+                             " (NBC_JOB_FD) is not the memory of a job. If a rank started this process, start it "
+                             "without NBC_JOB_FD, NBC_RANK and "
+                             "NBC_SIZE in its environment: it is a job of its own then, of one rank";
+  if (fstat(fd, &status) != 0) throw FabricError{advice};
   JobHeader header{};
   const ssize_t got = S_ISREG(status.st_mode) ? pread(fd, &header, sizeof header, 0) : 0;
-  if (got != static_cast<ssize_t>(sizeof header) || header.magic != kMagic)
-    throw FabricError{"the job's descriptor is not a node-nbc job"};
+  if (got != static_cast<ssize_t>(sizeof header) || header.magic != kMagic) throw FabricError{advice};
   if (header.version != kLayoutVersion)
     throw FabricError{"the launcher and this rank run different versions of node-nbc"};
   if (header.size == 0 || header.size > kMaxRanks) throw FabricError{"the job's header is damaged"};

@@ -1,7 +1,7 @@
 /** What can be measured: node-nbc in each of its settings, and C programs on other libraries. */
 import type { Job } from './job.js';
 import type { BufferKind } from './wire.js';
-import type { Placement } from './processors.js';
+import type { Placement } from './placement.js';
 
 /** One library in one setting. Its ranks form one job for each number of ranks. */
 export interface Implementation {

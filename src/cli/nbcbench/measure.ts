@@ -6,7 +6,7 @@ import { loadavg } from 'node:os';
 import { isPeer, type Implementation } from './implementations.js';
 import type { Job } from './job.js';
 import { formatBytes } from './options.js';
-import { place, type Placement } from './processors.js';
+import { place, type Placement } from './placement.js';
 import { median, overlapPercentage, repetitions, testsFor, type Repetition } from './statistics.js';
 import type { BufferKind, Mode, Op, Start } from './wire.js';
 

@@ -6,7 +6,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type { Implementation } from './implementations.js';
-import { place } from './processors.js';
+import { place } from './placement.js';
 
 /** Means over the processes, in bytes. */
 export interface Footprint {

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import type { Implementation } from './implementations.js';
 import { Job } from './job.js';
 import type { BufferKind } from './wire.js';
-import { version } from './version.js';
+import { version } from '../version.js';
 
 const program = fileURLToPath(new URL('rank.js', import.meta.url));
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Implementation } from './implementations.js';
 import { Job } from './job.js';
-import type { Placement } from './processors.js';
+import type { Placement } from './placement.js';
 
 const source = fileURLToPath(new URL('../../../bench/peers/nbcbench_mpi.c', import.meta.url));
 

@@ -3,7 +3,7 @@
  * seconds later; reported is the processor time of all ranks together meanwhile.
  */
 import type { Implementation } from './implementations.js';
-import { place } from './processors.js';
+import { place } from './placement.js';
 
 export interface Waiting {
   implementation: string;

@@ -1,21 +1,26 @@
 /**
  * A running job: its processes, how they are signalled, and what their ends mean.
  *
- * Every rank leads a session, and so a process group, of its own. A terminal's Ctrl-C therefore reaches nbcrun alone, which passes it on
- * once, and whatever children a rank leaves behind end with its group. (Reading a terminal that does not control the session is allowed, so
- * rank 0 can still read what is typed.)
+ * Every rank leads a process group of its own (native/launch/rank.cc). A terminal's Ctrl-C therefore reaches nbcrun alone, which passes
+ * it on once, and whatever children a rank leaves behind end with its group.
  */
 import { spawn, type ChildProcess, type StdioOptions } from 'node:child_process';
 import { constants } from 'node:os';
+import { fileURLToPath } from 'node:url';
 import { Guardian } from './guardian.js';
 import { labelLines } from './label.js';
+import { Terminal } from './terminal.js';
+
+const STARTER = fileURLToPath(new URL('../../../build/Release/nbc-rank', import.meta.url));
 
 export interface JobSettings {
   size: number;
   /** Descriptor of the job's shared file. Stays open here; the caller closes it. */
   jobFd: number;
-  /** The command of a rank: file and arguments. */
-  command: (rank: number) => [string, ...string[]];
+  /** What every rank runs: file and arguments. */
+  command: readonly string[];
+  /** The processors that ranks are bound to, in turn; none: the system decides. */
+  processors: readonly number[];
   /** Prefix every line of output with the rank. */
   label: boolean;
   /** How long ranks have between SIGTERM and SIGKILL when the job is ended. */
@@ -65,6 +70,7 @@ export class Job {
   /** The last signal that asked the job to end. */
   #asked: NodeJS.Signals | undefined;
   #finish: (() => void) | undefined;
+  #terminal: Terminal | undefined;
 
   constructor(settings: JobSettings) {
     this.#settings = settings;
@@ -81,24 +87,25 @@ export class Job {
     await finished;
     await this.#drain();
     await this.#guardian.dismiss();
+    this.#terminal?.stop();
     for (const timer of this.#timers) clearTimeout(timer);
     for (const [signal, handler] of this.#handlers) process.off(signal, handler);
     return this.#exitCode ?? 0;
   }
 
   #start(rank: number): void {
-    const { size, jobFd, label, command } = this.#settings;
-    const [file, ...args] = command(rank);
+    const { size, jobFd, label, command, processors } = this.#settings;
+    const processor = processors.length > 0 ? `${processors[rank % processors.length]}` : '-';
+    const input = rank > 0 ? 'ignore' : process.stdin.isTTY ? 'pipe' : 'inherit';
     const output = label ? 'pipe' : 'inherit';
-    const stdio: StdioOptions = [rank === 0 ? 'inherit' : 'ignore', output, output, jobFd];
+    const stdio: StdioOptions = [input, output, output, jobFd];
     const env = {
       ...process.env,
       NBC_RANK: `${rank}`,
       NBC_SIZE: `${size}`,
       NBC_JOB_FD: '3',
-      NBC_LAUNCHER_PID: `${process.pid}`,
     };
-    const child = spawn(file, args, { stdio, env, detached: true });
+    const child = spawn(STARTER, [`${process.pid}`, processor, ...command], { stdio, env });
     const { pid } = child;
     if (pid === undefined) {
       child.once('error', (error) => this.#notStarted(rank, error));
@@ -108,6 +115,7 @@ export class Job {
     this.#guardian.watch(pid);
     this.#running.set(rank, child);
     child.once('exit', (code, signal) => this.#ended({ rank, pid, code, signal }));
+    if (input === 'pipe') this.#terminal = new Terminal(child.stdin!);
     if (!label) return;
     const width = `${size - 1}`.length;
     const prefix = `[${`${rank}`.padStart(width)}] `;
@@ -182,18 +190,22 @@ export class Job {
   }
 
   #kill(): void {
-    for (const child of this.#running.values()) signalGroup(child.pid!, 'SIGKILL');
+    for (const child of this.#running.values()) {
+      signalGroup(child.pid!, 'SIGKILL');
+      child.kill('SIGKILL'); // a rank that has only just been started leads no group yet
+    }
   }
 
   #listen(): void {
     for (const signal of FORWARDED) this.#on(signal, () => this.#forward(signal));
     this.#on('SIGTSTP', () => {
-      // Ranks are in sessions of their own, where SIGTSTP has no effect.
+      // SIGSTOP: a rank that handles SIGTSTP would go on, and the others would wait for it.
       for (const child of this.#running.values()) signalGroup(child.pid!, 'SIGSTOP');
       process.kill(process.pid, 'SIGSTOP');
     });
     this.#on('SIGCONT', () => {
       for (const child of this.#running.values()) signalGroup(child.pid!, 'SIGCONT');
+      this.#terminal?.follow();
     });
     if (!this.#settings.label) return;
     // A reader that has gone away (nbcrun … | head) ends the job like any program in a pipe. Each write that was under way fails.

@@ -15,7 +15,13 @@ await play({
   tell() {
     const { NBC_RANK, NBC_SIZE, NBC_JOB_FD } = process.env;
     const processors = /^Cpus_allowed_list:\s*(.*)$/m.exec(readFileSync('/proc/self/status', 'latin1'))?.[1];
-    say(JSON.stringify({ NBC_RANK, NBC_SIZE, NBC_JOB_FD, args, node: process.execArgv, processors }));
+    const stat = readFileSync('/proc/self/stat', 'latin1');
+    const [, , group, session] = stat
+      .slice(stat.lastIndexOf(')') + 2)
+      .split(' ')
+      .map(Number);
+    const { pid, execArgv: node } = process;
+    say(JSON.stringify({ NBC_RANK, NBC_SIZE, NBC_JOB_FD, args, node, processors, pid, group, session }));
   },
 
   /** Rank and code; the others stay. */
@@ -98,8 +104,20 @@ await play({
     more();
   },
 
+  /** Counts SIGINTs until nothing has been to do for a second: one that came twice would come at once. */
+  interrupted() {
+    let times = 0;
+    process.on('SIGINT', () => {
+      times++;
+      setTimeout(() => (say(`interrupted ${times} times`), process.exit(0)), 1000);
+    });
+    ready();
+    stay();
+  },
+
   async read() {
     let text = '';
+    if (args[0] === 'tell' && rank === 0) say('0 reads');
     for await (const data of process.stdin) text += String(data);
     say(`${rank} read ${JSON.stringify(text)}`);
   },

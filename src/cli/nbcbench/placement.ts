@@ -1,23 +1,6 @@
 /** Which processor each rank gets: one policy, the same for node-nbc and its peers. */
-import { readFileSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
-
-/** Expands a list as the kernel writes it: "0-2,5" is [0, 1, 2, 5]. */
-export function parseCpuList(text: string): number[] {
-  const result: number[] = [];
-  for (const part of text.trim().split(',')) {
-    if (part === '') continue;
-    const [first, last = first] = part.split('-').map(Number);
-    for (let cpu = first; cpu <= last; cpu++) result.push(cpu);
-  }
-  return result;
-}
-
-/** The processors that this process may use, which is what containers and batch systems restrict. */
-export function allowedProcessors(): number[] {
-  const line = /^Cpus_allowed_list:\s*(.*)$/m.exec(readFileSync('/proc/self/status', 'latin1'));
-  return line ? parseCpuList(line[1]) : [];
-}
+import { allowedProcessors } from '../processors.js';
 
 export interface Placement {
   /** The processor of each rank, or undefined: the kernel decides. */

@@ -1,0 +1,94 @@
+# shellcheck shell=bash disable=SC1091,SC2154
+# The guest's second stage, run by init among the host's files: the rest of the file systems, the RDMA devices, and the job of scripts/rdma-guest.
+# Without /run/share/status at the end, something here went wrong and the console says what.
+set -euo pipefail
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+share=/run/share
+source $share/settings
+
+# --- File systems
+
+for folder in "${visible[@]}"; do
+  if [[ ! -d $folder ]]; then
+    mkdir -p "$folder"
+    mount --bind "/run/host$folder" "$folder"
+  fi
+done
+if [[ -n $results ]]; then
+  mkdir -p "$results"
+  mount -t 9p -o trans=virtio,version=9p2000.L,cache=none,msize=512000 results "$results"
+fi
+
+# --- RDMA devices
+
+# rxe_on NAME NETWORK-DEVICE: adds a device and waits until its port can be used.
+rxe_on() {
+  local state=/sys/class/infiniband/$1/ports/1/state
+  rdma link add "$1" type rxe netdev "$2"
+  for ((i = 0; i < 100; i++)); do
+    ! grep -q ACTIVE "$state" || return 0
+    sleep 0.1
+  done
+  echo "$1 is not active after 10 s: $(<"$state")"
+  return 1
+}
+
+# All commands of ip in one process each: to start one takes 0.2 s here, more on a busy machine.
+if [[ $link == none ]]; then
+  # The module has made dummy0 already.
+  ip -batch - <<'END'
+link set lo up
+address add 10.7.0.1/24 dev dummy0
+link set dummy0 up
+END
+  rxe_on rxe0 dummy0
+else
+  # Both ends of the link are in one network namespace, since rxe of this kernel works in no other. What one end sends to the other's address must
+  # take the link all the same, and not lo, where rxe never sees it. So local addresses are looked up only for what has come in over the
+  # link (and for loopback); what goes out asks table 100, which says the opposite end. And each end accepts what comes from a local address.
+  for name in all default; do
+    echo 1 >/proc/sys/net/ipv4/conf/$name/accept_local
+    echo 0 >/proc/sys/net/ipv4/conf/$name/rp_filter
+  done
+  ip -batch - <<'END'
+link set lo up
+link add vc address 02:00:00:00:00:01 type veth peer name vd address 02:00:00:00:00:02
+address add 10.7.0.1/32 dev vc
+address add 10.7.0.2/32 dev vd
+link set vc up
+link set vd up
+rule add pref 10 iif vc lookup local
+rule add pref 11 iif vd lookup local
+rule add pref 12 iif lo to 127.0.0.0/8 lookup local
+rule add pref 100 lookup 100
+rule del pref 0
+rule add pref 1000 lookup local
+route add 10.7.0.2/32 dev vc src 10.7.0.1 table 100
+route add 10.7.0.1/32 dev vd src 10.7.0.2 table 100
+neighbour replace 10.7.0.2 lladdr 02:00:00:00:00:02 dev vc nud permanent
+neighbour replace 10.7.0.1 lladdr 02:00:00:00:00:01 dev vd nud permanent
+END
+  if [[ $delay != 0 ]]; then
+    for name in vc vd; do tc qdisc add dev $name root netem delay "${delay}ms"; done
+  fi
+  rxe_on rxc vc
+  rxe_on rxd vd
+fi
+
+# --- The job
+
+# Pipes, as on any other machine: the shared files could not be opened a second time, as /dev/stderr, without being emptied.
+mkfifo /run/stdout /run/stderr
+cat /run/stdout >$share/stdout &
+cats=$!
+cat /run/stderr >$share/stderr &
+cats+=" $!"
+status=0
+bash $share/job </dev/null >/run/stdout 2>/run/stderr || status=$?
+
+# What the command left running may hold the pipes; it has 5 s to end.
+# shellcheck disable=SC2086
+{ sleep 5 && kill $cats; } 2>/dev/null &
+# shellcheck disable=SC2086
+wait $cats || true
+echo $status >$share/status

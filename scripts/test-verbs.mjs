@@ -1,0 +1,115 @@
+#!/usr/bin/env node
+/**
+ * `npm run test:verbs`: boots a kernel with a software RDMA device (scripts/rdma-guest) once, and runs the steps below there. This script is on both
+ * sides: here it builds, boots and counts; in the guest, where it is started with --in-guest, it runs the steps.
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { build } from './build.mjs';
+import { ROOT, run, timed } from './test/process.mjs';
+
+/** For the whole guest; CI gives ten minutes. */
+const LIMIT_SECONDS = 540;
+const RESULTS = join(ROOT, 'build/verbs-results');
+const COUNTS = join(RESULTS, 'steps.json');
+
+/**
+ * In this order. `command` is run in the project's folder, in the guest; the step passes if it exits with 0 within `seconds`. Everything is slow
+ * there: node takes 2 s to start, three times that while the host is busy.
+ */
+const STEPS = [
+  {
+    title: 'device',
+    what: 'rxe0 is there and its port is active',
+    seconds: 20,
+    command: shell('info=$(ibv_devinfo -d rxe0) && echo "$info" && grep -q PORT_ACTIVE <<<"$info"'),
+  },
+  {
+    title: 'ib_write_lat',
+    what: 'RDMA writes between two processes, without us',
+    seconds: 60,
+    // The second one connects by TCP, and would fail if the first did not listen yet.
+    command: shell(`
+      ib_write_lat -d rxe0 -x 1 -s 64 -n 1000 >/tmp/server 2>&1 & server=$!
+      until ss -Hltn 'sport = 18515' | grep -q .; do kill -0 $server && sleep 0.1 || exit; done
+      ib_write_lat -d rxe0 -x 1 -s 64 -n 1000 localhost && wait $server || { cat /tmp/server; false; }`),
+  },
+  {
+    title: 'node',
+    what: 'node starts, and it is the one of the host',
+    seconds: 30,
+    command: shell(`version=$(node --version) && echo $version && test $version = ${process.version}`),
+  },
+  {
+    title: 'shm',
+    what: 'this build runs: four ranks over shared memory',
+    seconds: 120,
+    command: ['node', 'dist/cli/nbcrun.js', '-n', '4', '--label', 'out/test/programs/exchange.js'],
+  },
+];
+
+function shell(script) {
+  return ['bash', '-c', script];
+}
+
+const HELP = `npm run test:verbs [-- TITLE…]
+
+Boots a kernel with a software RDMA device and runs these steps there, or those whose title contains a TITLE:
+${STEPS.map(({ title, what }) => `  ${title.padEnd(14)} ${what}`).join('\n')}
+
+What each printed stands in build/verbs-results afterwards. scripts/rdma-guest, which see, says what that needs and installs it where it can.`;
+
+const args = process.argv.slice(2);
+if (args.includes('--help') || args.includes('-h')) {
+  console.log(HELP);
+} else if (args[0] === '--in-guest') {
+  await runSteps(select(args.slice(1)));
+} else {
+  process.exitCode = bootAndCount(args);
+}
+
+function select(titles) {
+  return STEPS.filter(({ title }) => titles.length === 0 || titles.some((part) => title.includes(part)));
+}
+
+/** In the guest: runs the steps, and notes how they ended after each, since the guest can be ended at any time. */
+async function runSteps(steps) {
+  const ended = [];
+  for (const { title, what, seconds, command } of steps) {
+    // timeout(1) ends all that the step has started; what it cannot end must not outlive the step by long.
+    const limited = ['--kill-after=5', `${seconds}`, ...command];
+    const [{ ok, how, output }, time] = await timed(() => run('timeout', limited, { seconds: seconds + 10 }));
+    writeFileSync(join(RESULTS, `${title}.log`), output);
+    ended.push({ title, ok });
+    writeFileSync(COUNTS, JSON.stringify(ended));
+    const why = how === 'exit code 124' ? `took longer than ${seconds} s` : how;
+    console.log(`${ok ? 'passed' : 'FAILED'}: ${title}, ${what} (${ok ? time : why})`);
+    if (!ok) console.log(output);
+  }
+}
+
+/** On the host. Returns the exit status. */
+function bootAndCount(titles) {
+  const steps = select(titles);
+  if (steps.length === 0) {
+    console.error(`no step is called ${titles.join(' or ')}\n\n${HELP}`);
+    return 1;
+  }
+  build();
+  rmSync(RESULTS, { recursive: true, force: true });
+  mkdirSync(RESULTS, { recursive: true });
+
+  const own = ['node', 'scripts/test-verbs.mjs', '--in-guest', ...titles];
+  const guest = ['--results', RESULTS, '--timeout', `${LIMIT_SECONDS}`, '--', ...own];
+  const { status, signal } = spawnSync(join(ROOT, 'scripts/rdma-guest'), guest, { cwd: ROOT, stdio: 'inherit' });
+  if (status !== 0)
+    console.log(`scripts/rdma-guest: ${signal === null ? `exit code ${status}` : `ended by ${signal}`}`);
+
+  const ended = existsSync(COUNTS) ? JSON.parse(readFileSync(COUNTS, 'utf8')) : [];
+  const passed = ended.filter(({ ok }) => ok).length;
+  // A step that was not reached has not passed, and a guest that fails after the last one has failed.
+  const failed = Math.max(steps.length - passed, status === 0 ? 0 : 1);
+  console.log(`\n${passed} passed, ${failed} failed`);
+  return failed > 0 ? 1 : 0;
+}
