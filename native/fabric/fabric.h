@@ -86,8 +86,8 @@ struct Completion {
 constexpr uint32_t kImmediateBits = 30;
 
 // ready: the mailboxes may be used. later: the peer is not there yet; the doorbell rings when it is. refused: the two must not talk.
-// broken: they did, and their connection has ended. why() tells about the last two.
-enum class Connect { ready, later, refused, broken };
+// broken: they did, and their connection has ended. why() tells about these two. closed: so it is because the peer has closed.
+enum class Connect { ready, later, refused, broken, closed };
 
 // How many ranks share the processors of this machine.
 struct Crowd {
