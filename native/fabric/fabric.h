@@ -56,6 +56,8 @@ class ExposedMemory {
   virtual void* allocate(size_t bytes) = 0;  // nullptr when there is no more
   virtual void release(void* block) = 0;
   virtual size_t used() const = 0;
+  // Why allocate() gave nothing, for the text of an error.
+  virtual std::string why() const = 0;
 };
 
 // A fabric, or a part of it, could not be set up; the message says what to do about it.
