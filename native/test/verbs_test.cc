@@ -426,13 +426,13 @@ TEST(a_sleeper_is_woken_by_what_it_waits_for) {
           me.wait(me.isend(me.filled(bytes, false, i), 1, 1));
           me.receive(in, 1, 2);
         } else {
-          const double parks = me.counter("parks");
           me.wait(me.irecv(in, 0, 1));
-          CHECK(me.counter("parks") > parks);
           check_data(in, i);
           me.wait(me.isend(me.filled(bytes, false, i), 0, 2));
         }
       }
+      // On a busy machine a rank may come so late that it need not sleep; not every time.
+      if (me.rank == 1) CHECK(me.counter("parks") > 0);
       CHECK(me.counter("events") > 0);
     });
   }
