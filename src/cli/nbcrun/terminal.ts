@@ -27,13 +27,14 @@ export class Terminal {
   /** Reads if nbcrun is in the foreground and the rank has taken what was typed before. */
   follow(): void {
     clearTimeout(this.#look);
-    if (!this.#sink.writable) return this.stop();
-    if (inForeground() && !this.#sink.writableNeedDrain) {
+    if (!this.#sink.writable) {
+      this.stop();
+    } else if (inForeground() && !this.#sink.writableNeedDrain) {
       process.stdin.resume();
-      return;
+    } else {
+      process.stdin.pause();
+      this.#look = setTimeout(() => this.follow(), LOOK_MS).unref();
     }
-    process.stdin.pause();
-    this.#look = setTimeout(() => this.follow(), LOOK_MS).unref();
   }
 
   stop(): void {
