@@ -44,6 +44,7 @@ class World {
  private:
   static void call_javascript(napi_env env, napi_value callback, void* context, void* data);
   static void at_environment_end(void* world);
+  void give_up();
   void notify();
 
   napi_env env_;
