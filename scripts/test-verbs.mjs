@@ -54,23 +54,75 @@ const STEPS = [
     command: ['build/native-test/plain/verbs_test'],
   },
   {
-    title: 'verbs',
-    what: 'eight ranks over verbs',
+    title: 'messages',
+    what: "messages between three ranks, each scenario in both of two jobs: the default settings; progress 'manual', eager limit 255",
     seconds: 120,
-    command: shell('NBC_TRANSPORT=verbs node dist/cli/nbcrun.js -n 8 --label out/test/programs/exchange.js'),
+    command: shell(`
+      ranks() { NBC_TRANSPORT=verbs node dist/cli/nbcrun.js -n 3 --label out/test/programs/p2p.js order tags self both zero exhaustion; }
+      ranks && NBC_PROGRESS=manual NBC_EAGER_LIMIT=255 ranks`),
+  },
+  {
+    title: 'communicators',
+    what: 'split, dup and messages that must not meet, four ranks',
+    seconds: 60,
+    command: verbs(4, 'out/test/programs/communicator.js', 'split', 'isolation', 'concurrent'),
+  },
+  {
+    title: 'lifetime',
+    what: 'buffers that the program drops, transfers, posts, grows and collects while they are in use',
+    seconds: 90,
+    command: verbs(
+      2,
+      '--node-arg=--expose-gc',
+      'out/test/programs/lifetime.js',
+      'dropped',
+      'transferred',
+      'posted',
+      'grown',
+      'collected',
+      'small',
+    ),
+  },
+  {
+    title: 'progress',
+    what: 'ialltoall of 4 MiB on two and four ranks is complete at the first test after a computation',
+    seconds: 90,
+    command: mocha('progress', 'goes on by itself: 2 ranks, (plain|alloc)|goes on by itself: 4 ranks, plain'),
+  },
+  {
+    title: 'exits',
+    what: 'ranks that exit, throw, close or are killed: what needs them fails, the rest goes on',
+    seconds: 120,
+    command: mocha('exits', "a rank that .*('thread'|killed)|hears of its end.*'thread'"),
+  },
+  {
+    title: 'requests',
+    what: "everything a request can do, progress 'thread'",
+    seconds: 120,
+    command: mocha('requests', "'thread'"),
   },
   {
     title: 'collectives',
-    what: 'every shape of every collective over verbs, two and three ranks',
-    seconds: 200,
-    command: shell(
-      `NBC_TRANSPORT=verbs node node_modules/mocha/bin/mocha.js --no-config --grep 'on [23] ranks' out/test/collectives.test.js`,
-    ),
+    what: 'all collectives on two and three ranks in every shape, on four and eight with roots and shapes in turns',
+    seconds: 240,
+    command: mocha('collectives'),
   },
 ];
 
 function shell(script) {
   return ['bash', '-c', script];
+}
+
+/** A program of test/programs over verbs, with its arguments; options in front of it are nbcrun's. */
+function verbs(ranks, ...args) {
+  return ['env', 'NBC_TRANSPORT=verbs', 'node', 'dist/cli/nbcrun.js', '-n', `${ranks}`, '--label', ...args];
+}
+
+/** Tests of mocha over verbs, each scenario once. */
+function mocha(file, pattern = '') {
+  const options = ['--no-config', '--grep', pattern];
+  const program = ['node', 'node_modules/mocha/bin/mocha.js', ...options, `out/test/${file}.test.js`];
+  return ['env', 'NBC_TRANSPORT=verbs', 'NBC_TEST_BRIEF=1', ...program];
 }
 
 const HELP = `npm run test:verbs [-- TITLE…]

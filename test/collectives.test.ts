@@ -1,11 +1,12 @@
 /**
  * ibcast, igather and ialltoall for 1 to 17 ranks. One job per number of ranks and progress mode goes through all shapes:
- * programs/collectives.ts says which.
+ * programs/collectives.ts says which. NBC_TEST_BRIEF leaves only some numbers of ranks, each in one mode, from four on with fewer combinations.
  */
 import assert from 'node:assert/strict';
-import { reports, runRanks } from './helpers.js';
+import { BRIEF, reports, runRanks } from './helpers.js';
 
 const MOST_RANKS = 17;
+const IN_BRIEF = [2, 3, 4, 8];
 /** What counts data that went past the mailboxes. */
 const MOVED = process.env.NBC_TRANSPORT === 'verbs' ? 'workRequests' : 'mappedBytes';
 
@@ -18,13 +19,21 @@ describe('collectives', function () {
   this.timeout(200_000);
 
   for (let size = 1; size <= MOST_RANKS; size++) {
+    if (BRIEF && !IN_BRIEF.includes(size)) continue;
     for (const mode of ['thread', 'manual'] as const) {
+      if (BRIEF && mode !== (size === 3 ? 'manual' : 'thread')) continue;
       // The eager limits take turns: the paper's and the default one, each with both modes.
       const eagerLimit = (mode === 'thread') === (size % 2 === 0) ? '255' : undefined;
       const limit = eagerLimit === undefined ? '' : `, eager limit ${eagerLimit}`;
-      it(`are right on ${size} rank${size > 1 ? 's' : ''}, progress '${mode}'${limit}`, async () => {
+      const fewer = BRIEF && size > 3;
+      it(`are right on ${size} rank${size > 1 ? 's' : ''}, progress '${mode}'${limit}${fewer ? ', roots in turns' : ''}`, async () => {
         const env = { NBC_EAGER_LIMIT: eagerLimit };
-        const results = await runRanks('collectives', { size, args: [mode], env, timeoutMs: 180_000 });
+        const results = await runRanks('collectives', {
+          size,
+          args: [mode, ...(fewer ? ['brief'] : [])],
+          env,
+          timeoutMs: 180_000,
+        });
         for (const { cases, stats } of reports<Report>(results)) {
           assert(cases > 100, 'the cases were run');
           if (size === 1) continue;

@@ -2,14 +2,23 @@
  * How processes end: in the middle of operations, with an open world, in worker threads; and what keeps them alive.
  */
 import assert from 'node:assert/strict';
-import { describeJob, type RankResult, reports, runJob, runRanks } from './helpers.js';
+import { BRIEF, describeJob, type RankResult, reports, runJob, runRanks } from './helpers.js';
 
 const LEAVER = 1;
 /** The moment of an exit is chance: each scenario is played several times. */
-const ROUNDS = 5;
+const ROUNDS = BRIEF ? 1 : 5;
 
 /** Of the operations after the first one in programs/exits.ts, leave(). */
 const PEER_CLOSED = Array(6).fill('ERR_NBC_PEER_CLOSED');
+
+interface Left {
+  codes: string[];
+  /** Milliseconds from the first operation that fails until the last one has. */
+  elapsed: number;
+}
+
+/** Over a network nobody tells that a process was killed: its peers ask, and it has two seconds to answer. With time for a busy machine. */
+const HEARD_WITHIN_MS = 15_000;
 
 function assertNoSignal(results: readonly RankResult[]): void {
   assert(
@@ -38,7 +47,8 @@ describe('a rank that leaves', function () {
           assertNoSignal(results);
           assert.equal(results[LEAVER].code, code, describeJob(results));
           const others = results.filter(({ rank }) => rank !== LEAVER);
-          for (const [first, ...rest] of reports<string[]>(others)) {
+          for (const { codes } of reports<Left>(others)) {
+            const [first, ...rest] = codes;
             assert.deepEqual(rest, PEER_CLOSED);
             if (!takesPart || first !== 'fulfilled') assert.equal(first, 'ERR_NBC_PEER_CLOSED');
           }
@@ -50,6 +60,23 @@ describe('a rank that leaves', function () {
       });
     }
   }
+});
+
+describe('a rank that is killed', function () {
+  this.timeout(120_000);
+
+  // On shared memory nbcrun notices, and ends the others.
+  if (process.env['NBC_TRANSPORT'] !== 'verbs') return;
+  it('fails the operations of the others that need it, within bounded time', async () => {
+    const results = await runJob('exits', { size: 3, args: ['killOne'], stopOnFailure: false, timeoutMs: 60_000 });
+    assert.equal(results[LEAVER].signal, 'SIGKILL', describeJob(results));
+    const others = results.filter(({ rank }) => rank !== LEAVER);
+    assertNoSignal(others);
+    for (const { codes, elapsed } of reports<Left>(others)) {
+      assert.deepEqual(codes.slice(1), PEER_CLOSED);
+      assert(elapsed < HEARD_WITHIN_MS, `${elapsed} ms until all was known to have failed`);
+    }
+  });
 });
 
 describe('a process', function () {

@@ -41,6 +41,9 @@ export interface RankResult {
   killed: boolean;
 }
 
+/** NBC_TEST_BRIEF=1: where everything is slow (an emulated machine), tests play their scenarios once and in fewer combinations. */
+export const BRIEF = process.env['NBC_TEST_BRIEF'] === '1';
+
 /** Long enough for a machine that is busy with other things; a test that hangs ends all the same. */
 const DEFAULT_TIMEOUT_MS = 60_000;
 /** What ranks have to end after another one has failed: each should fail by itself, since its peer is gone. */

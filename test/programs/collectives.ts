@@ -1,5 +1,6 @@
 /**
- * Runs the three operations through all their shapes, and checks every byte on every rank. Argument: the progress mode.
+ * Runs the three operations through all their shapes, and checks every byte on every rank. Arguments: the progress mode, and 'brief' for the
+ * short form.
  *
  * For each number of ranks, all of these, with every root:
  *
@@ -11,6 +12,8 @@
  * What would only cost memory is left out: with more than 8 ranks, gathers of 3 MiB go to the first and the last rank only, and
  * ialltoalls exchange blocks of 512 Ki ± 1 in one combination for each algorithm; with more than 4 ranks the 3 MiB of an ialltoall are the
  * whole buffer, not one block.
+ *
+ * In the short form combinations and roots take turns for every size up to 64 Ki + 1, and for whole buffers of 512 Ki ± 1.
  *
  * Nothing separates the operations, so ranks run ahead of each other by as much as the operations allow.
  */
@@ -92,6 +95,23 @@ function allCases(ranks: number): Case[] {
   return cases;
 }
 
+function briefCases(ranks: number): Case[] {
+  const cases: Case[] = [];
+  for (const operation of ['ibcast', 'igather', 'ialltoall'] as const) {
+    const roots = operation === 'ialltoall' ? [0] : Array.from({ length: ranks }, (_, rank) => rank);
+    for (const bytes of SMALL)
+      cases.push(...inTurns(variants(operation, true, ['plain', 'alloc', 'mixed']), roots, bytes));
+    for (const bytes of [...DEFAULT_EAGER, ...MEDIUM]) {
+      cases.push(...inTurns(variants(operation, true, ['plain', 'alloc']), roots, bytes));
+    }
+    for (const bytes of LARGE) {
+      const block = operation === 'ibcast' ? bytes : Math.floor(bytes / ranks);
+      cases.push(...inTurns(variants(operation, false, ['plain', 'alloc']), roots, block));
+    }
+  }
+  return cases;
+}
+
 /** Every variant and every root. */
 function inTurns(list: readonly Variant[], roots: readonly number[], bytes: number): Case[] {
   const length = Math.max(list.length, roots.length);
@@ -99,9 +119,10 @@ function inTurns(list: readonly Variant[], roots: readonly number[], bytes: numb
 }
 
 const mode = process.argv[2] as 'thread' | 'manual';
+const brief = process.argv[3] === 'brief';
 const world = await init({ progress: mode });
 const { rank, size } = world;
-const cases = allCases(size);
+const cases = brief ? briefCases(size) : allCases(size);
 
 const longestBlock = Math.max(...cases.map(({ bytes }) => bytes));
 const longestAlltoall = Math.max(...cases.map((c) => (c.operation === 'ialltoall' ? c.bytes : 0)));

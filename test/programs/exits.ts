@@ -28,6 +28,11 @@ await play({
       () => {},
       () => process.exit(7),
     ),
+  killOne: () =>
+    leave(
+      (world) => void start(world),
+      () => void process.kill(process.pid, 'SIGKILL'),
+    ),
   exitInCallback,
   closeEarly: () =>
     leave(
@@ -62,6 +67,7 @@ async function leave(
     await end(world);
     return;
   }
+  const begin = performance.now();
   const small = world.irecv(new Uint8Array(8), LEAVER, 1);
   const large = world.irecv(new Uint8Array(BYTES), LEAVER, 2);
   const send = world.isend(new Uint8Array(BYTES), LEAVER, 3);
@@ -90,6 +96,7 @@ async function leave(
       (error: unknown) => codeOf(error),
     ),
   );
+  const elapsed = performance.now() - begin;
   // Those who are still there can go on.
   const other = 2 - world.rank;
   const [out, back] = [new Uint8Array(BYTES).fill(world.rank + 1), new Uint8Array(BYTES)];
@@ -97,7 +104,7 @@ async function leave(
   for (const request of requests) await request;
   assert(back.every((byte) => byte === other + 1));
   await world.close();
-  report(codes);
+  report({ codes, elapsed });
 }
 
 function failure(call: () => void): string {
