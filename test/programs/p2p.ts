@@ -1,6 +1,7 @@
 /** Point-to-point messages; see p2p.test.ts. */
 import assert from 'node:assert/strict';
 import { alloc, init, type Request, startall, waitAll } from 'node-nbc';
+import { assertBytes } from './noise.js';
 import { play } from './scenario.js';
 
 const world = await init();
@@ -10,10 +11,14 @@ const before = (rank + size - 1) % size;
 
 /** Byte i of message n. */
 const byteOf = (n: number, i: number): number => (n * 37 + i * 11 + 5) & 255;
-const message = (n: number, bytes: number): Uint8Array => Uint8Array.from({ length: bytes }, (_, i) => byteOf(n, i));
+function message(n: number, bytes: number): Uint8Array {
+  const data = new Uint8Array(bytes);
+  for (let i = 0; i < bytes; i++) data[i] = byteOf(n, i);
+  return data;
+}
 
 function check(data: Uint8Array, n: number, what: string): void {
-  for (let i = 0; i < data.length; i++) assert.equal(data[i], byteOf(n, i), `${what}: byte ${i} of message ${n}`);
+  assertBytes(data, message(n, data.length), `${what}, message ${n}`);
 }
 
 await play({

@@ -69,14 +69,16 @@ void Parking::arm(Sleeper who, bool any_completion) {
   ibv_req_notify_cq(queue_, any_completion ? 0 : 1);
 }
 
-void Parking::take_events() {
+void Parking::take_events(Sleeper who) {
   ibv_cq* queue;
   void* context;
   uint32_t count = 0;
   while (device_->lib.get_cq_event(channel_, &queue, &context) == 0) ++count;
   unacknowledged_.fetch_add(count, std::memory_order_relaxed);
   events_.fetch_add(count, std::memory_order_relaxed);
-  armed_.store(0, std::memory_order_seq_cst);
+  // The channel may have moved to the other's set since ours was ready, and this event with it.
+  const auto meant = static_cast<Sleeper>(armed_.exchange(0, std::memory_order_seq_cst));
+  if (meant != Sleeper::nobody && meant != who) ring(meant);
 }
 
 void Parking::acknowledge() {
@@ -99,7 +101,7 @@ void Parking::sleep(Sleeper who, int64_t nanoseconds) {
         break;
       }
       case kChannel:
-        take_events();
+        take_events(who);
         break;
       default:
         if (events[i].data.u32 == kBootstrap) bootstrap_.drain();

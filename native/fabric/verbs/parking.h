@@ -11,6 +11,8 @@
 //     armed = nobody, and handle it
 //   else sleep on my set
 //
+// A thread that has just woken may take an event that came after the other one armed the queue for itself: then it passes it on.
+//
 // Arming comes before the last look, and the device adds the entry before it looks whether it is armed: one of them sees the other.
 //
 //   word      written by                                         order
@@ -44,6 +46,8 @@ class Parking {
     if (armed_.load(std::memory_order_relaxed) != 0) armed_.store(0, std::memory_order_seq_cst);
   }
   bool is_armed() const { return armed_.load(std::memory_order_seq_cst) != 0; }
+  // While armed for solicited events only: from now on any completion wakes.
+  void arm_for_any() { ibv_req_notify_cq(queue_, 0); }
   void sleep(Sleeper who, int64_t nanoseconds);
   void ring(Sleeper who);
   bool called() const { return called_.load(std::memory_order_relaxed); }
@@ -53,7 +57,7 @@ class Parking {
   void acknowledge();
 
  private:
-  void take_events();
+  void take_events(Sleeper who);
   void release();
   static size_t index(Sleeper who) { return who == Sleeper::progress ? 1 : 0; }
 

@@ -320,6 +320,8 @@ void VerbsFabric::flush() {
     }
   }
   dirty_.resize(kept);
+  // What the last look before sleeping has left to post, or started, ends with completions that are not solicited.
+  if ((kept > 0 || awaited_ > 0) && parking_.is_armed()) parking_.arm_for_any();
 }
 
 // --- completions -----------------------------------------------------------------------------------------------------
