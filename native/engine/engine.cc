@@ -376,11 +376,11 @@ bool Engine::last_pass(Effort effort) {
 
 // --- who drives ------------------------------------------------------------------------------------------------------
 
-// True if something is pending that does not land by itself: rounds to start, sends that wait for peers, completions to be told, more
-// messages than the slots that they land in.
+// True if something is pending that does not land by itself: rounds to start, sends that wait for peers, completions to be told, messages
+// that the fabric has not let go, more messages than the slots that they land in.
 bool Engine::background_needed() const {
   return unfinished_rounds_ + watched_ > 0 || libof_.needs_driving() ||
-         (fabric_->receiver_copies() && active_.head != nullptr) || fabric_->work() > 0 ||
+         (fabric_->receiver_copies() && active_.head != nullptr) || fabric_->work() > 0 || fabric_->holds_back() ||
          libof_.most_arrivals(fabric_->put_window()) != UINT32_MAX;
 }
 

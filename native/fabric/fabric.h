@@ -146,6 +146,9 @@ class Fabric {
   virtual unsigned poll(Completion* out, unsigned max, Effort effort) = 0;
   // Bytes that this rank can move on by polling, even if no peer does anything; at least 1 if there is anything to collect.
   virtual uint64_t work() const = 0;
+  // Something that was committed could not leave yet: somebody has to poll when room comes, although it counts as done. arm() sees to
+  // the waking.
+  virtual bool holds_back() const = 0;
   // Immediates from this peer are expected: its puts must be looked for.
   virtual void expect_immediates(Rank peer, bool expected) = 0;
   // How many puts of one peer can be on their way to us before we must poll.

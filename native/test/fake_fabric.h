@@ -187,6 +187,7 @@ class FakeFabric final : public Fabric {
   }
   uint32_t put_window() const override { return 16; }
   bool called() const override { return false; }
+  bool holds_back() const override { return false; }
   bool receiver_copies() const override { return false; }
   uint32_t ticket(Sleeper) override { return 0; }
   void arm(Sleeper, uint32_t) override {}

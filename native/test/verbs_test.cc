@@ -370,6 +370,31 @@ TEST(slots_run_out) {
   }
 }
 
+// What was sent has to leave even if the send queue was full and nobody calls any more: the receives of a rank that does not look run
+// out, so that the sender's queue fills; then the sender turns away, with everything complete as far as it knows.
+TEST(what_was_sent_leaves_without_another_call) {
+  VerbsOptions verbs;
+  verbs.send_depth = verbs.receive_depth = 16;
+  run_verbs(2, mode(true), verbs, [](TestRank& me, Meeting& meeting) {
+    constexpr uint32_t kMany = 100;
+    const Rank other = 1 - me.rank;
+    me.wait(me.isend(me.filled(8, false, 1), other, 0));
+    me.receive(me.plain(8), other, 0);
+    meeting.meet();
+    if (me.rank == 0) {
+      for (uint32_t i = 0; i < kMany; ++i) me.wait(me.isend(me.filled(200, false, i), 1, 1));
+    }
+    meeting.meet();
+    if (me.rank == 1) {
+      for (uint32_t i = 0; i < kMany; ++i) {
+        const Pinned in = me.plain(200);
+        me.receive(in, 0, 1);
+        check_data(in, i);
+      }
+    }
+  });
+}
+
 TEST(random_mixes) {
   for (const bool progress_thread : {true, false}) {
     for (const Rank size : {2u, 4u})

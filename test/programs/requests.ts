@@ -36,7 +36,7 @@ async function withSender(
   if (world.rank === 0) {
     const send = (tag: number, bytes: number): void => {
       order.set([tag, bytes]);
-      world.isend(order, 1, GO).wait();
+      world.isend(order, 1, GO).wait(Infinity);
     };
     await part(world, send);
     send(-1, 0);

@@ -51,6 +51,7 @@ class ShmFabric final : public Fabric {
   void expect_immediates(Rank peer, bool expected) override { bulk_.expect(peer, expected); }
   uint32_t put_window() const override { return kBulkSlots; }
   bool called() const override { return false; }
+  bool holds_back() const override { return false; }
   bool receiver_copies() const override { return bulk_.receiver_copies(); }
   uint32_t ticket(Sleeper who) override { return doorbell_ticket(bell(), who); }
   void arm(Sleeper who, uint32_t need) override { doorbell_arm(bell(), who, need); }

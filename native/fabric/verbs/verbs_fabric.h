@@ -64,6 +64,7 @@ class VerbsFabric final : public Fabric {
   void abandon(Rank peer) override;
   unsigned poll(Completion* out, unsigned max, Effort effort) override;
   uint64_t work() const override { return arrived_.size(); }
+  bool holds_back() const override { return !dirty_.empty(); }
   void expect_immediates(Rank, bool) override {}  // they all come through the one queue
   uint32_t put_window() const override { return receive_depth_; }
   bool called() const override { return parking_.called() || bootstrap_->called(); }
