@@ -15,12 +15,23 @@
         "native/fabric/shm/bulk.cc",
         "native/fabric/shm/arena.cc",
         "native/fabric/shm/presence.cc",
-        "native/fabric/shm/shm_fabric.cc"
+        "native/fabric/shm/shm_fabric.cc",
+        "native/fabric/verbs/ibverbs.cc",
+        "native/fabric/verbs/device.cc",
+        "native/fabric/verbs/locked_memory.cc",
+        "native/fabric/verbs/memory.cc",
+        "native/fabric/verbs/registrations.cc",
+        "native/fabric/verbs/host_bootstrap.cc",
+        "native/fabric/verbs/mailboxes.cc",
+        "native/fabric/verbs/connection.cc",
+        "native/fabric/verbs/parking.cc",
+        "native/fabric/verbs/verbs_fabric.cc"
       ],
       "include_dirs": [
         "native",
         "<!@(node -p \"require('node-addon-api').include_dir\")"
       ],
+      "libraries": ["-ldl"],
       "defines": ["NAPI_VERSION=8", "NODE_ADDON_API_DISABLE_DEPRECATED", "NAPI_CPP_EXCEPTIONS"],
       "cflags_cc": ["-std=c++20", "-O3", "-Wall", "-Wextra", "-fno-rtti", "-fvisibility=hidden"],
       "cflags_cc!": ["-std=gnu++17", "-fno-exceptions"]

@@ -77,6 +77,12 @@ function buildAddon() {
     step('native addon', 'configured', ...nodeGypCommand('configure'));
   }
   step('native addon', 'built', ...nodeGypCommand('build', '--jobs', 'max'));
+  // Where the compiler found no <infiniband/verbs.h>: see native/fabric/verbs/available.h.
+  if (!readFileSync(ADDON).includes('libibverbs.so.1')) {
+    console.log(
+      "native addon: without transport 'verbs', because the headers of libibverbs are missing (apt install libibverbs-dev)",
+    );
+  }
   writeFileSync(STAMP, JSON.stringify({ ...target, began }));
 }
 

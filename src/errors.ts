@@ -139,6 +139,17 @@ export class SystemError extends NbcError {
   }
 }
 
+/** The connection to a peer broke: it does not answer any more, or a network card gave up. It is not made again. */
+export class UnreachableError extends NbcError {
+  constructor(message: string, context?: ErrorContext) {
+    super('ERR_NBC_UNREACHABLE', message, context);
+  }
+
+  static {
+    this.prototype.name = 'UnreachableError';
+  }
+}
+
 /** A schedule that is malformed: the message names the word or element and the reason. */
 export class ScheduleError extends NbcError {
   constructor(message: string, context?: ErrorContext) {
@@ -168,11 +179,12 @@ const classOfCode = new Map<string, SimpleError>([
   ['ERR_NBC_PEER_CLOSED', PeerClosedError],
   ['ERR_NBC_MISMATCH', MismatchError],
   ['ERR_NBC_SYSTEM', SystemError],
+  ['ERR_NBC_UNREACHABLE', UnreachableError],
   ['ERR_NBC_SCHEDULE', ScheduleError],
 ]);
 
 /** Codes of errors about running out of something. */
-const exhaustionCodes = new Set(['ERR_NBC_NO_MEMORY', 'ERR_NBC_TOO_MANY_REQUESTS']);
+const exhaustionCodes = new Set(['ERR_NBC_NO_MEMORY', 'ERR_NBC_MEMORY', 'ERR_NBC_TOO_MANY_REQUESTS']);
 
 /** The typed error for a code and a text that come from native code. */
 export function errorFromCode(code: string, message: string, context?: ErrorContext): NbcError {

@@ -29,6 +29,7 @@ export {
   PeerClosedError,
   ScheduleError,
   SystemError,
+  UnreachableError,
   TimeoutError,
   TruncatedError,
 } from './errors.js';

@@ -30,6 +30,11 @@ export async function init(options: InitOptions = {}): Promise<Communicator> {
         rank,
         size,
         jobFd,
+        // shm reaches every rank of one machine, and is the fastest there
+        transport: settings.transport === 'verbs' ? 'verbs' : 'shm',
+        verbsDevice: settings.verbsDevice,
+        verbsPort: settings.verbsPort,
+        verbsGidIndex: settings.verbsGidIndex,
         progressThread: settings.progress === 'thread',
         eagerLimit: settings.eagerLimit,
         testOnInit: settings.testOnInit,

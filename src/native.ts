@@ -28,6 +28,10 @@ export const NativeErrorCode = {
   MISMATCH: 5,
   /** A system call on the data path failed (for example cross-memory attach after it had been available). */
   SYSTEM: 6,
+  /** The connection to the peer broke: it does not answer, or a network card gave up. */
+  UNREACHABLE: 7,
+  /** Memory could not be registered with the network card. */
+  MEMORY: 8,
 } as const;
 
 export interface NativeOptions {
@@ -35,6 +39,12 @@ export interface NativeOptions {
   size: number;
   /** Descriptor of the job's anonymous shared file, or -1 for a job of one rank. Native code duplicates it. */
   jobFd: number;
+  /** What carries messages between ranks. */
+  transport: 'shm' | 'verbs';
+  /** Verbs: device by name, port, and index of the GID; '', 0 and -1: the best. */
+  verbsDevice: string;
+  verbsPort: number;
+  verbsGidIndex: number;
   /** true: a progress thread; false: the paper's behaviour, progress only inside calls. */
   progressThread: boolean;
   /** Largest message, in bytes, that travels through a mailbox. Equal on all ranks. */

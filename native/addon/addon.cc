@@ -2,6 +2,7 @@
 // a third of the C++ wrappers; everything else uses node-addon-api.
 #include <napi.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -265,6 +266,10 @@ Napi::Value open(const Napi::CallbackInfo& info) {
   const Napi::Value fd = given.Get("jobFd");
   options.job_fd = fd.IsNumber() ? fd.As<Napi::Number>().Int32Value() : -1;
   options.cross_memory = given.Get("crossMemory").ToString().Utf8Value() != "off";
+  options.transport = given.Get("transport").ToString().Utf8Value();
+  options.verbs_device = given.Get("verbsDevice").ToString().Utf8Value();
+  options.verbs_port = static_cast<uint8_t>(std::min(count("verbsPort"), 255u));
+  options.verbs_gid_index = given.Get("verbsGidIndex").ToNumber().Int32Value();
   options.engine.progress_thread = given.Get("progressThread").ToBoolean();
   options.engine.wait_on_send_us = count("waitOnSend");
   options.engine.startall_us = count("startall");
@@ -303,7 +308,8 @@ Napi::Value alloc(const Napi::CallbackInfo& info) {
   const auto length = static_cast<size_t>(bytes);
   void* data = memory->allocate(length);
   if (data == nullptr)
-    throw coded(env, "ERR_NBC_NO_MEMORY", "no " + std::to_string(length) + " bytes of exposed memory are left");
+    throw coded(env, "ERR_NBC_NO_MEMORY",
+                "no " + std::to_string(length) + " bytes of exposed memory: " + memory->why());
   auto* block = new Block{std::move(memory), data, static_cast<int64_t>(length)};
   Napi::MemoryManagement::AdjustExternalMemory(env, block->bytes);
   return Napi::ArrayBuffer::New(

@@ -5,6 +5,11 @@
 #include <unistd.h>
 
 #include "fabric/shm/shm_fabric.h"
+#include "fabric/verbs/available.h"
+#if NBC_HAS_VERBS
+#include "fabric/verbs/host_bootstrap.h"
+#include "fabric/verbs/verbs_fabric.h"
+#endif
 
 namespace nbc::addon {
 namespace {
@@ -54,9 +59,8 @@ void World::open(const Options& options, napi_value on_completions) {
                                         call_javascript, &to_javascript_) != napi_ok)
       throw Napi::Error::New(env_);
     napi_unref_threadsafe_function(env_, to_javascript_);
-    const shm::ShmOptions shm{options.rank, options.engine.libof.eager_limit, options.cross_memory};
-    auto fabric = std::make_unique<shm::ShmFabric>(std::move(segment), shm);
-    engine_ = std::make_unique<Engine>(std::move(fabric), options.engine, slots, [this] { notify(); });
+    engine_ =
+        std::make_unique<Engine>(make_fabric(options, std::move(segment)), options.engine, slots, [this] { notify(); });
     slots_ = std::move(slots);
     static const int registered = std::atexit(at_process_end);
     static_cast<void>(registered);
@@ -67,8 +71,28 @@ void World::open(const Options& options, napi_value on_completions) {
     if (to_javascript_ != nullptr) napi_release_threadsafe_function(to_javascript_, napi_tsfn_abort);
     to_javascript_ = nullptr;
     g_open.store(false);
-    throw coded(env_, "ERR_NBC_OPEN", error.message);
+    throw coded(env_, options.transport == "verbs" ? "ERR_NBC_TRANSPORT" : "ERR_NBC_OPEN", error.message);
   }
+}
+
+std::unique_ptr<Fabric> World::make_fabric(const Options& options, std::shared_ptr<shm::Segment> segment) {
+  const uint32_t eager_limit = options.engine.libof.eager_limit;
+  if (options.transport != "verbs") {
+    const shm::ShmOptions shm{options.rank, eager_limit, options.cross_memory};
+    return std::make_unique<shm::ShmFabric>(std::move(segment), shm);
+  }
+#if NBC_HAS_VERBS
+  verbs::VerbsOptions verbs;
+  verbs.device = {options.verbs_device, options.verbs_port, options.verbs_gid_index};
+  verbs.eager_limit = eager_limit;
+  auto bootstrap = std::make_unique<verbs::HostBootstrap>(std::move(segment), options.rank, eager_limit);
+  return std::make_unique<verbs::VerbsFabric>(std::move(bootstrap), verbs);
+#else
+  throw FabricError{
+      "transport 'verbs' is not in this build: it was made without the headers of libibverbs. Install them (Debian: "
+      "apt "
+      "install libibverbs-dev) and build again"};
+#endif
 }
 
 void World::close() {

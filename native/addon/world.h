@@ -4,9 +4,11 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "engine/engine.h"
+#include "fabric/shm/segment.h"
 
 namespace nbc::addon {
 
@@ -15,8 +17,12 @@ class World {
   struct Options {
     Rank rank;
     Rank size;
-    int job_fd;  // -1: a job of its own
+    int job_fd;             // -1: a job of its own
+    std::string transport;  // "shm" or "verbs"
     bool cross_memory;
+    std::string verbs_device;  // empty, 0, −1: the best
+    uint8_t verbs_port;
+    int verbs_gid_index;
     EngineOptions engine;
   };
 
@@ -42,6 +48,7 @@ class World {
   void free_plan(uint32_t handle);
 
  private:
+  static std::unique_ptr<Fabric> make_fabric(const Options& options, std::shared_ptr<shm::Segment> segment);
   static void call_javascript(napi_env env, napi_value callback, void* context, void* data);
   static void at_environment_end(void* world);
   void notify();

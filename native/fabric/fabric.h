@@ -56,6 +56,8 @@ class ExposedMemory {
   virtual void* allocate(size_t bytes) = 0;  // nullptr when there is no more
   virtual void release(void* block) = 0;
   virtual size_t used() const = 0;
+  // Why allocate() gave nothing, for the text of an error.
+  virtual std::string why() const = 0;
 };
 
 // A fabric, or a part of it, could not be set up; the message says what to do about it.
@@ -86,8 +88,8 @@ struct Completion {
 constexpr uint32_t kImmediateBits = 30;
 
 // ready: the mailboxes may be used. later: the peer is not there yet; the doorbell rings when it is. refused: the two must not talk.
-// broken: they did, and their connection has ended. why() tells about the last two.
-enum class Connect { ready, later, refused, broken };
+// broken: they did, and their connection has ended. why() tells about these two. closed: so it is because the peer has closed.
+enum class Connect { ready, later, refused, broken, closed };
 
 // How many ranks share the processors of this machine.
 struct Crowd {

@@ -117,6 +117,9 @@ bool LibOF::connect(Peer& peer) {
     case Connect::broken:
       peer.unfit = Error::unreachable;
       return false;
+    case Connect::closed:
+      peer.unfit = Error::peer_closed;
+      return false;
     case Connect::ready:
       break;
   }
@@ -824,9 +827,9 @@ void LibOF::fail(Peer& peer, Error error) {
 
 // The connection has ended for good: whatever needs it fails, now and later. What has arrived stays.
 void LibOF::break_off(Peer& peer, Error error) {
-  while (drain_eager(peer)) {
-  }
   if (peer.connected) {
+    while (drain_eager(peer)) {
+    }
     peer.connected = false;
     if (peer.active) ++connecting_;
   }

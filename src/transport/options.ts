@@ -5,10 +5,20 @@ import { NbcError, OptionError, show } from '../errors.js';
 
 export interface InitOptions {
   /**
-   * How ranks reach each other. `'shm'`: shared memory of one machine. `'auto'` (default): the fastest that all ranks
-   * have, in this version always `'shm'`. Variable NBC_TRANSPORT.
+   * How ranks reach each other. `'shm'`: shared memory of one machine. `'verbs'`: RDMA, over InfiniBand or RoCE; in this
+   * version between ranks of one machine. `'auto'` (default): the fastest that all ranks have, in this version always
+   * `'shm'`. Variable NBC_TRANSPORT.
    */
   transport?: 'auto' | 'shm' | 'tcp' | 'verbs' | undefined;
+  /** Verbs: the device, by its name (default: the first with an active port). Variable NBC_VERBS_DEVICE. */
+  verbsDevice?: string | undefined;
+  /** Verbs: the port of the device (default 0: the first active one). Variable NBC_VERBS_PORT. */
+  verbsPort?: number | undefined;
+  /**
+   * Verbs: which of the port's addresses (default -1: RoCE v2 before v1, routable before link-local). Variable
+   * NBC_VERBS_GID_INDEX.
+   */
+  verbsGidIndex?: number | undefined;
   /**
    * `'thread'` (default): operations progress by themselves. `'manual'`: only inside calls of this library, as in the
    * LibOF paper. Variable NBC_PROGRESS.
@@ -44,7 +54,10 @@ export interface InitOptions {
 
 /** Complete and checked options. */
 export interface Settings {
-  transport: 'auto' | 'shm';
+  transport: 'auto' | 'shm' | 'verbs';
+  verbsDevice: string;
+  verbsPort: number;
+  verbsGidIndex: number;
   progress: 'thread' | 'manual';
   eagerLimit: number;
   testOnInit: boolean;
@@ -84,7 +97,10 @@ interface Rule<T> {
 }
 
 const rules: { [K in keyof Settings]: Rule<Settings[K]> } = {
-  transport: oneOf('NBC_TRANSPORT', 'auto', ['auto', 'shm']),
+  transport: oneOf('NBC_TRANSPORT', 'auto', ['auto', 'shm', 'verbs']),
+  verbsDevice: name('NBC_VERBS_DEVICE'),
+  verbsPort: integer('NBC_VERBS_PORT', 0, 255, ''),
+  verbsGidIndex: integer('NBC_VERBS_GID_INDEX', -1, 65535, '', -1),
   progress: oneOf('NBC_PROGRESS', 'thread', ['thread', 'manual']),
   eagerLimit: integer('NBC_EAGER_LIMIT', DEFAULT_EAGER_LIMIT, MAX_EAGER_LIMIT, 'bytes'),
   testOnInit: flag('NBC_TEST_ON_INIT', true),
@@ -95,7 +111,7 @@ const rules: { [K in keyof Settings]: Rule<Settings[K]> } = {
 };
 
 /** Transports that are planned, so that whoever asks for one learns that it is not a typing error. */
-const laterTransports = new Set<unknown>(['tcp', 'verbs']);
+const laterTransports = new Set<unknown>(['tcp']);
 
 /**
  * Options, environment and defaults, in this order.
@@ -112,6 +128,9 @@ export function resolveOptions(options: InitOptions = {}, environment: Environme
   }
   return {
     transport: resolve('transport', options, environment),
+    verbsDevice: resolve('verbsDevice', options, environment),
+    verbsPort: resolve('verbsPort', options, environment),
+    verbsGidIndex: resolve('verbsGidIndex', options, environment),
     progress: resolve('progress', options, environment),
     eagerLimit: resolve('eagerLimit', options, environment),
     testOnInit: resolve('testOnInit', options, environment),
@@ -134,7 +153,7 @@ function resolve<K extends keyof Settings>(option: K, options: InitOptions, envi
 function check<T>(name: string, rule: Rule<T>, value: unknown, shown: unknown): T {
   if (rule.accepts(value)) return value as T;
   if (rule === (rules.transport as Rule<unknown>) && laterTransports.has(value)) {
-    const message = `${name}: transport ${show(value)} is not in this version; use 'auto' or 'shm'`;
+    const message = `${name}: transport ${show(value)} is not in this version; use 'auto', 'shm' or 'verbs'`;
     throw new NbcError('ERR_NBC_TRANSPORT', message);
   }
   throw new OptionError(name, `must be ${rule.expected}, not ${show(shown)}`);
@@ -151,13 +170,23 @@ function oneOf<T extends string>(variable: string, fallback: T, values: readonly
   };
 }
 
-function integer(variable: string, fallback: number, max: number, unit: string): Rule<number> {
+function integer(variable: string, fallback: number, max: number, unit: string, min = 0): Rule<number> {
   return {
     variable,
     fallback,
-    expected: `a whole number of ${unit} from 0 to ${max}`,
-    parse: (text) => (/^\s*\d+\s*$/.test(text) ? Number(text) : undefined),
-    accepts: (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= max,
+    expected: `a whole number ${unit === '' ? '' : `of ${unit} `}from ${min} to ${max}`,
+    parse: (text) => (/^\s*-?\d+\s*$/.test(text) ? Number(text) : undefined),
+    accepts: (value) => Number.isInteger(value) && (value as number) >= min && (value as number) <= max,
+  };
+}
+
+function name(variable: string): Rule<string> {
+  return {
+    variable,
+    fallback: '',
+    expected: 'a name',
+    parse: (text) => text.trim(),
+    accepts: (value) => typeof value === 'string',
   };
 }
 

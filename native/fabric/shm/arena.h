@@ -27,6 +27,7 @@ class Arena final : public ExposedMemory {
   size_t offset_of(const void* p) const { return static_cast<size_t>(static_cast<const std::byte*>(p) - base_); }
   std::byte* at(size_t offset) const { return base_ + offset; }
   size_t used() const override;
+  std::string why() const override { return "no part of this rank's exposed memory is large enough"; }
 
  private:
   std::shared_ptr<Segment> segment_;

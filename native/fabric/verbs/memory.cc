@@ -4,9 +4,12 @@
 #include "fabric/verbs/memory.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <iterator>
 #include <sys/mman.h>
+
+#include "fabric/verbs/locked_memory.h"
 
 namespace nbc::verbs {
 namespace {
@@ -31,12 +34,19 @@ bool Memory::add_chunk(size_t length) {
   chunk.bytes = std::max(length, kChunkBytes);
   for (;;) {
     void* at = mmap(nullptr, chunk.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) return false;
+    if (at == MAP_FAILED) {
+      why_ = "the system has no more memory for this process";
+      return false;
+    }
     chunk.base = static_cast<std::byte*>(at);
     chunk.mr = device_->lib.reg_mr(device_->pd, at, chunk.bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     if (chunk.mr != nullptr) break;
+    const int error = errno;
     munmap(at, chunk.bytes);
-    if (chunk.bytes == length) return false;
+    if (chunk.bytes == length) {
+      why_ = registration_failure(length, error);
+      return false;
+    }
     chunk.bytes = length;  // locked memory may be scarce: only what is needed
   }
   chunk.free.emplace(0, chunk.bytes);
@@ -110,6 +120,11 @@ void Memory::release(void* block) {
 size_t Memory::used() const {
   const std::lock_guard<std::mutex> guard(mutex_);
   return used_;
+}
+
+std::string Memory::why() const {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  return why_;
 }
 
 ibv_mr* Memory::find(const void* data, size_t bytes) const {

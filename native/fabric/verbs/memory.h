@@ -17,6 +17,7 @@ class Memory final : public ExposedMemory {
   void* allocate(size_t bytes) override;
   void release(void* block) override;
   size_t used() const override;
+  std::string why() const override;
   // The registration that holds these bytes, or nullptr. It stays as long as the block is not released.
   ibv_mr* find(const void* data, size_t bytes) const;
 
@@ -37,6 +38,7 @@ class Memory final : public ExposedMemory {
   mutable std::mutex mutex_;  // guards the rest: buffers are freed by garbage collection, on other threads
   std::map<uintptr_t, Chunk> chunks_;
   size_t used_ = 0;
+  std::string why_;
 };
 
 }  // namespace nbc::verbs

@@ -151,9 +151,9 @@ void VerbsFabric::abandon(Rank peer) {
 void VerbsFabric::break_off(Link& link, Error error, const std::string& why) {
   Connection& connection = *link.connection;
   if (connection.state == Connection::State::broken) return;
-  if (connection.peer_closed) error = Error::peer_closed;
+  if (connection.peer_closed || bootstrap_->standing(connection.peer) == Standing::gone) error = Error::peer_closed;
   link.why = "the connection to rank " + std::to_string(connection.peer) + " of the world broke: " + why;
-  link.verdict = Connect::broken;
+  link.verdict = error == Error::peer_closed ? Connect::closed : Connect::broken;
   connection.stop();
   if (connection.probing) --awaited_;
   connection.probing = false;
@@ -170,7 +170,12 @@ void VerbsFabric::probe() {
   for (Link& link : links_) {
     Connection* connection = link.connection.get();
     if (connection == nullptr || connection->state != Connection::State::ready) continue;
-    if (!connection->heard && !connection->probing) {
+    if (!connection->heard && bootstrap_->standing(connection->peer) == Standing::gone) {
+      // What it wrote before comes first; it may have said good-bye.
+      while (collect() > 0) {
+      }
+      if (!connection->peer_closed) break_off(link, Error::peer_closed, "its process has ended");
+    } else if (!connection->heard && !connection->probing) {
       connection->probing = true;
       ++awaited_;
       ++counters_.probes;
@@ -259,7 +264,8 @@ void VerbsFabric::put(Rank peer, const ExposedBuffer& to, const LocalBuffer& fro
   }
   Connection* connection = ready(peer);
   if (connection == nullptr) {
-    arrived_.push({Completion::Kind::put_done, Error::unreachable, peer, 0, 0, cookie});
+    const Error why = links_[peer].verdict == Connect::closed ? Error::peer_closed : Error::unreachable;
+    arrived_.push({Completion::Kind::put_done, why, peer, 0, 0, cookie});
     return;
   }
   Put put;
