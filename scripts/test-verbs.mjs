@@ -47,6 +47,13 @@ const STEPS = [
     seconds: 120,
     command: ['node', 'dist/cli/nbcrun.js', '-n', '4', '--label', 'out/test/programs/exchange.js'],
   },
+  {
+    title: 'patterns',
+    what: 'request/response patterns over writes and sends: every row of bench/patterns is there and can be true',
+    seconds: 180,
+    // Its native side was built before the boot: nothing can be written here.
+    command: ['node', 'out/bench/patterns/patterns.js', '--quick', '--transport', 'verbs'],
+  },
 ];
 
 function shell(script) {
@@ -89,6 +96,13 @@ async function runSteps(steps) {
   }
 }
 
+/** What bench/patterns would build itself if it could write where it runs. */
+function buildPatterns() {
+  const { status, error } = spawnSync('make', ['-s', '-C', 'bench/patterns/native'], { cwd: ROOT, stdio: 'inherit' });
+  if (error) throw error;
+  if (status !== 0) process.exit(1);
+}
+
 /** On the host. Returns the exit status. */
 function bootAndCount(titles) {
   const steps = select(titles);
@@ -97,6 +111,7 @@ function bootAndCount(titles) {
     return 1;
   }
   build();
+  buildPatterns();
   rmSync(RESULTS, { recursive: true, force: true });
   mkdirSync(RESULTS, { recursive: true });
 

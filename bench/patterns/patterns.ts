@@ -136,7 +136,7 @@ async function measure(
   const measured = planned.map((): Row[] => []);
   const failures: string[] = [];
   const bar = new SingleBar(
-    { format: '{bar} {value}/{total} {what}', stream: process.stderr, hideCursor: true, noTTYOutput: false },
+    { format: '{bar} {value}/{total} {what}', stream: process.stderr, hideCursor: null, linewrap: null },
     Presets.shades_classic,
   );
   const native = new Program();
