@@ -2,11 +2,11 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { Presets, SingleBar } from 'cli-progress';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { draw, loadCharts } from './chart.js';
 import { build, describe, Program } from './native.js';
-import { faults, middle, type Row } from './row.js';
+import { Progress } from './progress.js';
+import { best, faults, type Row } from './row.js';
 import { plan, SWEEPS, TRANSPORTS, type Planned, type Sweep, type Transport } from './sweeps.js';
 import { table } from './table.js';
 
@@ -66,11 +66,7 @@ const program = new Command('patterns')
       .choices(['auto', 'one', 'each', 'any'])
       .default('auto'),
   )
-  .option(
-    '-r, --repeat <n>',
-    'how often everything is measured; a row is the run of the middle throughput (3)',
-    positive,
-  )
+  .option('-r, --repeat <n>', 'how often everything is measured; a row is the fastest run (3)', positive)
   .option('--measure <ms>', 'how long a row is measured (200)', positive)
   .option('--warmup <ms>', 'before that (50)', positive)
   .option('--device <name>', 'RDMA device of the responder (the first active one)')
@@ -135,19 +131,14 @@ async function measure(
 ): Promise<{ rows: Named[]; failures: string[] }> {
   const measured = planned.map((): Row[] => []);
   const failures: string[] = [];
-  const bar = new SingleBar(
-    { format: '{bar} {value}/{total} {what}', stream: process.stderr, hideCursor: null, linewrap: null },
-    Presets.shades_classic,
-  );
+  const progress = new Progress(planned.length * repeat);
   const native = new Program();
-  bar.start(planned.length * repeat, 0, { what: '' });
   try {
     for (let run = 0; run < repeat; run++) {
       for (const [i, { sweep, case: wanted }] of planned.entries()) {
-        const what = `${sweep}: ${Object.entries(wanted)
-          .map(([name, value]) => `${name}=${value}`)
-          .join(' ')}`;
-        bar.update({ what: what.slice(0, Math.max(20, (process.stderr.columns || 80) - 60)) });
+        const words = Object.entries(wanted).map(([name, value]) => `${name}=${value}`);
+        const what = `${sweep}: ${words.join(' ')}`;
+        progress.step(`${repeat > 1 ? `run ${run + 1}, ` : ''}${wanted.transport}, ${sweep}`, words.slice(1).join(' '));
         try {
           const row = await native.measure({ ...wanted, ...settings });
           const wrong = faults(row, wanted);
@@ -156,14 +147,13 @@ async function measure(
         } catch (error) {
           failures.push(`${what}: ${error instanceof Error ? error.message : String(error)}`);
         }
-        bar.increment();
       }
     }
   } finally {
-    bar.stop();
+    progress.stop();
     await native.close();
   }
-  const rows = planned.flatMap(({ sweep }, i) => (measured[i].length > 0 ? [{ sweep, ...middle(measured[i]) }] : []));
+  const rows = planned.flatMap(({ sweep }, i) => (measured[i].length > 0 ? [{ sweep, ...best(measured[i]) }] : []));
   return { rows, failures };
 }
 
