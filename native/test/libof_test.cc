@@ -821,6 +821,20 @@ TEST(a_broken_connection_fails_everything_that_needs_it) {
   job[0].check_idle();
 }
 
+TEST(a_connection_that_breaks_before_it_is_made_fails_what_waits_for_it) {
+  Job job(2, true);
+  job.network.presence[1] = FakeNetwork::Presence::absent;
+  Receive receive(job[0], 1, kKey, 1000, 1);
+  Send send(job[0], 1, kKey, 50, 1);
+  job[0].progress();
+  CHECK(!receive.done() && !send.done());
+  job.network.rank(0).break_off(1, Error::peer_closed);
+  job[0].progress();
+  CHECK_EQ(receive.error, Error::peer_closed);
+  CHECK_EQ(send.error, Error::peer_closed);
+  job[0].check_idle();
+}
+
 // Neither side waits for ever for the RTR of a buffer that could not be exposed, whichever comes first.
 TEST(memory_that_cannot_be_exposed_fails_both_sides) {
   for (const bool receive_first : {false, true}) {

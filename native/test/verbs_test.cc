@@ -1,5 +1,8 @@
 // The verbs fabric over a real device: everything here is skipped where there is none. scripts/rdma-guest runs it on a kernel with a
 // software device. Ranks are threads, or processes where one of them has to die.
+//
+//   NBC_TEST_DEVICES=a,b   rank 0 uses device a, rank 1 b, rank 2 a, …; otherwise all use the default
+//   NBC_TEST_LINK=name     the network interface that may be set down and up again: a link between two devices
 #include "fabric/verbs/available.h"
 #include "test/check.h"
 
@@ -28,10 +31,20 @@ using verbs::VerbsFabric;
 using verbs::VerbsOptions;
 using Clock = std::chrono::steady_clock;
 
+std::vector<std::string> test_devices() {
+  const char* list = std::getenv("NBC_TEST_DEVICES");
+  std::vector<std::string> names;
+  std::istringstream text(list != nullptr ? list : "");
+  for (std::string name; std::getline(text, name, ',');) names.push_back(name);
+  return names;
+}
+
 // A job of its own for each test of the fabric without an engine: two fabrics, driven by hand.
 std::unique_ptr<VerbsFabric> make_fabric(const std::shared_ptr<shm::Segment>& segment, Rank rank,
                                          VerbsOptions options = {}, uint32_t eager_limit = 255) {
   options.eager_limit = eager_limit;
+  if (const std::vector<std::string> names = test_devices(); !names.empty())
+    options.device.name = names[rank % names.size()];
   return std::make_unique<VerbsFabric>(std::make_unique<verbs::HostBootstrap>(segment, rank, eager_limit), options);
 }
 
@@ -413,13 +426,13 @@ TEST(a_sleeper_is_woken_by_what_it_waits_for) {
           me.wait(me.isend(me.filled(bytes, false, i), 1, 1));
           me.receive(in, 1, 2);
         } else {
-          const double parks = me.counter("parks");
           me.wait(me.irecv(in, 0, 1));
-          CHECK(me.counter("parks") > parks);
           check_data(in, i);
           me.wait(me.isend(me.filled(bytes, false, i), 0, 2));
         }
       }
+      // On a busy machine a rank may come so late that it need not sleep; not every time.
+      if (me.rank == 1) CHECK(me.counter("parks") > 0);
       CHECK(me.counter("events") > 0);
     });
   }
@@ -541,6 +554,46 @@ TEST(a_killed_peer_is_an_error_within_bounded_time) {
                 static_cast<long long>(took.count()));
     if (!reaped) waitpid(victim, nullptr, 0);
   }
+}
+
+// The link goes down in the middle of transfers and comes back much later: nothing hangs, and both ranks learn of it.
+TEST(a_link_that_goes_down_is_an_error_within_bounded_time) {
+  const char* link = std::getenv("NBC_TEST_LINK");
+  if (link == nullptr) throw Skip{"NBC_TEST_LINK names no link"};
+  const auto set_link = [&](const char* state) {
+    CHECK_EQ(std::system(("ip link set " + std::string(link) + " " + state).c_str()), 0);
+  };
+  run_verbs(2, mode(true), {}, [&](TestRank& me, Meeting& meeting) {
+    constexpr size_t kBytes = 1 << 20;
+    const Rank other = 1 - me.rank;
+    const auto exchange = [&] {
+      const uint32_t receive = me.irecv(me.plain(kBytes), other, 1);
+      const uint32_t send = me.isend(me.filled(kBytes, false, 1), other, 1);
+      const Error first = me.failure(receive);
+      const Error second = send == kNoRequest ? Error::none : me.failure(send);
+      return first != Error::none ? first : second;
+    };
+    CHECK_EQ(exchange(), Error::none);
+    meeting.meet();
+    std::thread breaker;
+    if (me.rank == 0) {
+      breaker = std::thread([&] {
+        std::this_thread::sleep_for(milliseconds(50));
+        set_link("down");
+      });
+    }
+    const auto begin = Clock::now();
+    Error error = Error::none;
+    while (error == Error::none) error = exchange();
+    const auto took = Clock::now() - begin;
+    if (breaker.joinable()) breaker.join();
+    meeting.meet();
+    if (me.rank == 0) set_link("up");
+    CHECK_EQ(error, Error::unreachable);
+    CHECK(took < std::chrono::seconds(20));
+    meeting.meet();
+    CHECK_EQ(exchange(), Error::unreachable);  // a connection that broke is not made again
+  });
 }
 
 // In a process that may lock little memory: the error says so, and both sides of the message learn of it.
