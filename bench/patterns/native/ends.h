@@ -13,6 +13,9 @@ size_t shared_mailbox_bytes(const Case& c);
 void shm_client(const Case& c, Control& control, std::byte* mailboxes, uint32_t me);
 void shm_responder(const Case& c, const Places& places, Control& control, std::byte* mailboxes);
 
+// Loads libibverbs and its drivers, so that processes forked afterwards need not: they are many, and each lives for one case only.
+void load_verbs();
+
 // These throw FabricError; without libibverbs or a device it says what is missing.
 void verbs_client(const Case& c, Control& control, uint32_t me);
 void verbs_responder(const Case& c, const Places& places, Control& control);

@@ -153,6 +153,7 @@ std::string row(const Case& c, const Control& control) {
 }  // namespace
 
 std::string measure(const Case& c) {
+  if (c.transport == Transport::verbs) load_verbs();
   const SharedMapping<Control> shared{shared_mailbox_bytes(c)};
   Control& control = *shared.value;
   std::byte* mailboxes = shared.rest();
