@@ -60,8 +60,8 @@ const program = new Command('patterns')
   .addOption(
     new Option(
       '--processors <how>',
-      'one: all threads take turns on one; each: a processor for each thread; any: as the kernel likes; auto: each if there are enough for ' +
-        'all, else one, so that all rows of a run are alike',
+      'one: all threads take turns on one; each: a processor for each thread; any: as the kernel likes; auto: each if there are ten, ' +
+        'enough for the largest case, else one',
     )
       .choices(['auto', 'one', 'each', 'any'])
       .default('auto'),
@@ -87,7 +87,7 @@ async function main(options: Options): Promise<void> {
   if (planned.length === 0) throw new Error('nothing to measure: shared memory has no inline and no signal sweep');
 
   const settings = {
-    processors: processorsFor(options.processors, planned),
+    processors: processorsFor(options.processors),
     measure_ms: options.measure ?? (quick ? 10 : 200),
     warmup_ms: options.warmup ?? (quick ? 5 : 50),
     ...(options.device === undefined ? {} : { device: options.device }),
@@ -114,13 +114,12 @@ async function main(options: Options): Promise<void> {
   process.exitCode = failures.length > 0 ? 1 : 0;
 }
 
-/** Threads that poll, at most: the responder, its workers, and the clients. */
-function processorsFor(wanted: Options['processors'], planned: readonly Planned[]): string {
+/** The responder, two workers and seven clients: the threads of the largest case, whatever this run has, so that runs can be compared. */
+const MOST_THREADS = 10;
+
+function processorsFor(wanted: Options['processors']): string {
   if (wanted !== 'auto') return wanted;
-  const most = Math.max(
-    ...planned.map(({ case: { clients = 1, design } }) => clients + (design === 'dispatcher' ? 3 : 1)),
-  );
-  return most <= availableParallelism() ? 'each' : 'one';
+  return MOST_THREADS <= availableParallelism() ? 'each' : 'one';
 }
 
 /** All cases, `repeat` times in turn, so that a bad minute does not fall on one of them alone. */
