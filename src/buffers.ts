@@ -1,7 +1,8 @@
 /**
  * Buffers: which memory may take part in an operation, and how to get the fastest kind.
  */
-import { ArgumentError, type ErrorContext, errorFromNative, show } from './errors.js';
+import { constants } from 'node:buffer';
+import { ArgumentError, type ErrorContext, errorFromNative, ExhaustedError, show } from './errors.js';
 import { currentWorld } from './world.js';
 
 /**
@@ -27,7 +28,8 @@ export interface ViewConstructor<View extends ArrayBufferView> {
  * ```
  *
  * @throws {ClosedError} if no world is open: call `init()` first
- * @throws {ExhaustedError} ERR_NBC_NO_MEMORY: the exposed memory of this rank is used up
+ * @throws {ExhaustedError} ERR_NBC_NO_MEMORY: the exposed memory of this rank is used up, or the view would be larger than
+ *   Node.js allows
  */
 export function alloc(constructor: typeof Buffer, length: number): Buffer<ArrayBuffer>;
 export function alloc<View extends ArrayBufferView>(constructor: ViewConstructor<View>, length: number): View;
@@ -42,6 +44,10 @@ export function alloc(constructor: unknown, length: number): ArrayBufferView {
     throw new ArgumentError('length', `must be a number of elements, not ${show(length)}`, { operation });
   }
   const world = currentWorld(operation);
+  if (bytes > constants.MAX_LENGTH) {
+    const message = `alloc: ${bytes} bytes are more than a buffer of this version of Node.js can have, ${constants.MAX_LENGTH}`;
+    throw new ExhaustedError('ERR_NBC_NO_MEMORY', message, { operation, rank: world.rank });
+  }
   let memory: ArrayBuffer;
   try {
     memory = bytes === 0 ? new ArrayBuffer(0) : world.native.alloc(bytes);

@@ -114,7 +114,7 @@ describe('worker threads', function () {
     const results = await runRanks('workers', { size: 2, args: ['twoWorlds'] });
     for (const code of reports<string>(results)) assert.match(code, /^ERR_NBC_/);
   });
-  for (const scenario of ['terminated', 'terminatedWithAlloc']) {
+  for (const scenario of ['terminated', 'terminatedWithAlloc', 'terminatedInWait']) {
     it(`may be terminated in the middle of a collective (${scenario})`, async () => {
       for (let round = 0; round < ROUNDS; round++) {
         const results = await runRanks('workers', { size: 2, args: [scenario] });
@@ -122,6 +122,9 @@ describe('worker threads', function () {
       }
     });
   }
+  it('do not hold up the end of the process while they wait', async () => {
+    await runRanks('workers', { size: 2, args: ['exitPastWait'] });
+  });
   it('may exit in the middle of a collective', async () => {
     for (let round = 0; round < ROUNDS; round++) {
       const results = await runRanks('workers', { size: 2, args: ['workerExits'] });

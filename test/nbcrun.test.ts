@@ -116,6 +116,27 @@ describe('nbcrun', () => {
         assert.equal(lines(stdout).filter((line) => line.includes('NBC_RANK')).length, 2);
         assert.match(stdout, /^code 0\r?$/m);
       });
+
+      it('output on a terminal that stops what writes in the background', async () => {
+        const shell = `stty tostop; exec ${process.execPath} ${join(ROOT, 'dist/cli/nbcrun.js')} --timeout 20 -n 2 ${PROGRAM} tell`;
+        const helper = join(ROOT, 'test/support/terminal.py');
+        const { stdout, status } = spawnSync('python3', [helper, '[]', 'bash', '-c', shell], { encoding: 'utf8' });
+        assert.equal(status, 0, stdout);
+        assert.equal(lines(stdout).filter((line) => line.includes('NBC_RANK')).length, 2);
+      });
+
+      it('what is typed after it has come from the background to the foreground', async () => {
+        const job = `${process.execPath} ${join(ROOT, 'dist/cli/nbcrun.js')} --timeout 20 -n 1 ${PROGRAM} read tell`;
+        const shell = `set -m; ${job} & sleep 2; echo in front; fg`;
+        const helper = join(ROOT, 'test/support/terminal.py');
+        const script = JSON.stringify([
+          ['0 reads', ''],
+          ['in front', 'typed\n\x04'],
+        ]);
+        const { stdout, status } = spawnSync('python3', [helper, script, 'bash', '-c', shell], { encoding: 'utf8' });
+        assert.match(stdout, /0 read "typed\\n"/);
+        assert.equal(status, 0);
+      });
     });
 
     it('one processor each with --bind core, in turn', async () => {
@@ -354,6 +375,34 @@ describe('nbcrun', () => {
       const { code, stderr } = await launch(['-n', '2', '--timeout', '1000', PROGRAM, 'exchange']).end;
       assert.deepEqual([code, stderr], [0, '']);
     });
+  });
+
+  it('keeps its exit code when nobody takes its own messages', () => {
+    const command = `${process.execPath} ${join(ROOT, 'dist/cli/nbcrun.js')} -n 2 ${PROGRAM} exit 1 7 2>/dev/full`;
+    assert.equal(spawnSync('bash', ['-c', command]).status, 7);
+  });
+
+  it('says so when arguments and environment are too long for ranks, though not for itself', () => {
+    const nbcrun = [join(ROOT, 'dist/cli/nbcrun.js'), '-n', '1', PROGRAM, 'exit', '0', '7'];
+    // The kernel takes a quarter of the stack's limit; nbcrun needs a little less than its ranks.
+    const tries = (bytes: number) => {
+      const env: Record<string, string> = { PATH: process.env['PATH']! };
+      for (let left = bytes; left > 0; left -= 100_000) env[`FILL${left}`] = 'x'.repeat(Math.min(left, 100_000));
+      return spawnSync(process.execPath, nbcrun, { env, encoding: 'utf8' });
+    };
+    let [fits, tooLong] = [0, 8 << 20];
+    while (tooLong - fits > 1) {
+      const middle = (fits + tooLong) >> 1;
+      const { error, status, stderr } = tries(middle);
+      if (error !== undefined) tooLong = middle;
+      else if (status === 7) fits = middle;
+      else {
+        assert.match(stderr, /^nbcrun: could not start rank 0 .*: the arguments and the environment are too long$/m);
+        assert.equal(status, 125);
+        return;
+      }
+    }
+    assert.fail('nbcrun always started, or its rank did');
   });
 
   describe('what it says when it cannot start', () => {

@@ -44,9 +44,20 @@ describe('the package', () => {
     for (const path of [...needed, 'dist/index.js', 'dist/index.d.ts', 'native/addon/addon.cc']) {
       assert.ok(paths.includes(path), `${path} is missing`);
     }
-    const allowed = /^(dist\/.*\.(js|d\.ts)|native\/.*\.(cc|h)|bench\/peers\/.*|[^/]+)$/;
+    const allowed =
+      /^(dist\/.*\.(js|d\.ts)|native\/.*\.(cc|h)|bench\/peers\/.*|bench\/METHOD\.md|(src\/schedules|examples\/fft3d)\/.*|[^/]+)$/;
     const strange = paths.filter((path) => !allowed.test(path) || /(^|\/)(test|build)\//.test(path));
     assert.deepEqual(strange, []);
+  });
+
+  it('holds what its documents refer to', () => {
+    const files = ['README.md', 'ARCHITECTURE.md', 'BENCHMARKS.md', 'bench/METHOD.md', 'examples/fft3d/README.md'];
+    for (const file of files) {
+      const text = readFileSync(join(installed, file), 'utf8');
+      for (const [, target] of text.matchAll(/\]\(([^)#:]+)\)/g)) {
+        assert.ok(existsSync(join(installed, file, '..', target)), `${file} links to ${target}`);
+      }
+    }
   });
 
   it('builds its addon where it is installed', () => {

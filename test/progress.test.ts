@@ -3,7 +3,8 @@
  * its sends were driven inside start.
  */
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { reports, runRanks } from './helpers.js';
@@ -59,5 +60,21 @@ describe('progress during a computation', function () {
     const env = { NBC_PROGRESS: 'manual', NBC_STARTALL: PATIENT };
     assert.deepEqual(await firstTests(2, env, 'alloc'), [true, true]);
     assert.deepEqual(await firstTests(4, env, 'alloc'), [true, true, true, true]);
+  });
+
+  it('is made under the priority that the user chose', () => {
+    const program = `
+      import { readdirSync, readFileSync } from 'node:fs';
+      import { init } from 'node-nbc';
+      const world = await init();
+      const threads = readdirSync('/proc/self/task').map((id) => readFileSync('/proc/self/task/' + id + '/stat', 'latin1'));
+      const progress = threads.find((stat) => stat.includes('nbc-progress'));
+      console.log(progress.slice(progress.lastIndexOf(')') + 2).split(' ')[16]);
+      await world.close();`;
+    const command = ['-n', '7', process.execPath, '--input-type=module', '-e', program];
+    const { stdout, stderr } = spawnSync('nice', command, { encoding: 'utf8' });
+    const own = readFileSync('/proc/self/stat', 'latin1');
+    const nice = Math.min(19, Number(own.slice(own.lastIndexOf(')') + 2).split(' ')[16]) + 7);
+    assert.equal(stdout, `${nice}\n`, stderr);
   });
 });

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <unistd.h>
 
 #include "addon/buffer_pin.h"
 #include "addon/world.h"
@@ -159,13 +160,34 @@ int64_t nanoseconds_of(napi_env env, napi_value value) {
   return static_cast<int64_t>(milliseconds * 1e6);
 }
 
+// A worker that is to end (its terminate(), or the process's exit) cannot be told while it is in native code, and all would wait for
+// it: so it looks up now and then. True: nothing may run in this environment any more.
+constexpr int64_t kLookUpNanoseconds = 100'000'000;
+bool is_ending(napi_env env) {
+  napi_value value = undefined(env);
+  bool same;
+  return napi_strict_equals(env, value, value, &same) != napi_ok;  // one of the calls that are refused then
+}
+
+napi_value wait_for(napi_env env, Engine& engine, const uint32_t* slots, size_t count, bool all, int64_t nanoseconds) {
+  static const pid_t main_thread = getpid();
+  if (gettid() == main_thread) return boolean(env, engine.wait(slots, count, all, nanoseconds));
+  for (int64_t left = nanoseconds;;) {
+    const bool last = left >= 0 && left <= kLookUpNanoseconds;
+    if (engine.wait(slots, count, all, last ? left : kLookUpNanoseconds)) return boolean(env, true);
+    if (is_ending(env)) return nullptr;
+    if (last) return boolean(env, false);
+    if (left > 0) left -= kLookUpNanoseconds;
+  }
+}
+
 napi_value wait(napi_env env, napi_callback_info info) {
   napi_value arguments[2];
   World* world = open_world(env);
   uint32_t slot;
   if (world == nullptr || !get_arguments(env, info, arguments)) return nullptr;
   if (!get_slot(env, arguments[0], slot)) return refuse_argument(env, "slot", "is out of range");
-  return boolean(env, world->engine().wait(&slot, 1, true, nanoseconds_of(env, arguments[1])));
+  return wait_for(env, world->engine(), &slot, 1, true, nanoseconds_of(env, arguments[1]));
 }
 
 // --- several requests ------------------------------------------------------------------------------------------------
@@ -192,7 +214,7 @@ napi_value wait_many(napi_env env, napi_callback_info info, bool all) {
   size_t count;
   if (!get_slots(env, arguments[0], pinned, slots, count)) return nullptr;
   if (count == 0) return boolean(env, true);
-  return boolean(env, world->engine().wait(slots, count, all, nanoseconds_of(env, arguments[1])));
+  return wait_for(env, world->engine(), slots, count, all, nanoseconds_of(env, arguments[1]));
 }
 
 napi_value wait_any(napi_env env, napi_callback_info info) { return wait_many(env, info, false); }

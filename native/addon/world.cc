@@ -2,6 +2,9 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <new>
+#include <string>
+#include <system_error>
 #include <unistd.h>
 
 #include "fabric/shm/shm_fabric.h"
@@ -68,11 +71,22 @@ void World::open(const Options& options, napi_value on_completions) {
     // Registered after the thread-safe function, so it runs before Node.js takes that away: the progress thread must end first.
     napi_add_env_cleanup_hook(env_, at_environment_end, this);
   } catch (const FabricError& error) {
-    if (to_javascript_ != nullptr) napi_release_threadsafe_function(to_javascript_, napi_tsfn_abort);
-    to_javascript_ = nullptr;
-    g_open.store(false);
+    give_up();
     throw coded(env_, options.transport == "verbs" ? "ERR_NBC_TRANSPORT" : "ERR_NBC_OPEN", error.message);
+  } catch (const std::system_error& error) {
+    give_up();
+    throw coded(env_, "ERR_NBC_OPEN", std::string("starting the progress thread: ") + error.what());
+  } catch (const std::bad_alloc&) {
+    give_up();
+    throw coded(env_, "ERR_NBC_OPEN", "no memory for the world");
   }
+}
+
+// After a failure in open().
+void World::give_up() {
+  if (to_javascript_ != nullptr) napi_release_threadsafe_function(to_javascript_, napi_tsfn_abort);
+  to_javascript_ = nullptr;
+  g_open.store(false);
 }
 
 std::unique_ptr<Fabric> World::make_fabric(const Options& options, std::shared_ptr<shm::Segment> segment) {
@@ -89,9 +103,8 @@ std::unique_ptr<Fabric> World::make_fabric(const Options& options, std::shared_p
   return std::make_unique<verbs::VerbsFabric>(std::move(bootstrap), verbs);
 #else
   throw FabricError{
-      "transport 'verbs' is not in this build: it was made without the headers of libibverbs. Install them (Debian: "
-      "apt "
-      "install libibverbs-dev) and build again"};
+      "transport 'verbs' is not in this build: it was made without the headers of libibverbs. Install them "
+      "(Debian: apt install libibverbs-dev) and build again"};
 #endif
 }
 

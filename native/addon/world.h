@@ -51,6 +51,7 @@ class World {
   static std::unique_ptr<Fabric> make_fabric(const Options& options, std::shared_ptr<shm::Segment> segment);
   static void call_javascript(napi_env env, napi_value callback, void* context, void* data);
   static void at_environment_end(void* world);
+  void give_up();
   void notify();
 
   napi_env env_;

@@ -76,16 +76,19 @@ class Patience {
   Clock::time_point until_;
 };
 
-// Best effort: kernels before 6.12 take the runtime of a SCHED_OTHER thread for nothing.
+// Best effort: kernels before 6.12 take the runtime of a SCHED_OTHER thread for nothing. What the user chose (nice, another policy) stays.
 void ask_for_short_slice() {
-#if defined(SYS_sched_setattr)
+#if defined(SYS_sched_setattr) && defined(SYS_sched_getattr)
   struct {
     uint32_t size, policy;
     uint64_t flags;
     int32_t nice;
     uint32_t priority;
     uint64_t runtime, deadline, period;
-  } attributes{48, SCHED_OTHER, 0, 0, 0, kSliceNanoseconds, 0, 0};
+  } attributes{};
+  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0 || attributes.policy != SCHED_OTHER) return;
+  attributes.size = sizeof attributes;
+  attributes.runtime = kSliceNanoseconds;
   syscall(SYS_sched_setattr, 0, &attributes, 0);
 #endif
 }

@@ -10,7 +10,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -24,6 +26,15 @@ int failed(const char* what, const char* name, int code) {
   return code;
 }
 
+// In a group of its own a rank would be in the background of nbcrun's terminal: one that writes there is stopped if the terminal says so
+// (stty tostop), one that reads is stopped always. A process that has given its terminal up can be stopped by neither.
+void leave_terminal() {
+  const int terminal = open("/dev/tty", O_RDWR | O_CLOEXEC);
+  if (terminal < 0) return;  // there is none
+  ioctl(terminal, TIOCNOTTY);
+  close(terminal);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -35,6 +46,7 @@ int main(int argc, char** argv) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != std::strtol(argv[1], nullptr, 10)) return kNotStarted;  // it is gone already
   if (setpgid(0, 0) != 0) return failed("no process group for", argv[3], kNotStarted);
+  leave_terminal();
   if (std::strcmp(argv[2], "-") != 0) {
     const long processor = std::strtol(argv[2], nullptr, 10);
     cpu_set_t* set = CPU_ALLOC(processor + 1);

@@ -209,6 +209,39 @@ TEST(abandoned_peers_end_puts_that_need_them) {
   CHECK_EQ(a.bulk.work(), 0u);
 }
 
+// Nothing to stage in, because the program took all exposed memory: an error on both sides, and no waiting for what cannot come.
+TEST(no_memory_for_staging_is_an_error) {
+  const auto segment = two_ranks();
+  Side a(segment, 0), b(segment, 1);
+  a.bulk.open(1, false);
+  b.bulk.open(0, true);
+  b.bulk.expect(0, true);
+  void* all = a.arena->allocate(segment->arena_bytes());
+  CHECK(all != nullptr);
+  std::vector<std::byte> from(1 << 20), to(1 << 20);
+  a.put(from.data(), to.data(), from.size(), 1);
+  for (int i = 0; i < 5; ++i) a.poll(Effort::pass);
+  CHECK_EQ(a.sent, 1u);
+  CHECK(a.last_error == Error::system);
+  CHECK_EQ(a.bulk.work(), 0u);
+  b.poll(Effort::pass);
+  CHECK_EQ(b.arrived.size(), 1u);
+  CHECK(b.arrived.front().error == Error::system);
+  // One buffer is enough for everything: who finds it in use waits for it.
+  a.arena->release(all);
+  a.arena->allocate(segment->arena_bytes() - kStagingBytes);
+  fill(from.data(), from.size(), 5);
+  for (uint32_t i = 0; i < 2; ++i) a.put(from.data(), to.data(), from.size(), 2 + i);
+  for (int i = 0; i < 200; ++i) {
+    a.poll(Effort::pass);
+    b.poll(Effort::pass);
+  }
+  CHECK_EQ(a.sent, 3u);
+  CHECK(a.last_error == Error::none);
+  CHECK_EQ(b.arrived.size(), 3u);
+  CHECK_EQ(first_difference(to.data(), to.size(), 5), to.size());
+}
+
 // Memory that is not there: an error on both sides, not a crash.
 TEST(addresses_that_do_not_exist_are_an_error) {
   const auto segment = two_ranks();

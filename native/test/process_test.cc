@@ -307,7 +307,11 @@ TEST(a_sender_that_ends_in_the_middle) {
           meeting->meet();
           while (kill(sender, 0) == 0) sched_yield();  // until it is gone and its parent has taken note
         }
-        CHECK_EQ(me.failure(request), Error::peer_closed);
+        const Error outcome = me.failure(request);
+        // A receiver that helps may have copied all the rest before the sender was gone: then everything is there.
+        const bool complete = helping && cross_memory && outcome == Error::none;
+        if (complete) CHECK_EQ(first_difference(in.data, kBytes, 6), kBytes);
+        CHECK(complete || outcome == Error::peer_closed);
       }));
       join(children);
     }

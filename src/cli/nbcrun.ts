@@ -109,8 +109,8 @@ function say(text: string): void {
   process.stderr.write(`nbcrun: ${text}\n`);
 }
 
-// Whoever read --help has read enough. (Job has its own answer for the output of ranks.)
-process.stdout.on('error', () => undefined);
+// Whoever read --help has read enough, and a job goes on without what nbcrun has to say. (Job has its own answer for the output of ranks.)
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 
 const cli = new Command('nbcrun')
   .description('Starts a program as the ranks of a job on this machine.')

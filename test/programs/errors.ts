@@ -1,5 +1,6 @@
 /** Mistakes: wrong arguments, and ranks that disagree. Two ranks. */
 import assert from 'node:assert/strict';
+import { constants } from 'node:buffer';
 import {
   alloc,
   ArgumentError,
@@ -170,7 +171,8 @@ async function wrongArguments(): Promise<void> {
   for (const value of [1.5, 2 ** 31, -(2 ** 31) - 1, 'a', NaN]) {
     await assert.rejects(world.split(0, any(value)), { name: 'ArgumentError', argument: 'key' });
   }
-  assert.throws(() => alloc(Uint8Array, 2 ** 52), { name: 'ExhaustedError', code: 'ERR_NBC_NO_MEMORY' });
+  for (const bytes of [constants.MAX_LENGTH + 1, 2 ** 52])
+    assert.throws(() => alloc(Uint8Array, bytes), { name: 'ExhaustedError', code: 'ERR_NBC_NO_MEMORY' });
 
   // All is as before.
   assert.equal(pending.done, false);

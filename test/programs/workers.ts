@@ -3,15 +3,17 @@
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
-import { alloc, init, NbcError, PeerClosedError } from 'node-nbc';
+import { alloc, init, NbcError, PeerClosedError, waitAll } from 'node-nbc';
 import { assertBytes, piece } from './noise.js';
 import { play, report } from './scenario.js';
 
 const BYTES = 500_000;
 
-if (isMainThread) await play({ inWorker, twoWorlds, terminated, terminatedWithAlloc, workerExits });
+if (isMainThread)
+  await play({ inWorker, twoWorlds, terminated, terminatedWithAlloc, terminatedInWait, exitPastWait, workerExits });
 else await workerMain();
 
 function launch(what: string): Worker {
@@ -40,6 +42,7 @@ async function workerMain(): Promise<void> {
   const tests = world.ibcast(buffer, 1);
   parentPort!.postMessage('ready');
   if (what === 'exit') process.exit(3);
+  if (what === 'wait') waitAll([tests]);
   for (;;) tests.test();
 }
 
@@ -94,6 +97,17 @@ async function terminated(): Promise<void> {
 }
 async function terminatedWithAlloc(): Promise<void> {
   await terminate('alloc');
+}
+async function terminatedInWait(): Promise<void> {
+  await terminate('wait');
+}
+
+/** The main thread ends the process while a worker is in a wait() that nothing else ends. */
+async function exitPastWait(): Promise<void> {
+  if (process.env['NBC_RANK'] === '1') return peer();
+  await once(launch('wait'), 'message');
+  await setTimeout(50);
+  process.exit(0);
 }
 
 /** A worker is ended from outside while its operations are pending; its peers hear of it, and the process lives on. */

@@ -133,12 +133,19 @@ bool Bulk::announce(Link& link, Put& put) {
     if (!from_arena && length > 0) {
       if (put.open_slots >= 2) return false;  // two staged pieces in flight keep both sides busy
       length = std::min(length, kStagingBytes);
-      void* staging = staging_buffer();
-      if (staging == nullptr) return false;
-      std::memcpy(staging, from, length);
-      counters_.staged_bytes += length;
-      link.staging[s] = staging;
-      from = static_cast<const std::byte*>(staging);
+      if (void* staging = staging_buffer()) {
+        std::memcpy(staging, from, length);
+        counters_.staged_bytes += length;
+        link.staging[s] = staging;
+        from = static_cast<const std::byte*>(staging);
+      } else {
+        if (staging_buffers_ > 0) return false;  // all are on their way, and will come back
+        // The program itself has used all exposed memory up: nothing can be sent, and both sides learn it.
+        put.error = Error::system;
+        put.bytes = put.announced;
+        length = 0;
+        flags &= ~kReceiverCopies;
+      }
     }
   }
   if (arena_->contains(from)) flags |= kSourceInArena;
@@ -237,7 +244,11 @@ uint64_t Bulk::work() const {
 }
 
 void* Bulk::staging_buffer() {
-  if (free_staging_.empty()) return arena_->allocate(kStagingBytes);
+  if (free_staging_.empty()) {
+    void* fresh = arena_->allocate(kStagingBytes);
+    if (fresh != nullptr) ++staging_buffers_;
+    return fresh;
+  }
   void* buffer = free_staging_.back();
   free_staging_.pop_back();
   return buffer;

@@ -134,6 +134,7 @@ class Bulk {
   std::deque<Put> pool_;
   Put* free_puts_ = nullptr;
   std::vector<void*> free_staging_;  // kStagingBytes each, in the arena; fresh pages would cost more than the copy
+  uint32_t staging_buffers_ = 0;     // all there are, in use or not
   BulkCounters counters_;
 };
 

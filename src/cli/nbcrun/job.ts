@@ -105,7 +105,14 @@ export class Job {
       NBC_SIZE: `${size}`,
       NBC_JOB_FD: '3',
     };
-    const child = spawn(STARTER, [`${process.pid}`, processor, ...command], { stdio, env });
+    let child: ChildProcess;
+    try {
+      child = spawn(STARTER, [`${process.pid}`, processor, ...command], { stdio, env });
+    } catch (error) {
+      // What Node.js throws instead of emitting it: E2BIG and ENOMEM, for example.
+      this.#notStarted(rank, error as NodeJS.ErrnoException);
+      return;
+    }
     const { pid } = child;
     if (pid === undefined) {
       child.once('error', (error) => this.#notStarted(rank, error));
