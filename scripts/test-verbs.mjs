@@ -107,6 +107,12 @@ const STEPS = [
     seconds: 240,
     command: mocha('collectives'),
   },
+  {
+    title: 'patterns',
+    what: 'request/response patterns over writes and sends: every row of bench/patterns is there and can be true',
+    seconds: 180,
+    command: ['node', 'out/bench/patterns/patterns.js', '--quick', '--transport', 'verbs'],
+  },
 ];
 
 function shell(script) {
@@ -162,10 +168,14 @@ async function runSteps(steps) {
 }
 
 /** The guest sees what is built here, and could not write it. */
-function buildNativeTest() {
-  const make = ['-s', '-C', 'native/test', 'VARIANT=plain', '../../build/native-test/plain/verbs_test'];
-  const { status } = spawnSync('make', make, { cwd: ROOT, stdio: 'inherit' });
-  if (status !== 0) process.exit(1);
+function buildNative() {
+  for (const make of [
+    ['native/test', 'VARIANT=plain', '../../build/native-test/plain/verbs_test'],
+    ['bench/patterns/native'],
+  ]) {
+    const { status } = spawnSync('make', ['-s', '-C', ...make], { cwd: ROOT, stdio: 'inherit' });
+    if (status !== 0) process.exit(1);
+  }
 }
 
 /** On the host. Returns the exit status. */
@@ -176,7 +186,7 @@ function bootAndCount(titles) {
     return 1;
   }
   build();
-  buildNativeTest();
+  buildNative();
   rmSync(RESULTS, { recursive: true, force: true });
   mkdirSync(RESULTS, { recursive: true });
 

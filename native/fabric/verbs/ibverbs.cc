@@ -50,6 +50,8 @@ Library load() {
   find(handle, "ibv_create_qp", l.create_qp);
   find(handle, "ibv_modify_qp", l.modify_qp);
   find(handle, "ibv_destroy_qp", l.destroy_qp);
+  find(handle, "ibv_create_srq", l.create_srq);
+  find(handle, "ibv_destroy_srq", l.destroy_srq);
   find(handle, "ibv_get_async_event", l.get_async_event);
   find(handle, "ibv_ack_async_event", l.ack_async_event);
   find(handle, "ibv_wc_status_str", l.wc_status_str);

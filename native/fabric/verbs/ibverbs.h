@@ -30,6 +30,8 @@ struct Library {
   ibv_qp* (*create_qp)(ibv_pd*, ibv_qp_init_attr*);
   int (*modify_qp)(ibv_qp*, ibv_qp_attr*, int);
   int (*destroy_qp)(ibv_qp*);
+  ibv_srq* (*create_srq)(ibv_pd*, ibv_srq_init_attr*);
+  int (*destroy_srq)(ibv_srq*);
   int (*get_async_event)(ibv_context*, ibv_async_event*);
   void (*ack_async_event)(ibv_async_event*);
   const char* (*wc_status_str)(ibv_wc_status);

@@ -1,0 +1,36 @@
+// How a thread that polls waits: it spins, and gives its processor to others where that is what it waits for.
+#pragma once
+#include <cstdint>
+#include <sched.h>
+
+#include "case.h"
+
+namespace nbc::patterns {
+
+class Patience {
+ public:
+  explicit Patience(const Case& c) : spins_(spins(c)) {}
+  // Nothing was found.
+  void idle() {
+    if (fruitless_ < spins_) {
+      ++fruitless_;
+      __builtin_ia32_pause();
+    } else {
+      sched_yield();
+    }
+  }
+  void found() { fruitless_ = 0; }
+
+ private:
+  static uint32_t spins(const Case& c) {
+    // Whoever it waits for has the same processor; not so with a device, whose work is done by nobody that could be yielded to.
+    if (c.processors == Processors::one && c.transport == Transport::shm) return 0;
+    // With a processor of its own a thread need not yield, except to the threads of the kernel that a device is made of if it is software.
+    if (c.processors == Processors::each && c.transport == Transport::shm) return UINT32_MAX;
+    return 64;  // a microsecond or two
+  }
+  uint32_t spins_;
+  uint32_t fruitless_ = 0;
+};
+
+}  // namespace nbc::patterns
