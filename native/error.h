@@ -15,5 +15,6 @@ enum class Error : uint32_t {
   unreachable = 7,  // the connection to the peer broke: it does not answer, or a network card gave up
   memory = 8,       // memory could not be registered with the network card
 };
+constexpr uint32_t kLastError = static_cast<uint32_t>(Error::memory);
 
 }  // namespace nbc

@@ -1,0 +1,143 @@
+// One connection after its handshake: what waits to be sent, and what has begun to arrive.
+//
+//   sending     messages come before puts, and a put is cut into frames of kLargestData, so a message waits for one of those at most, and
+//               for what the kernel has not sent yet (kNotSentBytes in socket.cc). Frames that are next lie in `frames_`, and leave by
+//               one gathered write; the first of them may have left in part.
+//   receiving   idle or among messages: into a buffer, from which whole frames are taken. In the middle of data: straight into the exposed
+//               memory, and no further than to the next header, so that the next data are read straight, too. Only what came in one read
+//               with the header of the first data is copied, less than the buffer.
+//
+// Memory is bounded: LibOF's messages lie in its outbox, puts in the user's memory, and neither is read ahead of its socket. A peer that does
+// not read stops what is sent to it, and nothing else.
+//
+// Threads: the owner of the engine.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "fabric/tcp/frame.h"
+#include "fabric/tcp/regions.h"
+#include "fabric/tcp/socket.h"
+#include "fabric/verbs/ring.h"
+
+namespace nbc::tcp {
+
+struct Counters {
+  uint64_t frames_sent = 0;
+  uint64_t frames_received = 0;
+  uint64_t writes = 0;  // system calls that sent
+  uint64_t reads = 0;   // system calls that received
+  uint64_t bytes_sent = 0;
+  uint64_t bytes_received = 0;
+  uint64_t copied = 0;  // bytes of data that went through the buffer
+};
+
+struct Put {
+  const std::byte* from = nullptr;
+  size_t bytes = 0;
+  size_t framed = 0;  // bytes that are in frames
+  uint32_t key = 0;
+  uint32_t immediate = 0;
+  void* cookie = nullptr;
+};
+
+class Connection {
+ public:
+  enum class State { open, broken };
+
+  Connection(Rank peer, Socket socket, Counters& counters);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  // The bytes stay until the peer has reported them; short ones are copied, since LibOF may replace them meanwhile.
+  void queue_message(const void* written, size_t bytes, uint32_t note);
+  void queue_put(const Put& put) { puts_.push(put); }
+  void queue_failure(uint32_t immediate, Error error, uint64_t bytes);
+  // The last that is sent; puts that have not begun stay behind.
+  void queue_closed();
+
+  // Sends what the socket takes: messages, and about `budget` bytes of puts. False: the connection broke, see why.
+  bool send(size_t budget);
+  // Receives what is there, no more than about `budget` bytes. False: the connection broke, see why; what came before is in `events`.
+  bool receive(Regions& regions, size_t budget, verbs::Ring<Completion>& events);
+
+  bool has_to_send() const {
+    return !frames_.empty() || !messages_.empty() || (!closing_ && puts_framed_ < puts_.size());
+  }
+  // The socket takes no more for now.
+  bool blocked() const { return blocked_; }
+  void unblock() { blocked_ = false; }
+  // What could not be received within the budget.
+  bool has_more() const { return more_; }
+  // The cookie of the next put that has left; false: none. A put without a cookie is skipped.
+  bool take_done(void*& cookie);
+  // Every put that has not left is done now, and nothing is sent any more.
+  void give_up();
+  void hang_up() { socket_.reset(); }
+
+  const Socket& socket() const { return socket_; }
+  const char* why() const { return why_; }
+  int error() const { return error_; }
+  Mailbox outbox() const { return {boxes_, boxes_ + kControlBytes}; }
+  Mailbox inbox() const { return {boxes_ + kBox, boxes_ + kBox + kControlBytes}; }
+
+  const Rank peer;
+  State state = State::open;
+  bool peer_closed = false;  // it said so
+  bool listed = false;       // among those with something to send or to receive
+  uint32_t watched = 0;      // what epoll has been told to look for
+
+ private:
+  static constexpr size_t kBox = 64 * 1024;
+  static constexpr size_t kSmall = 64;
+  static constexpr size_t kBuffer = 16 * 1024;
+  static_assert(kInboxBytes <= kBox && kLargestMessage + sizeof(FrameHeader) <= kBuffer);
+
+  struct Message {
+    FrameHeader header;
+    const std::byte* from;
+    std::byte small[kSmall];
+  };
+  struct Frame {
+    Message message;
+    bool ends_put = false;
+    const std::byte* payload() const {
+      return message.header.bytes <= kSmall && message.from == nullptr ? message.small : message.from;
+    }
+    size_t length() const { return sizeof(FrameHeader) + message.header.bytes; }
+  };
+
+  void queue(FrameKind kind, uint32_t value, uint32_t key, uint64_t at);
+  void prepare(bool puts);
+  void prepare_put();
+  void sent(size_t bytes);
+  bool parse(Regions& regions, verbs::Ring<Completion>& events);
+  void handle(const FrameHeader& header, verbs::Ring<Completion>& events);
+  bool broke(const char* why, int error = 0);
+
+  Socket socket_;
+  Counters& counters_;
+  std::byte* boxes_ = nullptr;  // outbox, inbox
+  verbs::Ring<Message> messages_;
+  verbs::Ring<Put> puts_;
+  verbs::Ring<Frame> frames_;
+  verbs::Ring<void*> done_;
+  size_t sent_of_first_ = 0;  // bytes
+  size_t prepared_ = 0;       // bytes in frames_
+  size_t puts_framed_ = 0;    // of the first of puts_: how many are in frames to their end
+  bool closing_ = false;      // no put begins any more
+  bool blocked_ = false;
+  bool more_ = false;
+
+  std::unique_ptr<std::byte[]> buffer_;
+  size_t have_ = 0;        // bytes in the buffer
+  size_t data_left_ = 0;   // bytes of the data frame that has begun
+  uint32_t data_key_ = 0;  // of its region
+  bool amid_put_ = false;  // the last frame was data
+  const char* why_ = "";  // the first reason
+  int error_ = 0;
+};
+
+}  // namespace nbc::tcp

@@ -1,0 +1,57 @@
+#include "fabric/tcp/frame.h"
+
+namespace nbc::tcp {
+namespace {
+
+const char* check_message(const FrameHeader& header) {
+  if (header.bytes > kLargestMessage) return "a message that is longer than any";
+  if (header.at > kInboxBytes || header.bytes > kInboxBytes - header.at) return "a message to outside of the mailbox";
+  const bool in_control = header.at + header.bytes <= kControlBytes;
+  if (!in_control && header.at < kControlBytes) return "a message across the parts of the mailbox";
+  if (header.value >> kImmediateBits != 0) return "a note of too many bits";
+  return nullptr;
+}
+
+const char* check_data(const FrameHeader& header, Rank peer, const Regions& regions) {
+  if (header.bytes == 0 || header.bytes > kLargestData) return "data of a length that nobody sends";
+  const Region* region = regions.find(header.key, peer);
+  if (region == nullptr) return "data for memory that is not exposed to it";
+  // In order and without gaps: so `done` proves that all of the region was written.
+  if (header.at != region->written) return "data out of order";
+  if (header.bytes > region->bytes - region->written) return "more data than were asked for";
+  return nullptr;
+}
+
+const char* check_done(const FrameHeader& header, Rank peer, const Regions& regions) {
+  if (header.bytes != 0) return "a frame with a payload that has none";
+  if (header.value >> kImmediateBits != 0) return "an immediate value of too many bits";
+  if (header.at == 0) return nullptr;
+  const Region* region = regions.find(header.key, peer);
+  if (region == nullptr) return "the end of data for memory that is not exposed to it";
+  if (header.at != region->written) return "the end of data before all had come";
+  return nullptr;
+}
+
+}  // namespace
+
+const char* check(const FrameHeader& header, Rank peer, const Regions& regions) {
+  switch (header.kind) {
+    case FrameKind::message:
+      return check_message(header);
+    case FrameKind::data:
+      return check_data(header, peer, regions);
+    case FrameKind::done:
+      return check_done(header, peer, regions);
+    case FrameKind::failed:
+      if (header.bytes != 0) return "a frame with a payload that has none";
+      if (header.value >> kImmediateBits != 0) return "an immediate value of too many bits";
+      if (header.key < static_cast<uint32_t>(Error::truncated) || header.key > kLastError)
+        return "an error that nobody knows";
+      return nullptr;
+    case FrameKind::closed:
+      return header.bytes == 0 ? nullptr : "a frame with a payload that has none";
+  }
+  return "a frame of an unknown kind";
+}
+
+}  // namespace nbc::tcp

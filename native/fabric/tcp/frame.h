@@ -1,0 +1,47 @@
+// What travels on a connection after its handshake: frames, each a header of 24 bytes and what it announces.
+//
+//   kind      bytes            value       key                at
+//   message   of the payload   the note    0                  where in the inbox the payload belongs
+//   data      of the payload   0           of the region      where in the region
+//   done      0                immediate   of the region      how many bytes of data there were
+//   failed    0                immediate   the error          how many bytes there would have been
+//   closed    0                0           0                  0
+//
+// Numbers are in the order of little-endian machines, which all that Node.js runs on are. Nothing in a header is believed: check() says
+// what is wrong with one before a byte behind it is read.
+#pragma once
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "error.h"
+#include "fabric/fabric.h"
+#include "fabric/tcp/regions.h"
+
+namespace nbc::tcp {
+
+static_assert(std::endian::native == std::endian::little);
+
+enum class FrameKind : uint32_t { message = 1, data = 2, done = 3, failed = 4, closed = 5 };
+
+struct FrameHeader {
+  FrameKind kind;
+  uint32_t bytes;
+  uint32_t value;
+  uint32_t key;
+  uint64_t at;
+};
+static_assert(sizeof(FrameHeader) == 24);
+
+// Control messages wait for one of these at most. 128 KiB take 1 ms at 1 Gbit/s.
+constexpr uint32_t kLargestData = 128 * 1024;
+// A slot of the mailbox with its header, at the largest eager limit, and some room.
+constexpr uint32_t kLargestMessage = kSlotBytes / 4;
+
+// The part of an inbox that messages may write: control, then slots behind it.
+constexpr size_t kInboxBytes = kControlBytes + kSlotBytes;
+
+// nullptr, or what is wrong with a frame from this peer.
+const char* check(const FrameHeader& header, Rank peer, const Regions& regions);
+
+}  // namespace nbc::tcp

@@ -1,0 +1,41 @@
+#include "fabric/tcp/memory.h"
+
+#include <sys/mman.h>
+
+namespace nbc::tcp {
+namespace {
+
+constexpr size_t kPage = 4096;
+
+}  // namespace
+
+Memory::~Memory() {
+  for (const auto& [block, bytes] : blocks_) munmap(block, bytes);
+}
+
+void* Memory::allocate(size_t bytes) {
+  if (bytes > SIZE_MAX / 2) return nullptr;
+  const size_t length = bytes == 0 ? kPage : (bytes + kPage - 1) / kPage * kPage;
+  void* block = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (block == MAP_FAILED) return nullptr;
+  const std::lock_guard<std::mutex> guard(mutex_);
+  blocks_.emplace(block, length);
+  used_ += length;
+  return block;
+}
+
+void Memory::release(void* block) {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  const auto found = blocks_.find(block);
+  if (found == blocks_.end()) return;
+  munmap(block, found->second);
+  used_ -= found->second;
+  blocks_.erase(found);
+}
+
+size_t Memory::used() const {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  return used_;
+}
+
+}  // namespace nbc::tcp

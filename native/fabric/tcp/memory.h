@@ -1,0 +1,24 @@
+// Exposed memory over TCP is plain memory: whole pages, zeroed, from the system and back to it.
+#pragma once
+#include <map>
+#include <mutex>
+
+#include "fabric/fabric.h"
+
+namespace nbc::tcp {
+
+class Memory final : public ExposedMemory {
+ public:
+  ~Memory() override;
+  void* allocate(size_t bytes) override;
+  void release(void* block) override;
+  size_t used() const override;
+  std::string why() const override { return "the system has no more memory for this process"; }
+
+ private:
+  mutable std::mutex mutex_;  // guards the rest: buffers are freed by garbage collection, on other threads
+  std::map<void*, size_t> blocks_;
+  size_t used_ = 0;
+};
+
+}  // namespace nbc::tcp

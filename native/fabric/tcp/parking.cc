@@ -1,0 +1,96 @@
+#include "fabric/tcp/parking.h"
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+namespace nbc::tcp {
+namespace {
+
+enum Source : uint64_t { kBell, kSockets, kCalls };
+
+bool control(const Socket& set, int operation, const Socket& member, uint32_t events, uint64_t name) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = name;
+  return epoll_ctl(set.get(), operation, member.get(), &event) == 0;
+}
+
+void need(bool good) {
+  if (!good) throw FabricError{std::string("transport 'tcp': no descriptors to sleep on: ") + std::strerror(errno)};
+}
+
+}  // namespace
+
+Parking::Parking() : sockets_(epoll_create1(EPOLL_CLOEXEC)), calls_(epoll_create1(EPOLL_CLOEXEC)) {
+  need(sockets_ && calls_);
+  for (size_t i = 0; i < 2; ++i) {
+    bell_[i] = Socket(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    set_[i] = Socket(epoll_create1(EPOLL_CLOEXEC));
+    need(bell_[i] && set_[i] && control(set_[i], EPOLL_CTL_ADD, bell_[i], EPOLLIN, kBell) &&
+         control(set_[i], EPOLL_CTL_ADD, sockets_, 0, kSockets) &&
+         control(set_[i], EPOLL_CTL_ADD, calls_, EPOLLIN | EPOLLET, kCalls));
+  }
+}
+
+void Parking::add(const Socket& socket, uint32_t events, uint64_t name) {
+  need(control(sockets_, EPOLL_CTL_ADD, socket, events, name));
+}
+
+void Parking::change(const Socket& socket, uint32_t events, uint64_t name) {
+  control(sockets_, EPOLL_CTL_MOD, socket, events, name);
+}
+
+void Parking::remove(const Socket& socket) { control(sockets_, EPOLL_CTL_DEL, socket, 0, 0); }
+
+void Parking::add_call(const Socket& socket, uint32_t events) {
+  need(control(calls_, EPOLL_CTL_ADD, socket, events, 0));
+}
+
+void Parking::remove_call(const Socket& socket) { control(calls_, EPOLL_CTL_DEL, socket, 0, 0); }
+
+void Parking::arm(Sleeper who) {
+  if (watcher_ != who && watcher_ != Sleeper::nobody) control(set_[index(watcher_)], EPOLL_CTL_MOD, sockets_, 0, kSockets);
+  watcher_ = who;
+  armed_.store(static_cast<uint32_t>(who), std::memory_order_seq_cst);
+  control(set_[index(who)], EPOLL_CTL_MOD, sockets_, EPOLLIN | EPOLLONESHOT, kSockets);
+}
+
+void Parking::ring(Sleeper who) {
+  const uint64_t one = 1;
+  static_cast<void>(!::write(bell_[index(who)].get(), &one, sizeof one));
+}
+
+void Parking::sleep(Sleeper who, int64_t nanoseconds) {
+  const Socket& set = set_[index(who)];
+  pollfd ready{set.get(), POLLIN, 0};  // a set can be polled itself, which knows nanoseconds
+  timespec limit{static_cast<time_t>(nanoseconds / 1000000000), static_cast<long>(nanoseconds % 1000000000)};
+  if (ppoll(&ready, 1, nanoseconds < 0 ? nullptr : &limit, nullptr) <= 0) return;
+  epoll_event fired[3];
+  const int count = epoll_wait(set.get(), fired, 3, 0);
+  for (int i = 0; i < count; ++i) {
+    switch (fired[i].data.u64) {
+      case kBell: {
+        uint64_t rung;
+        static_cast<void>(!::read(bell_[index(who)].get(), &rung, sizeof rung));
+        break;
+      }
+      case kSockets: {
+        events_.fetch_add(1, std::memory_order_relaxed);
+        const auto meant = static_cast<Sleeper>(armed_.exchange(0, std::memory_order_seq_cst));
+        if (meant != Sleeper::nobody && meant != who) ring(meant);
+        break;
+      }
+      default:
+        // Whoever owns the engine and sleeps has been woken by `sockets`, where these are, too.
+        called_.store(true, std::memory_order_release);
+        break;
+    }
+  }
+}
+
+}  // namespace nbc::tcp

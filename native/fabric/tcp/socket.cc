@@ -1,0 +1,115 @@
+#include "fabric/tcp/socket.h"
+
+#include <arpa/inet.h>
+#include <cerrno>
+#include <cstring>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <unistd.h>
+
+#include "fabric/fabric.h"
+
+namespace nbc::tcp {
+namespace {
+
+constexpr int kUserTimeoutMilliseconds = 10'000;
+constexpr int kKeepIdleSeconds = 5;
+constexpr int kKeepIntervalSeconds = 2;
+constexpr int kKeepCount = 3;
+// Bytes that the kernel takes beyond what the connection can carry now.
+constexpr int kNotSentBytes = 128 * 1024;
+
+void set(const Socket& socket, int level, int option, int value) {
+  setsockopt(socket.get(), level, option, &value, sizeof value);
+}
+
+[[noreturn]] void fail(const std::string& what) {
+  throw FabricError{"transport 'tcp': " + what + ": " + std::strerror(errno)};
+}
+
+}  // namespace
+
+void Socket::reset() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  descriptor_ = -1;
+}
+
+Address parse_address(const std::string& host, uint16_t port) {
+  Address address;
+  auto& v4 = reinterpret_cast<sockaddr_in&>(address.storage);
+  auto& v6 = reinterpret_cast<sockaddr_in6&>(address.storage);
+  if (inet_pton(AF_INET, host.c_str(), &v4.sin_addr) == 1) {
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(port);
+    address.bytes = sizeof v4;
+  } else if (inet_pton(AF_INET6, host.c_str(), &v6.sin6_addr) == 1) {
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(port);
+    address.bytes = sizeof v6;
+  } else {
+    throw FabricError{"transport 'tcp': '" + host + "' is not a numeric address"};
+  }
+  return address;
+}
+
+std::string text_of(const Address& address) {
+  char host[INET6_ADDRSTRLEN] = "?";
+  if (address.storage.ss_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address.storage);
+    inet_ntop(AF_INET6, &v6.sin6_addr, host, sizeof host);
+    return std::string("[") + host + "]:" + std::to_string(ntohs(v6.sin6_port));
+  }
+  const auto& v4 = reinterpret_cast<const sockaddr_in&>(address.storage);
+  inet_ntop(AF_INET, &v4.sin_addr, host, sizeof host);
+  return std::string(host) + ":" + std::to_string(ntohs(v4.sin_port));
+}
+
+Socket listen_on(const Address& address) {
+  Socket socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket) fail("no socket");
+  set(socket, SOL_SOCKET, SO_REUSEADDR, 1);
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.bytes) != 0 ||
+      ::listen(socket.get(), SOMAXCONN) != 0)
+    fail("listening on " + text_of(address));
+  return socket;
+}
+
+Address address_of(const Socket& socket) {
+  Address address;
+  address.bytes = sizeof address.storage;
+  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address.storage), &address.bytes) != 0)
+    fail("the address of a socket");
+  return address;
+}
+
+Socket begin_connect(const Address& address) {
+  Socket socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket) return socket;
+  prepare(socket);
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.bytes) != 0 &&
+      errno != EINPROGRESS) {
+    const int error = errno;
+    socket.reset();
+    errno = error;
+  }
+  return socket;
+}
+
+int outcome(const Socket& socket) {
+  int error = 0;
+  socklen_t bytes = sizeof error;
+  return ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &bytes) != 0 ? errno : error;
+}
+
+void prepare(const Socket& socket) {
+  set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, kNotSentBytes);
+  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMilliseconds);
+  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, kKeepIdleSeconds);
+  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, kKeepIntervalSeconds);
+  set(socket, IPPROTO_TCP, TCP_KEEPCNT, kKeepCount);
+}
+
+}  // namespace nbc::tcp

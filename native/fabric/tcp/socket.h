@@ -1,0 +1,53 @@
+// A socket that is closed with its owner, and what this project does with sockets.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <sys/socket.h>
+#include <utility>
+
+namespace nbc::tcp {
+
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int descriptor) : descriptor_(descriptor) {}
+  ~Socket() { reset(); }
+  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept {
+    if (this != &other) {
+      reset();
+      descriptor_ = std::exchange(other.descriptor_, -1);
+    }
+    return *this;
+  }
+  int get() const { return descriptor_; }
+  explicit operator bool() const { return descriptor_ >= 0; }
+  void reset();
+
+ private:
+  int descriptor_ = -1;
+};
+
+// Where a rank listens.
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t bytes = 0;
+};
+
+// From a numeric host and a port. Throws FabricError, naming the text.
+Address parse_address(const std::string& host, uint16_t port);
+// "127.0.0.1:4711", "[::1]:4711"
+std::string text_of(const Address& address);
+
+// Listens there; port 0 takes a free one. Throws FabricError.
+Socket listen_on(const Address& address);
+Address address_of(const Socket& socket);
+// Begins to connect; writable when it is decided. Empty with errno if it failed at once.
+Socket begin_connect(const Address& address);
+// What became of it: 0, or an errno.
+int outcome(const Socket& socket);
+// Small frames leave at once, what is not sent yet stays short (frames that matter must not wait behind it), and a peer whose machine is
+// gone is noticed: after 10 s if it owes an acknowledgement, else after 5 + 3 × 2 s.
+void prepare(const Socket& socket);
+
+}  // namespace nbc::tcp

@@ -1,0 +1,528 @@
+#include "fabric/tcp/tcp_fabric.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+namespace nbc::tcp {
+namespace {
+
+constexpr int64_t kCloseMilliseconds = 3000;  // how long a closing rank waits until what it wrote has arrived
+constexpr int kEvents = 32;
+
+// What a socket in the set is.
+enum Name : uint64_t { kListener, kTimer, kStranger, kOwn, kConnection };
+constexpr uint64_t name_of(Name name, size_t index = 0) { return static_cast<uint64_t>(name) << 32 | index; }
+
+int64_t now_milliseconds() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return static_cast<int64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1000000;
+}
+
+// Bytes that one look at a connection moves in each direction. The caller who only looks (Effort::look) has a computation to go on with.
+size_t budget_of(Effort effort) {
+  switch (effort) {
+    case Effort::look:
+      return 64 * 1024;
+    case Effort::pass:
+      return 512 * 1024;
+    case Effort::helping:
+      break;
+  }
+  return 1024 * 1024;
+}
+
+uint32_t events_of(const Handshake& handshake) {
+  return handshake.connecting() || handshake.blocked() ? EPOLLOUT : EPOLLIN;
+}
+
+Crowd crowd_of(const Job& job) {
+  Crowd crowd;
+  crowd.ranks = static_cast<uint32_t>(std::count(job.hosts.begin(), job.hosts.end(), job.hosts[job.rank]));
+  cpu_set_t mask;
+  if (sched_getaffinity(0, sizeof mask, &mask) == 0) crowd.processors = static_cast<uint32_t>(CPU_COUNT(&mask));
+  crowd.complete = true;
+  return crowd;
+}
+
+bool ended(int error) { return error == 0 || error == ECONNRESET || error == EPIPE || error == ECONNREFUSED; }
+
+}  // namespace
+
+TcpFabric::TcpFabric(Job job, const TcpOptions& options)
+    : identity_{job.secret, job.rank, static_cast<Rank>(job.addresses.size()), options.eager_limit},
+      options_(options),
+      addresses_(std::move(job.addresses)),
+      listener_(std::move(job.listener)),
+      crowd_(crowd_of(job)),
+      memory_(std::make_shared<Memory>()),
+      timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
+      spare_(::open("/dev/null", O_RDONLY | O_CLOEXEC)),
+      links_(addresses_.size()) {
+  if (!timer_) throw FabricError{std::string("transport 'tcp': no timer: ") + std::strerror(errno)};
+  parking_.add(timer_, EPOLLIN, name_of(kTimer));
+  parking_.add_call(timer_, EPOLLIN);
+  parking_.add(listener_, EPOLLIN, name_of(kListener));
+  parking_.add_call(listener_, EPOLLIN);
+}
+
+TcpFabric::~TcpFabric() { announce_closed(); }
+
+// --- connecting ------------------------------------------------------------------------------------------------------
+
+Connect TcpFabric::connect(Rank peer) {
+  if (peer == rank()) {
+    if (self_ == nullptr) self_ = std::make_unique<Box>();
+    return Connect::ready;
+  }
+  Link& link = links_[peer];
+  if (link.verdict == Connect::later && link.handshake == nullptr && !link.awaits_peer) begin(peer);
+  return link.verdict;
+}
+
+std::string TcpFabric::why(Rank peer) const {
+  return peer == rank() ? "too much memory is exposed at a time" : links_[peer].why;
+}
+
+void TcpFabric::begin(Rank peer) {
+  Link& link = links_[peer];
+  Socket socket = begin_connect(addresses_[peer]);
+  if (!socket) {
+    const int error = errno;
+    return end_attempt(peer, ended(error) ? Connect::closed : Connect::broken, std::strerror(error));
+  }
+  link.handshake = std::make_unique<Handshake>(std::move(socket), identity_, peer);
+  parking_.add(link.handshake->socket(), events_of(*link.handshake), name_of(kOwn, peer));
+}
+
+void TcpFabric::end_attempt(Rank peer, Connect verdict, const std::string& why) {
+  Link& link = links_[peer];
+  link.handshake.reset();
+  link.verdict = verdict;
+  link.why = "connecting to rank " + std::to_string(peer) + " of the world at " + text_of(addresses_[peer]) + ": " + why;
+}
+
+void TcpFabric::advance_own(Rank peer) {
+  Link& link = links_[peer];
+  if (link.handshake == nullptr) return;
+  Handshake& handshake = *link.handshake;
+  switch (handshake.advance()) {
+    case Handshake::State::going_on:
+    case Handshake::State::asked:
+      parking_.change(handshake.socket(), events_of(handshake), name_of(kOwn, peer));
+      break;
+    case Handshake::State::failed:
+      // An attempt that ended because the peer has gone; it may be closing its world, or its process may have died.
+      end_attempt(peer, handshake.error() != 0 && ended(handshake.error()) ? Connect::closed : Connect::broken,
+                  handshake.why());
+      break;
+    case Handshake::State::settled:
+      settle(peer);
+      break;
+  }
+}
+
+void TcpFabric::settle(Rank peer) {
+  Link& link = links_[peer];
+  const Handshake& handshake = *link.handshake;
+  switch (handshake.verdict()) {
+    case Verdict::welcome:
+      return establish(peer, link.handshake->take_socket());
+    case Verdict::mine_comes:
+      link.awaits_peer = true;
+      link.handshake.reset();
+      return;
+    case Verdict::other_settings:
+      return end_attempt(peer, Connect::refused, other_settings(peer, handshake.their_eager_limit()));
+    case Verdict::doubled:
+      return end_attempt(peer, Connect::refused,
+                         "it is connected to another process that says it is rank " + std::to_string(rank()));
+    case Verdict::none:
+      return end_attempt(peer, Connect::broken, "it gave an answer that makes no sense");
+  }
+}
+
+std::string TcpFabric::other_settings(Rank peer, uint32_t theirs) const {
+  return "rank " + std::to_string(peer) + " runs with eagerLimit " + std::to_string(theirs) + ", this rank with " +
+         std::to_string(options_.eager_limit) + "; it must be equal on all ranks";
+}
+
+void TcpFabric::establish(Rank peer, Socket socket) {
+  Link& link = links_[peer];
+  link.connection = std::make_unique<Connection>(peer, std::move(socket), counters_);
+  link.connection->watched = EPOLLIN;
+  link.handshake.reset();
+  link.awaits_peer = false;
+  link.verdict = Connect::ready;
+  parking_.change(link.connection->socket(), EPOLLIN, name_of(kConnection, peer));
+}
+
+// --- those who connect to us -----------------------------------------------------------------------------------------
+
+void TcpFabric::accept_all() {
+  for (;;) {
+    Socket socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      if ((errno != EMFILE && errno != ENFILE) || !spare_) return;
+      // No descriptor is left. The one that was kept for this lets us turn whoever calls away, instead of being called for ever.
+      spare_.reset();
+      Socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)).reset();
+      spare_ = Socket(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+      ++refused_;
+      continue;
+    }
+    const size_t index = place_for_stranger();
+    prepare(socket);
+    Stranger& stranger = strangers_[index];
+    stranger.handshake = std::make_unique<Handshake>(std::move(socket), identity_);
+    stranger.deadline = now_milliseconds() + options_.handshake_milliseconds;
+    ++waiting_strangers_;
+    parking_.add(stranger.handshake->socket(), EPOLLIN, name_of(kStranger, index));
+    parking_.add_call(stranger.handshake->socket(), EPOLLIN);
+    set_timer();
+    advance_stranger(index);
+  }
+}
+
+size_t TcpFabric::place_for_stranger() {
+  const auto is_free = [](const Stranger& stranger) { return stranger.handshake == nullptr; };
+  auto place = std::find_if(strangers_.begin(), strangers_.end(), is_free);
+  if (place == strangers_.end() && strangers_.size() == options_.strangers) {
+    // Full: the one that has been silent for longest goes.
+    place = std::min_element(strangers_.begin(), strangers_.end(),
+                             [](const Stranger& a, const Stranger& b) { return a.deadline < b.deadline; });
+    ++refused_;
+    drop_stranger(static_cast<size_t>(place - strangers_.begin()));
+  }
+  if (place == strangers_.end()) place = strangers_.emplace(place);
+  return static_cast<size_t>(place - strangers_.begin());
+}
+
+// Next time when the first of them has had its time.
+void TcpFabric::set_timer() {
+  int64_t first = 0;
+  for (const Stranger& stranger : strangers_) {
+    if (stranger.handshake != nullptr && (first == 0 || stranger.deadline < first)) first = stranger.deadline;
+  }
+  itimerspec when{};
+  if (first != 0) {
+    const int64_t left = std::max<int64_t>(first - now_milliseconds(), 1) + 1;
+    when.it_value = {static_cast<time_t>(left / 1000), static_cast<long>(left % 1000 * 1'000'000)};
+  }
+  timerfd_settime(timer_.get(), 0, &when, nullptr);
+}
+
+void TcpFabric::drop_late_strangers() {
+  uint64_t expirations;
+  static_cast<void>(!::read(timer_.get(), &expirations, sizeof expirations));
+  const int64_t now = now_milliseconds();
+  for (size_t i = 0; i < strangers_.size(); ++i) {
+    if (strangers_[i].handshake == nullptr || strangers_[i].deadline > now) continue;
+    ++refused_;
+    drop_stranger(i);
+  }
+  set_timer();
+}
+
+void TcpFabric::drop_stranger(size_t index) {
+  strangers_[index].handshake.reset();
+  --waiting_strangers_;
+}
+
+void TcpFabric::advance_stranger(size_t index) {
+  Stranger& stranger = strangers_[index];
+  if (stranger.handshake == nullptr) return;
+  Handshake& handshake = *stranger.handshake;
+  Handshake::State state = handshake.advance();
+  if (state == Handshake::State::asked) state = handshake.decide(judge(handshake));
+  switch (state) {
+    case Handshake::State::going_on:
+    case Handshake::State::asked:
+      parking_.change(handshake.socket(), events_of(handshake), name_of(kStranger, index));
+      break;
+    case Handshake::State::failed:
+      ++refused_;
+      drop_stranger(index);
+      break;
+    case Handshake::State::settled:
+      if (handshake.verdict() == Verdict::welcome) {
+        ++accepted_;
+        parking_.remove_call(handshake.socket());
+        establish(handshake.peer(), stranger.handshake->take_socket());
+      }
+      drop_stranger(index);
+      break;
+  }
+}
+
+Verdict TcpFabric::judge(const Handshake& stranger) {
+  Link& link = links_[stranger.peer()];
+  if (stranger.their_eager_limit() != options_.eager_limit) {
+    if (link.verdict == Connect::later)
+      end_attempt(stranger.peer(), Connect::refused, other_settings(stranger.peer(), stranger.their_eager_limit()));
+    return Verdict::other_settings;
+  }
+  if (link.verdict != Connect::later) return Verdict::doubled;
+  if (link.handshake != nullptr && rank() < stranger.peer()) return Verdict::mine_comes;
+  // Its connection takes the place of ours.
+  link.handshake.reset();
+  link.awaits_peer = true;
+  return Verdict::welcome;
+}
+
+// --- connections -----------------------------------------------------------------------------------------------------
+
+Connection* TcpFabric::open(Rank peer) const {
+  Connection* connection = links_[peer].connection.get();
+  return connection != nullptr && connection->state == Connection::State::open ? connection : nullptr;
+}
+
+Mailbox TcpFabric::outbox(Rank peer) {
+  return peer == rank() ? Mailbox{self_->bytes, self_->bytes + kControlBytes} : links_[peer].connection->outbox();
+}
+
+Mailbox TcpFabric::inbox(Rank peer) {
+  return peer == rank() ? Mailbox{self_->bytes, self_->bytes + kControlBytes} : links_[peer].connection->inbox();
+}
+
+bool TcpFabric::has_closed(Rank peer) {
+  if (peer == rank()) return closed_;
+  const Connection* connection = open(peer);
+  return connection != nullptr ? connection->peer_closed : links_[peer].verdict == Connect::closed;
+}
+
+void TcpFabric::abandon(Rank peer) {
+  if (open(peer) != nullptr) break_off(*open(peer), Error::peer_closed, "the peer has closed its world");
+}
+
+void TcpFabric::break_off(Connection& connection, Error error, const std::string& why) {
+  if (connection.state == Connection::State::broken) return;
+  if (connection.peer_closed) error = Error::peer_closed;
+  Link& link = links_[connection.peer];
+  link.why = "the connection to rank " + std::to_string(connection.peer) + " of the world broke: " + why;
+  link.verdict = error == Error::peer_closed ? Connect::closed : Connect::broken;
+  connection.state = Connection::State::broken;
+  finish_puts(connection, Error::none);
+  connection.give_up();
+  finish_puts(connection, error);
+  unlist(connection);
+  // Its socket goes with it, and out of every set; its mailboxes stay for LibOF to look into.
+  connection.hang_up();
+  arrived_.push({Completion::Kind::broken, error, connection.peer, 0, 0, nullptr});
+}
+
+// It broke while it was being used.
+void TcpFabric::lost(Connection& connection) {
+  const Error error = ended(connection.error()) ? Error::peer_closed : Error::unreachable;
+  break_off(connection, error, connection.why());
+}
+
+void TcpFabric::finish_puts(Connection& connection, Error error) {
+  void* cookie;
+  while (connection.take_done(cookie)) arrived_.push({Completion::Kind::put_done, error, connection.peer, 0, 0, cookie});
+}
+
+// --- moving bytes ----------------------------------------------------------------------------------------------------
+
+void TcpFabric::list(Connection& connection) {
+  if (connection.listed) return;
+  connection.listed = true;
+  listed_.push_back(&connection);
+}
+
+void TcpFabric::unlist(Connection& connection) {
+  if (!connection.listed) return;
+  connection.listed = false;
+  listed_.erase(std::find(listed_.begin(), listed_.end(), &connection));
+}
+
+// Tells epoll what is waited for.
+void TcpFabric::watch(Connection& connection) {
+  const uint32_t wanted = EPOLLIN | (connection.blocked() && connection.has_to_send() ? EPOLLOUT : 0u);
+  if (wanted == connection.watched) return;
+  connection.watched = wanted;
+  parking_.change(connection.socket(), wanted, name_of(kConnection, connection.peer));
+}
+
+void TcpFabric::send(Connection& connection, size_t budget) {
+  if (!connection.send(budget)) {
+    // What came before counts.
+    while (connection.receive(regions_, SIZE_MAX, arrived_) && connection.has_more()) {
+    }
+    return lost(connection);
+  }
+  finish_puts(connection, Error::none);
+  watch(connection);
+}
+
+void TcpFabric::receive(Connection& connection, size_t budget) {
+  if (!connection.receive(regions_, budget, arrived_)) return lost(connection);
+  if (connection.has_more()) list(connection);
+}
+
+void TcpFabric::look(Effort effort) {
+  const size_t budget = budget_of(effort);
+  epoll_event events[kEvents];
+  const int count = epoll_wait(parking_.sockets(), events, kEvents, 0);
+  for (int i = 0; i < count; ++i) {
+    const auto name = static_cast<Name>(events[i].data.u64 >> 32);
+    const auto index = static_cast<uint32_t>(events[i].data.u64);
+    if (name == kConnection) {
+      Connection* connection = open(index);
+      if (connection == nullptr) continue;
+      if (events[i].events & EPOLLOUT) connection->unblock();
+      if (events[i].events & ~EPOLLOUT) receive(*connection, budget);
+    } else if (name == kOwn) {
+      advance_own(index);
+    } else if (name == kStranger) {
+      advance_stranger(index);
+    } else if (name == kListener) {
+      accept_all();
+    } else {
+      drop_late_strangers();
+    }
+  }
+  move_listed(effort == Effort::look ? 0 : budget);
+}
+
+// Sends what is queued and can leave, and goes on where a budget ended.
+void TcpFabric::move_listed(size_t budget) {
+  for (size_t i = 0; i < listed_.size();) {
+    Connection& connection = *listed_[i];
+    if (connection.has_more() && budget > 0) receive(connection, budget);
+    if (connection.state == Connection::State::open && connection.has_to_send() && !connection.blocked())
+      send(connection, budget);
+    // One that broke has taken itself from the list.
+    if (connection.state != Connection::State::open) continue;
+    if (connection.has_to_send() || connection.has_more()) {
+      ++i;
+    } else {
+      connection.listed = false;
+      listed_[i] = listed_.back();
+      listed_.pop_back();
+    }
+  }
+}
+
+void TcpFabric::flush() {
+  if (!listed_.empty()) move_listed(0);
+}
+
+unsigned TcpFabric::poll(Completion* out, unsigned max, Effort effort) {
+  parking_.answer_calls();
+  if (arrived_.size() < max) look(effort);
+  const auto count = static_cast<unsigned>(std::min<size_t>(max, arrived_.size()));
+  for (unsigned i = 0; i < count; ++i) out[i] = arrived_[i];
+  if (count > 0) arrived_.pop(count);
+  return count;
+}
+
+uint64_t TcpFabric::work() const {
+  uint64_t work = arrived_.size();
+  for (const Connection* connection : listed_) {
+    if (connection->has_more() || (connection->has_to_send() && !connection->blocked())) ++work;
+  }
+  return work;
+}
+
+bool TcpFabric::holds_back() const {
+  return std::any_of(listed_.begin(), listed_.end(), [](const Connection* c) { return c->has_to_send(); });
+}
+
+bool TcpFabric::expose(const LocalBuffer& buffer, ExposedBuffer& out) {
+  out = {0, 0, nullptr};
+  if (buffer.bytes == 0) return true;
+  out.key = regions_.open(buffer.data, buffer.bytes);
+  return out.key != 0;
+}
+
+void TcpFabric::commit(Rank peer, const void* written, size_t bytes, uint32_t note, void* cookie) {
+  if (peer == rank()) {
+    arrived_.push({Completion::Kind::message, Error::none, peer, note, 0, nullptr});
+  } else if (Connection* connection = open(peer); connection != nullptr) {
+    connection->queue_message(written, bytes, note);
+    list(*connection);
+  }
+  if (cookie != nullptr) arrived_.push({Completion::Kind::write_done, Error::none, peer, 0, 0, cookie});
+}
+
+void TcpFabric::put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
+                    void* cookie) {
+  Connection* connection = peer == rank() ? nullptr : open(peer);
+  if (peer == rank()) {
+    put_to_self(to, from, immediate, error, cookie);
+  } else if (connection == nullptr) {
+    const Error why = links_[peer].verdict == Connect::closed ? Error::peer_closed : Error::unreachable;
+    arrived_.push({Completion::Kind::put_done, why, peer, 0, 0, cookie});
+  } else if (error != Error::none) {
+    connection->queue_failure(immediate, error, from.bytes);
+    list(*connection);
+    arrived_.push({Completion::Kind::put_done, Error::none, peer, 0, 0, cookie});
+  } else {
+    connection->queue_put({from.data, from.bytes, 0, to.key, immediate, cookie});
+    list(*connection);
+  }
+}
+
+void TcpFabric::put_to_self(const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
+                            void* cookie) {
+  if (error == Error::none && from.bytes > 0) {
+    const Region* region = regions_.find(to.key, rank());
+    if (region != nullptr && from.bytes <= region->bytes) std::memmove(region->data, from.data, from.bytes);
+  }
+  arrived_.push({Completion::Kind::put_done, Error::none, rank(), 0, 0, cookie});
+  arrived_.push({Completion::Kind::immediate, error, rank(), immediate, from.bytes, nullptr});
+}
+
+// --- the end ---------------------------------------------------------------------------------------------------------
+
+// What we wrote must have arrived before the sockets close: one that closes with something unread takes back what it sent.
+void TcpFabric::announce_closed() {
+  if (closed_) return;
+  closed_ = true;
+  for (Link& link : links_) {
+    if (link.connection == nullptr || link.connection->state != Connection::State::open) continue;
+    link.connection->queue_closed();
+    list(*link.connection);
+  }
+  const auto pending = [&] {
+    return std::any_of(links_.begin(), links_.end(), [](const Link& link) {
+      const Connection* c = link.connection.get();
+      int unacknowledged = 0;
+      return c != nullptr && c->state == Connection::State::open && !c->peer_closed &&
+             (c->has_to_send() || (ioctl(c->socket().get(), SIOCOUTQ, &unacknowledged) == 0 && unacknowledged > 0));
+    });
+  };
+  const int64_t limit = now_milliseconds() + kCloseMilliseconds;
+  while (pending() && now_milliseconds() < limit) {
+    look(Effort::pass);
+    arrived_.clear();
+    sched_yield();
+  }
+}
+
+void TcpFabric::visit_counters(const std::function<void(const char*, double)>& visit) const {
+  const auto add = [&](const char* name, uint64_t value) { visit(name, static_cast<double>(value)); };
+  add("framesSent", counters_.frames_sent);
+  add("framesReceived", counters_.frames_received);
+  add("socketWrites", counters_.writes);
+  add("socketReads", counters_.reads);
+  add("bytesSent", counters_.bytes_sent);
+  add("bytesReceived", counters_.bytes_received);
+  add("bytesCopied", counters_.copied);
+  add("connectionsAccepted", accepted_);
+  add("connectionsRefused", refused_);
+  add("events", parking_.events());
+}
+
+}  // namespace nbc::tcp

@@ -1,0 +1,148 @@
+// LibOF over TCP: one connection for each pair of ranks that talk, made when they first do. An RDMA write is a framed message that lands in the
+// memory that it names (frame.h), as soon as a thread of the receiver reads its socket; so a receiver takes part in all of it, and
+// its progress thread has to run (receiver_copies()).
+//
+// Local completion of what was committed is at once: the outbox belongs to the writer's messages until the peer has reported them.
+//
+// A peer that closes says so behind everything else. One whose process ends closes its socket; one whose machine is gone is noticed by
+// TCP's own time-outs (socket.cc).
+//
+// Threads: see fabric.h.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fabric/fabric.h"
+#include "fabric/tcp/connection.h"
+#include "fabric/tcp/handshake.h"
+#include "fabric/tcp/memory.h"
+#include "fabric/tcp/parking.h"
+#include "fabric/tcp/regions.h"
+#include "fabric/verbs/ring.h"
+
+namespace nbc::tcp {
+
+// What a rank has to know of its job.
+struct Job {
+  Rank rank = 0;
+  std::vector<Address> addresses;  // of all ranks
+  std::vector<uint32_t> hosts;     // of all ranks: equal numbers, equal machines
+  std::string secret;
+  Socket listener;  // of this rank, at its address
+};
+
+struct TcpOptions {
+  uint32_t eager_limit = 0;
+  int64_t handshake_milliseconds = 10'000;  // until a connection that did not prove itself is closed
+  size_t strangers = 256;                   // connections that have not proven themselves, at most
+};
+
+class TcpFabric final : public Fabric {
+ public:
+  // Throws FabricError.
+  TcpFabric(Job job, const TcpOptions& options);
+  ~TcpFabric() override;
+
+  Rank rank() const override { return identity_.rank; }
+  Rank size() const override { return identity_.size; }
+  Connect connect(Rank peer) override;
+  std::string why(Rank peer) const override;
+  Mailbox outbox(Rank peer) override;
+  Mailbox inbox(Rank peer) override;
+  bool has_closed(Rank peer) override;
+  const std::shared_ptr<ExposedMemory>& memory() const override { return memory_; }
+  bool expose(const LocalBuffer& buffer, ExposedBuffer& out) override;
+  void conceal(const ExposedBuffer& buffer) override { regions_.close(buffer.key); }
+  void commit(Rank peer, const void* written, size_t bytes, uint32_t note, void* cookie) override;
+  bool asynchronous() const override { return true; }
+  void flush() override;
+  void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
+           void* cookie) override;
+  void abandon(Rank peer) override;
+  unsigned poll(Completion* out, unsigned max, Effort effort) override;
+  uint64_t work() const override;
+  bool holds_back() const override;
+  void expect_immediates(Rank, bool) override {}  // they all come through the sockets
+  uint32_t put_window() const override { return UINT32_MAX; }
+  bool called() const override { return parking_.called(); }
+  bool receiver_copies() const override { return true; }
+  uint32_t ticket(Sleeper) override { return 0; }  // a ring stays in its descriptor until somebody has slept
+  void arm(Sleeper who, uint32_t) override { parking_.arm(who); }
+  void disarm() override { parking_.disarm(); }
+  bool is_armed() const override { return parking_.is_armed(); }
+  void sleep(Sleeper who, uint32_t, int64_t nanoseconds) override { parking_.sleep(who, nanoseconds); }
+  void ring_self(Sleeper who) override { parking_.ring(who); }
+  void announce_closed() override;
+  Crowd crowd() const override { return crowd_; }
+  void visit_counters(const std::function<void(const char*, double)>& visit) const override;
+
+ private:
+  // What is known about a peer.
+  struct Link {
+    std::unique_ptr<Handshake> handshake;  // that this rank began
+    std::unique_ptr<Connection> connection;
+    Connect verdict = Connect::later;
+    bool awaits_peer = false;  // it answered that its own connection comes
+    std::string why;
+  };
+  struct Stranger {
+    std::unique_ptr<Handshake> handshake;
+    int64_t deadline = 0;  // milliseconds
+  };
+
+  void begin(Rank peer);
+  void end_attempt(Rank peer, Connect verdict, const std::string& why);
+  void advance_own(Rank peer);
+  void settle(Rank peer);
+  std::string other_settings(Rank peer, uint32_t theirs) const;
+  void establish(Rank peer, Socket socket);
+
+  void accept_all();
+  size_t place_for_stranger();
+  void set_timer();
+  void drop_late_strangers();
+  void drop_stranger(size_t index);
+  void advance_stranger(size_t index);
+  Verdict judge(const Handshake& stranger);
+
+  Connection* open(Rank peer) const;
+  void break_off(Connection& connection, Error error, const std::string& why);
+  void lost(Connection& connection);
+  void finish_puts(Connection& connection, Error error);
+
+  void list(Connection& connection);
+  void unlist(Connection& connection);
+  void watch(Connection& connection);
+  void send(Connection& connection, size_t budget);
+  void receive(Connection& connection, size_t budget);
+  void look(Effort effort);
+  void move_listed(size_t budget);
+  void put_to_self(const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error, void* cookie);
+
+  Identity identity_;
+  TcpOptions options_;
+  std::vector<Address> addresses_;
+  Socket listener_;
+  Crowd crowd_;
+  std::shared_ptr<ExposedMemory> memory_;
+  Socket timer_;  // fires when a stranger has had its time
+  Socket spare_;  // a descriptor for when there is no other
+  Regions regions_;
+  Parking parking_;
+  Counters counters_;
+  std::vector<Link> links_;           // by rank
+  std::vector<Stranger> strangers_;   // by name; empty ones are free
+  std::vector<Connection*> listed_;   // with something to send, or to receive that a budget cut off
+  uint32_t waiting_strangers_ = 0;
+  uint64_t refused_ = 0;   // of them, those that did not prove themselves, or were too many
+  uint64_t accepted_ = 0;
+  struct alignas(64) Box {
+    std::byte bytes[kInboxBytes];
+  };
+  std::unique_ptr<Box> self_;  // this rank's mailbox to itself
+  verbs::Ring<Completion> arrived_;
+  bool closed_ = false;
+};
+
+}  // namespace nbc::tcp
