@@ -256,6 +256,7 @@ void Connection::handle(const FrameHeader& header, verbs::Ring<Completion>& even
       break;
     case FrameKind::closed:
       peer_closed = true;
+      acknowledge_now(socket_);
       break;
     case FrameKind::data:
       break;

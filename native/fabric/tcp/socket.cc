@@ -112,4 +112,6 @@ void prepare(const Socket& socket) {
   set(socket, IPPROTO_TCP, TCP_KEEPCNT, kKeepCount);
 }
 
+void acknowledge_now(const Socket& socket) { set(socket, IPPROTO_TCP, TCP_QUICKACK, 1); }
+
 }  // namespace nbc::tcp

@@ -49,5 +49,7 @@ int outcome(const Socket& socket);
 // Small frames leave at once, what is not sent yet stays short (frames that matter must not wait behind it), and a peer whose machine is
 // gone is noticed: after 10 s if it owes an acknowledgement, else after 5 + 3 × 2 s.
 void prepare(const Socket& socket);
+// The peer waits for the acknowledgement of what came last; otherwise the kernel takes up to 40 ms.
+void acknowledge_now(const Socket& socket);
 
 }  // namespace nbc::tcp

@@ -104,11 +104,11 @@ void TcpFabric::begin(Rank peer) {
   parking_.add(link.handshake->socket(), events_of(*link.handshake), name_of(kOwn, peer));
 }
 
-void TcpFabric::end_attempt(Rank peer, Connect verdict, const std::string& why) {
+void TcpFabric::end_attempt(Rank peer, Connect verdict, std::string why) {
   Link& link = links_[peer];
   link.handshake.reset();
   link.verdict = verdict;
-  link.why = "connecting to rank " + std::to_string(peer) + " of the world at " + text_of(addresses_[peer]) + ": " + why;
+  link.why = "connecting to rank " + std::to_string(peer) + " of the world at " + text_of(addresses_[peer]) + ": " + std::move(why);
 }
 
 void TcpFabric::advance_own(Rank peer) {

@@ -92,7 +92,7 @@ class TcpFabric final : public Fabric {
   };
 
   void begin(Rank peer);
-  void end_attempt(Rank peer, Connect verdict, const std::string& why);
+  void end_attempt(Rank peer, Connect verdict, std::string why);
   void advance_own(Rank peer);
   void settle(Rank peer);
   std::string other_settings(Rank peer, uint32_t theirs) const;
