@@ -117,6 +117,17 @@ export class PeerClosedError extends NbcError {
   }
 }
 
+/** The ranks of a job did not find each other: one is missing, is there twice, or has another secret. */
+export class BootstrapError extends NbcError {
+  constructor(message: string, rank: number) {
+    super('ERR_NBC_BOOTSTRAP', message, { rank, operation: 'init' });
+  }
+
+  static {
+    this.prototype.name = 'BootstrapError';
+  }
+}
+
 /** A peer runs with other settings: another eager limit or another version. */
 export class MismatchError extends NbcError {
   constructor(message: string, context?: ErrorContext) {

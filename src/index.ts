@@ -21,6 +21,7 @@ export type { IalltoallAlgorithm, IbcastAlgorithm, IgatherAlgorithm } from './sc
 export { Request, startall, testAll, waitAll, waitAny } from './request.js';
 export {
   ArgumentError,
+  BootstrapError,
   ClosedError,
   ExhaustedError,
   MismatchError,

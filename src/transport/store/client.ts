@@ -1,0 +1,189 @@
+/** A rank's side of the store (server.ts). */
+import { createConnection, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { BootstrapError } from '../../errors.js';
+import { Lines } from './lines.js';
+import { newNonce, proofOf, proves } from './proof.js';
+
+export interface StoreClientOptions {
+  host: string;
+  port: number;
+  secret: string;
+  rank: number;
+  size: number;
+  /** Milliseconds, for everything together. */
+  timeout: number;
+}
+
+/** Between two attempts to reach a store that is not there yet, in milliseconds. */
+const AGAIN_MS = 50;
+/** The store itself says who is missing when the time is up; only if it does not, the client says so. */
+const GRACE_MS = 1000;
+
+interface Pending {
+  resolve: (value: unknown) => void;
+  reject: (error: Error) => void;
+}
+
+export class StoreClient {
+  readonly #options: StoreClientOptions;
+  readonly #where: string;
+  readonly #pending = new Map<number, Pending>();
+  readonly #limit: NodeJS.Timeout;
+  #lines!: Lines;
+  #next = 1;
+  #ended: Error | undefined;
+
+  /** @throws {BootstrapError} saying why the store could not be joined */
+  static async open(options: StoreClientOptions): Promise<StoreClient> {
+    const client = new StoreClient(options);
+    const end = Date.now() + options.timeout;
+    try {
+      await client.#introduce(await client.#connect(end), end);
+    } catch (error) {
+      clearTimeout(client.#limit);
+      throw error;
+    }
+    return client;
+  }
+
+  private constructor(options: StoreClientOptions) {
+    this.#options = options;
+    this.#where = `the store at ${options.host}:${options.port}`;
+    this.#limit = setTimeout(() => {
+      this.#end(this.#error(`${this.#where} did not answer within ${options.timeout} ms`));
+    }, options.timeout + GRACE_MS);
+  }
+
+  async set(key: string, value: unknown): Promise<void> {
+    await this.#ask({ op: 'set', key, value });
+  }
+
+  /** Waits until somebody sets it. */
+  async get(key: string): Promise<unknown> {
+    return this.#ask({ op: 'get', key });
+  }
+
+  /** Waits until all ranks have come. */
+  async barrier(name: string): Promise<void> {
+    await this.#ask({ op: 'barrier', name });
+  }
+
+  /** This rank needs the store no more. */
+  async done(): Promise<void> {
+    await this.#ask({ op: 'done' });
+    clearTimeout(this.#limit);
+  }
+
+  /** Leaves, whatever is pending. */
+  close(): void {
+    this.#end(this.#error('the store was left'));
+  }
+
+  #error(message: string): BootstrapError {
+    return new BootstrapError(message, this.#options.rank);
+  }
+
+  /** Tries until the time is up: rank 0 may start later than others. */
+  async #connect(end: number): Promise<Socket> {
+    const { host, port, timeout } = this.#options;
+    for (;;) {
+      const socket = createConnection({ host, port });
+      const failure = await new Promise<NodeJS.ErrnoException | undefined>((resolve) => {
+        const limit = setTimeout(() => resolve(new Error('no answer')), Math.max(end - Date.now(), 1));
+        socket.once('connect', () => {
+          clearTimeout(limit);
+          resolve(undefined);
+        });
+        socket.once('error', (error) => {
+          clearTimeout(limit);
+          resolve(error);
+        });
+      });
+      if (failure === undefined) return socket;
+      socket.destroy();
+      if (failure.code === 'ENOTFOUND' || failure.code === 'EAI_AGAIN') {
+        // A name may appear late, too (pods get theirs when they are ready).
+        if (Date.now() + AGAIN_MS >= end) throw this.#error(`no address is known for '${host}' (NBC_STORE)`);
+      } else if (Date.now() + AGAIN_MS >= end) {
+        throw this.#error(
+          `${this.#where} could not be reached within ${timeout} ms: ${failure.message}; is rank 0 running, and is NBC_STORE its address?`,
+        );
+      }
+      await delay(AGAIN_MS);
+    }
+  }
+
+  #introduce(socket: Socket, end: number): Promise<void> {
+    const { rank, size, secret } = this.#options;
+    const clientNonce = newNonce();
+    let serverNonce: string | undefined;
+    let known = false;
+    return new Promise((resolve, reject) => {
+      const limit = setTimeout(() => socket.destroy(new Error('no answer')), Math.max(end - Date.now(), 1) + GRACE_MS);
+      const refuse = (message: string): void => {
+        reject(this.#error(message));
+        socket.destroy();
+      };
+      this.#lines = new Lines(
+        socket,
+        64 * 1024,
+        (value) => {
+          if (known) {
+            this.#receive(value);
+          } else if (serverNonce === undefined) {
+            if (value.store !== 1 || typeof value.nonce !== 'string') {
+              refuse(`what answers at ${this.#where} is no store of this version of node-nbc`);
+              return;
+            }
+            serverNonce = value.nonce;
+            const proof = proofOf('client', secret, { serverNonce, clientNonce, rank, size });
+            this.#lines.send({ rank, size, nonce: clientNonce, proof });
+          } else if (!proves('server', secret, { serverNonce, clientNonce, rank, size }, value.proof)) {
+            refuse(`${this.#where} does not know the secret of this job`);
+          } else if (typeof value.error === 'string') {
+            refuse(value.error);
+          } else {
+            known = true;
+            clearTimeout(limit);
+            resolve();
+          }
+        },
+        (error) => {
+          clearTimeout(limit);
+          const why =
+            serverNonce !== undefined && !known
+              ? `${this.#where} did not let this rank in: is NBC_SECRET the same on all ranks?`
+              : `${this.#where} ended the connection${error === undefined ? '' : `: ${error.message}`}`;
+          reject(this.#error(why));
+          this.#end(this.#error(why));
+        },
+      );
+    });
+  }
+
+  #ask(request: Record<string, unknown>): Promise<unknown> {
+    if (this.#ended !== undefined) return Promise.reject(this.#ended);
+    const id = this.#next++;
+    return new Promise((resolve, reject) => {
+      this.#pending.set(id, { resolve, reject });
+      this.#lines.send({ id, ...request });
+    });
+  }
+
+  #receive(answer: Record<string, unknown>): void {
+    const pending = this.#pending.get(Number(answer.id));
+    if (pending === undefined) return;
+    this.#pending.delete(Number(answer.id));
+    if (typeof answer.error === 'string') pending.reject(this.#error(answer.error));
+    else pending.resolve(answer.value);
+  }
+
+  #end(error: Error): void {
+    this.#ended ??= error;
+    clearTimeout(this.#limit);
+    this.#lines?.socket.destroy();
+    for (const { reject } of this.#pending.values()) reject(this.#ended);
+    this.#pending.clear();
+  }
+}

@@ -1,0 +1,165 @@
+/** The store through which ranks of a job find each other: who is late, missing, there twice or a stranger gets, and gives, a clear error. */
+import assert from 'node:assert/strict';
+import { createHash, randomBytes } from 'node:crypto';
+import { createConnection, createServer, type AddressInfo } from 'node:net';
+import { BootstrapError } from 'node-nbc';
+import { until } from './support/until.js';
+
+const dist = (file: string): string => new URL(`../../dist/transport/store/${file}`, import.meta.url).href;
+const { StoreServer, listRanks } = (await import(dist('server.js'))) as typeof import('../src/transport/store/server.js');
+const { StoreClient } = (await import(dist('client.js'))) as typeof import('../src/transport/store/client.js');
+const { join } = (await import(dist('join.js'))) as typeof import('../src/transport/store/join.js');
+
+const SECRET = 'of this test';
+const HOST = '127.0.0.1';
+
+/** A port that was free a moment ago. */
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, HOST);
+  await new Promise((resolve) => server.once('listening', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+interface Given {
+  rank: number;
+  size?: number;
+  secret?: string;
+  timeout?: number;
+}
+
+function joiner(port: number, size: number) {
+  return ({ rank, timeout = 5000, secret = SECRET, size: own = size }: Given): Promise<unknown[]> =>
+    join({ host: HOST, port, secret, rank, size: own, timeout }, { me: rank });
+}
+
+function why(result: PromiseSettledResult<unknown>): string {
+  assert.equal(result.status, 'rejected');
+  assert(result.reason instanceof BootstrapError, String(result.reason));
+  assert.equal(result.reason.code, 'ERR_NBC_BOOTSTRAP');
+  return result.reason.message;
+}
+
+describe('the store', function () {
+  this.timeout(30_000);
+
+  it('lists ranks as people do', () => {
+    assert.equal(listRanks([3]), '3');
+    assert.equal(listRanks([1, 2]), '1 and 2');
+    assert.equal(listRanks([0, 2, 3, 4, 9]), '0, 2 to 4 and 9');
+  });
+
+  it('gives everybody what all ranks told, whoever comes first', async () => {
+    const size = 32;
+    const join = joiner(await freePort(), size);
+    const late = Array.from({ length: size }, (_, rank) => size - 1 - rank);
+    const all = await Promise.all(late.map((rank) => join({ rank })));
+    const expected = Array.from({ length: size }, (_, me) => ({ me }));
+    for (const table of all) assert.deepEqual(table, expected);
+  });
+
+  it('names the ranks that are missing, to all who came', async () => {
+    const join = joiner(await freePort(), 5);
+    const results = await Promise.allSettled([0, 3].map((rank) => join({ rank, timeout: 500 })));
+    for (const result of results) assert.match(why(result), /ranks 1, 2 and 4 of 5 did not join within 500 ms/);
+  });
+
+  it('says that rank 0 is missing, which has the store', async () => {
+    const port = await freePort();
+    const [result] = await Promise.allSettled([joiner(port, 2)({ rank: 1, timeout: 300 })]);
+    assert.match(why(result), new RegExp(`store at 127.0.0.1:${port} could not be reached.*is rank 0 running`));
+  });
+
+  it('tells a rank that comes too late', async () => {
+    const port = await freePort();
+    const join = joiner(port, 2);
+    const [first] = await Promise.allSettled([join({ rank: 0, timeout: 300 })]);
+    assert.match(why(first), /rank 1 of 2 did not join/);
+    const [late] = await Promise.allSettled([join({ rank: 1, timeout: 300 })]);
+    assert.match(why(late), /could not be reached/);
+  });
+
+  it('refuses the second process that says it is a rank, and the first goes on', async () => {
+    const port = await freePort();
+    const join = joiner(port, 3);
+    const first = [join({ rank: 0 }), join({ rank: 1 })];
+    const client = await StoreClient.open({ host: HOST, port, secret: SECRET, rank: 2, size: 3, timeout: 5000 });
+    const [doubled] = await Promise.allSettled([join({ rank: 2 })]);
+    assert.match(why(doubled), /another process has joined as rank 2/);
+    await client.set('rank/2', 'here');
+    await client.barrier('joined');
+    await client.done();
+    for (const table of await Promise.all(first)) assert.equal(table[2], 'here');
+  });
+
+  it('cuts off who has another secret, and it learns why', async () => {
+    const join = joiner(await freePort(), 2);
+    const good = join({ rank: 0, timeout: 1500 });
+    const [bad] = await Promise.allSettled([join({ rank: 1, secret: 'of another job', timeout: 1500 })]);
+    assert.match(why(bad), /is NBC_SECRET the same on all ranks/);
+    const [result] = await Promise.allSettled([good]);
+    assert.match(why(result), /rank 1 of 2 did not join/);
+  });
+
+  it('refuses a rank that was started in a job of another size', async () => {
+    const join = joiner(await freePort(), 2);
+    const good = join({ rank: 0, timeout: 1000 });
+    const [bad] = await Promise.allSettled([join({ rank: 1, size: 4 })]);
+    assert.match(why(bad), /in a job of 4 ranks, the others in one of 2/);
+    await assert.rejects(good, /rank 1 of 2/);
+  });
+
+  it('tells the others at once when a rank ends before the start', async () => {
+    const port = await freePort();
+    const join = joiner(port, 3);
+    const waiting = [join({ rank: 0 }), join({ rank: 1 })];
+    const client = await StoreClient.open({ host: HOST, port, secret: SECRET, rank: 2, size: 3, timeout: 5000 });
+    client.close();
+    for (const result of await Promise.allSettled(waiting)) {
+      assert.match(why(result), /rank 2 ended before the job had started/);
+    }
+  });
+
+  it('uses a store that a launcher has opened at its address', async () => {
+    const server = await StoreServer.open({ host: HOST, port: 0, secret: SECRET, size: 2, timeout: 5000 });
+    const join = joiner(server.port, 2);
+    const tables = await Promise.all([join({ rank: 1 }), join({ rank: 0 })]);
+    await server.finished();
+    server.close();
+    assert.deepEqual(tables[0], tables[1]);
+  });
+
+  it('is not harmed by strangers', async () => {
+    const server = await StoreServer.open({ host: HOST, port: 0, secret: SECRET, size: 1, timeout: 1000 });
+    const noise = [
+      randomBytes(100_000),
+      Buffer.from('{}\n'),
+      Buffer.from('[1]\n'),
+      Buffer.from(`{"rank":0,"size":1,"nonce":"x","proof":"${createHash('sha256').update('x').digest('hex')}"}\n`),
+      Buffer.from('{"rank":0'),
+      Buffer.from('null\n'),
+      Buffer.from(`{"nonce":${'['.repeat(400)}\n`),
+      Buffer.alloc(0),
+    ];
+    await Promise.all(
+      noise.map(
+        (bytes) =>
+          new Promise<void>((resolve) => {
+            const socket = createConnection({ host: HOST, port: server.port }, () => socket.write(bytes));
+            socket.on('error', () => undefined);
+            socket.on('close', () => resolve());
+            socket.resume();
+          }),
+      ),
+    );
+    try {
+      // It sees the ends of their connections a moment after they do.
+      await until(() => server.refused === noise.length);
+      const [table] = await joiner(server.port, 1)({ rank: 0 });
+      assert.deepEqual(table, { me: 0 });
+    } finally {
+      server.close();
+    }
+  });
+});
