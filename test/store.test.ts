@@ -155,7 +155,7 @@ describe('the store', function () {
     );
     try {
       // It sees the ends of their connections a moment after they do.
-      await until(() => server.refused === noise.length);
+      await until('all strangers are counted', () => server.refused === noise.length);
       const [table] = await joiner(server.port, 1)({ rank: 0 });
       assert.deepEqual(table, { me: 0 });
     } finally {
