@@ -13,6 +13,8 @@ import { ROOT, run, timed } from './test/process.mjs';
 const LIMIT_SECONDS = 540;
 const RESULTS = join(ROOT, 'build/verbs-results');
 const COUNTS = join(RESULTS, 'steps.json');
+/** For tests that interrupt the link between the devices rxc and rxd. */
+const LINK = ['NBC_TEST_LINK=scripts/guest/link'];
 
 /**
  * In this order. `command` is run in the project's folder, in the guest; the step passes if it exits with 0 within `seconds`. Everything is slow
@@ -51,7 +53,18 @@ const STEPS = [
     title: 'fabric',
     what: 'the verbs fabric by itself and under an engine: messages, sleeping, registrations, failures',
     seconds: 200,
-    command: ['build/native-test/plain/verbs_test'],
+    command: [
+      'env',
+      // A new address is an event that every device reports.
+      'NBC_TEST_EVENT=ip address add 10.7.9.1/32 dev dummy0 && ip address del 10.7.9.1/32 dev dummy0',
+      'build/native-test/plain/verbs_test',
+    ],
+  },
+  {
+    title: 'link',
+    what: 'the same over a link between two devices that is silent for a moment, and one that goes down',
+    seconds: 60,
+    command: ['env', ...LINK, 'NBC_TEST_DEVICES=rxc,rxd', 'build/native-test/plain/verbs_test', 'a_link'],
   },
   {
     title: 'messages',
@@ -191,7 +204,7 @@ function bootAndCount(titles) {
   mkdirSync(RESULTS, { recursive: true });
 
   const own = ['node', 'scripts/test-verbs.mjs', '--in-guest', ...titles];
-  const guest = ['--results', RESULTS, '--timeout', `${LIMIT_SECONDS}`, '--', ...own];
+  const guest = ['--link', 'both', '--results', RESULTS, '--timeout', `${LIMIT_SECONDS}`, '--', ...own];
   const { status, signal } = spawnSync(join(ROOT, 'scripts/rdma-guest'), guest, { cwd: ROOT, stdio: 'inherit' });
   if (status !== 0)
     console.log(`scripts/rdma-guest: ${signal === null ? `exit code ${status}` : `ended by ${signal}`}`);
