@@ -35,6 +35,8 @@ export async function init(options: InitOptions = {}): Promise<Communicator> {
         verbsDevice: settings.verbsDevice,
         verbsPort: settings.verbsPort,
         verbsGidIndex: settings.verbsGidIndex,
+        verbsCacheEntries: settings.verbsCacheEntries,
+        verbsCacheBytes: settings.verbsCacheBytes,
         progressThread: settings.progress === 'thread',
         eagerLimit: settings.eagerLimit,
         testOnInit: settings.testOnInit,

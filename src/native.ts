@@ -45,6 +45,9 @@ export interface NativeOptions {
   verbsDevice: string;
   verbsPort: number;
   verbsGidIndex: number;
+  /** Verbs: the most registrations, and bytes, that the cache holds beside those in use. */
+  verbsCacheEntries: number;
+  verbsCacheBytes: number;
   /** true: a progress thread; false: the paper's behaviour, progress only inside calls. */
   progressThread: boolean;
   /** Largest message, in bytes, that travels through a mailbox. Equal on all ranks. */

@@ -119,6 +119,8 @@ describe('wrong options', () => {
     ['waitOnSend', 'NBC_WAIT_ON_SEND', [-1, 0.5, Infinity, '10', 1e12], ['-1', '0.5', 'long']],
     ['startall', 'NBC_STARTALL', [-1, 0.5, Infinity, '10', true], ['-1', '0.5', 'on']],
     ['timeout', 'NBC_TIMEOUT', [-1, 0.5, Infinity, '10', 2 ** 31], ['-1', '0.5', '10s']],
+    ['verbsCacheEntries', 'NBC_VERBS_CACHE_ENTRIES', [-1, 0.5, '8', 2 ** 21], ['-1', 'all']],
+    ['verbsCacheBytes', 'NBC_VERBS_CACHE_BYTES', [-1, 0.5, Infinity, '1'], ['-1', '1GiB']],
     ['crossMemory', 'NBC_CROSS_MEMORY', ['on', true, null], ['on', '0']],
   ];
   for (const [option, variable, values, texts] of bad) {

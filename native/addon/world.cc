@@ -99,6 +99,8 @@ std::unique_ptr<Fabric> World::make_fabric(const Options& options, std::shared_p
   verbs::VerbsOptions verbs;
   verbs.device = {options.verbs_device, options.verbs_port, options.verbs_gid_index};
   verbs.eager_limit = eager_limit;
+  verbs.cache_entries = static_cast<size_t>(options.verbs_cache_entries);
+  verbs.cache_bytes = static_cast<size_t>(options.verbs_cache_bytes);
   auto bootstrap = std::make_unique<verbs::HostBootstrap>(std::move(segment), options.rank, eager_limit);
   return std::make_unique<verbs::VerbsFabric>(std::move(bootstrap), verbs);
 #else

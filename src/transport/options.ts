@@ -20,6 +20,16 @@ export interface InitOptions {
    */
   verbsGidIndex?: number | undefined;
   /**
+   * Verbs: how many plain buffers stay registered with the network card after use (default 1024), so that to use them
+   * again costs nothing. 0: none. Variable NBC_VERBS_CACHE_ENTRIES.
+   */
+  verbsCacheEntries?: number | undefined;
+  /**
+   * Verbs: how many bytes these may have together (default 2³⁰): that much memory is locked. Variable
+   * NBC_VERBS_CACHE_BYTES.
+   */
+  verbsCacheBytes?: number | undefined;
+  /**
    * `'thread'` (default): operations progress by themselves. `'manual'`: only inside calls of this library, as in the
    * LibOF paper. Variable NBC_PROGRESS.
    */
@@ -58,6 +68,8 @@ export interface Settings {
   verbsDevice: string;
   verbsPort: number;
   verbsGidIndex: number;
+  verbsCacheEntries: number;
+  verbsCacheBytes: number;
   progress: 'thread' | 'manual';
   eagerLimit: number;
   testOnInit: boolean;
@@ -101,6 +113,8 @@ const rules: { [K in keyof Settings]: Rule<Settings[K]> } = {
   verbsDevice: name('NBC_VERBS_DEVICE'),
   verbsPort: integer('NBC_VERBS_PORT', 0, 255, ''),
   verbsGidIndex: integer('NBC_VERBS_GID_INDEX', -1, 65535, '', -1),
+  verbsCacheEntries: integer('NBC_VERBS_CACHE_ENTRIES', 1024, 2 ** 20, ''),
+  verbsCacheBytes: integer('NBC_VERBS_CACHE_BYTES', 2 ** 30, Number.MAX_SAFE_INTEGER, 'bytes'),
   progress: oneOf('NBC_PROGRESS', 'thread', ['thread', 'manual']),
   eagerLimit: integer('NBC_EAGER_LIMIT', DEFAULT_EAGER_LIMIT, MAX_EAGER_LIMIT, 'bytes'),
   testOnInit: flag('NBC_TEST_ON_INIT', true),
@@ -131,6 +145,8 @@ export function resolveOptions(options: InitOptions = {}, environment: Environme
     verbsDevice: resolve('verbsDevice', options, environment),
     verbsPort: resolve('verbsPort', options, environment),
     verbsGidIndex: resolve('verbsGidIndex', options, environment),
+    verbsCacheEntries: resolve('verbsCacheEntries', options, environment),
+    verbsCacheBytes: resolve('verbsCacheBytes', options, environment),
     progress: resolve('progress', options, environment),
     eagerLimit: resolve('eagerLimit', options, environment),
     testOnInit: resolve('testOnInit', options, environment),

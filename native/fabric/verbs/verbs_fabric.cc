@@ -497,6 +497,7 @@ void VerbsFabric::visit_counters(const std::function<void(const char*, double)>&
   add("cacheMisses", cache.misses);
   add("cacheEvictions", cache.evictions);
   add("cacheExpired", cache.expired);
+  add("cacheStale", cache.stale);
 }
 
 }  // namespace nbc::verbs

@@ -40,7 +40,7 @@ struct VerbsOptions {
   uint8_t retries = 6;   // not 7: Soft-RoCE takes that for "for ever"
 };
 
-class VerbsFabric final : public Fabric {
+class VerbsFabric : public Fabric {
  public:
   // Throws FabricError, naming what is missing.
   VerbsFabric(std::unique_ptr<Bootstrap> bootstrap, const VerbsOptions& options);
