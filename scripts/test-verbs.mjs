@@ -109,6 +109,18 @@ const STEPS = [
     command: mocha('exits', "a rank that .*('thread'|killed)|hears of its end.*'thread'"),
   },
   {
+    title: 'registrations',
+    what: 'buffers that are freed, transferred, grown or too many for the cache; counters; a low limit of locked memory',
+    seconds: 150,
+    command: mocha('registrations'),
+  },
+  {
+    title: 'faults',
+    what: 'a rank killed in the middle of a large message; a link that is silent for a moment, and goes down',
+    seconds: 120,
+    command: ['env', ...LINK, ...mocha('faults').slice(1)],
+  },
+  {
     title: 'requests',
     what: "everything a request can do, progress 'thread'",
     seconds: 120,

@@ -933,6 +933,7 @@ TEST(a_link_may_be_silent_for_a_moment) {
       check_data(in, other);
     };
     exchange([](const Pinned&) {});
+    if (me.rank == 0) interrupt_link("slow");
     meeting.meet();
     exchange([&](const Pinned& in) {
       if (me.rank != 0) return;
@@ -947,7 +948,7 @@ TEST(a_link_may_be_silent_for_a_moment) {
       interrupt_link("mute");
       const bool middle = first_difference(in.data, kBytes, other) < kBytes;
       std::this_thread::sleep_for(milliseconds(300));
-      interrupt_link("unmute");
+      interrupt_link("free");
       CHECK(middle);
     });
   });
