@@ -144,7 +144,7 @@ TEST(a_put_into_the_wrong_memory_writes_nothing_and_ends_the_connection) {
   std::vector<std::byte> from(8192, std::byte{1});
   std::vector<std::byte> to(8192, std::byte{2});
   ExposedBuffer exposed;
-  CHECK(pair.fabric[1]->expose({to.data(), to.size(), nullptr}, exposed));
+  CHECK(pair.fabric[1]->expose(0, {to.data(), to.size(), nullptr}, exposed));
   ExposedBuffer wrong = exposed;
   wrong.key ^= 0x5a00;
   int cookie = 0;
@@ -173,14 +173,14 @@ TEST(a_key_is_dead_once_its_memory_is_concealed_and_gone) {
     auto keeper = std::make_shared<std::vector<std::byte>>(8192, std::byte{2});
     address = keeper->data();
     const Pinned home{address, 8192, keeper};
-    CHECK(pair.fabric[1]->expose({address, 8192, &home}, exposed));
-    pair.fabric[1]->conceal(exposed);
+    CHECK(pair.fabric[1]->expose(0, {address, 8192, &home}, exposed));
+    pair.fabric[1]->conceal(0, exposed);
   }
   // A miss drops what nobody keeps.
   auto other = std::make_shared<std::vector<std::byte>>(4096);
   const Pinned home{other->data(), 4096, other};
   ExposedBuffer another;
-  CHECK(pair.fabric[1]->expose({other->data(), 4096, &home}, another));
+  CHECK(pair.fabric[1]->expose(0, {other->data(), 4096, &home}, another));
   CHECK_EQ(pair.counter(1, "cacheExpired"), 1.0);
   pair.fabric[0]->put(1, exposed, {from.data(), from.size(), nullptr}, 5, Error::none, nullptr);
   pair.until([&] { return pair.find(0, Completion::Kind::broken) != nullptr; });
@@ -214,7 +214,7 @@ TEST(queues_never_overflow) {
   const Pinned from_home{from->data(), 512, from};
   const Pinned to_home{to->data(), 512, to};
   ExposedBuffer exposed;
-  CHECK(pair.fabric[1]->expose({to->data(), 512, &to_home}, exposed));
+  CHECK(pair.fabric[1]->expose(0, {to->data(), 512, &to_home}, exposed));
   const Mailbox out = pair.fabric[0]->outbox(1);
   uint32_t next = 0;
   size_t checked = 0;
@@ -245,8 +245,8 @@ TEST(the_cache_is_bounded_and_knows_buffers_by_their_keeper) {
   const auto touch = [&](const std::shared_ptr<std::vector<std::byte>>& keeper) {
     const Pinned home{keeper->data(), keeper->size(), keeper};
     ExposedBuffer exposed;
-    CHECK(fabric.expose({keeper->data() + 100, 50, &home}, exposed));
-    fabric.conceal(exposed);
+    CHECK(fabric.expose(1, {keeper->data() + 100, 50, &home}, exposed));
+    fabric.conceal(1, exposed);
     return exposed.key;
   };
   for (int i = 0; i < 6; ++i) keepers.push_back(std::make_shared<std::vector<std::byte>>(4096));
@@ -265,9 +265,9 @@ TEST(the_cache_is_bounded_and_knows_buffers_by_their_keeper) {
   for (uint32_t& each : keys) {
     const Pinned home{page, sizeof page, std::shared_ptr<void>(page, [](void*) {})};
     ExposedBuffer exposed;
-    CHECK(fabric.expose({page, sizeof page, &home}, exposed));
+    CHECK(fabric.expose(1, {page, sizeof page, &home}, exposed));
     each = exposed.key;
-    fabric.conceal(exposed);
+    fabric.conceal(1, exposed);
   }
   CHECK(keys[0] != keys[1]);
   CHECK(pair.counter(0, "cacheExpired") >= 1);
@@ -281,8 +281,8 @@ TEST(exposed_memory_is_registered_once_and_zeroed) {
   ExposedBuffer second;
   auto* a = static_cast<std::byte*>(memory->allocate(10'000));
   auto* b = static_cast<std::byte*>(memory->allocate(1));
-  CHECK(fabric.expose({a, 10'000, nullptr}, first));
-  CHECK(fabric.expose({b, 1, nullptr}, second));
+  CHECK(fabric.expose(1, {a, 10'000, nullptr}, first));
+  CHECK(fabric.expose(1, {b, 1, nullptr}, second));
   CHECK_EQ(first.key, second.key);
   CHECK_EQ(pair.counter(0, "cacheMisses"), 0.0);
   std::memset(a, 7, 10'000);
@@ -638,7 +638,7 @@ TEST(a_low_limit_of_locked_memory_is_named) {
       Pair pair;
       std::vector<std::byte> large(8 << 20);
       ExposedBuffer exposed;
-      if (!pair.fabric[0]->expose({large.data(), large.size(), nullptr}, exposed)) why = pair.fabric[0]->why(0);
+      if (!pair.fabric[0]->expose(1, {large.data(), large.size(), nullptr}, exposed)) why = pair.fabric[0]->why(0);
     } catch (const FabricError& error) {
       why = error.message;
     } catch (const Failure& failure) {

@@ -33,13 +33,14 @@ uint32_t share(uint32_t wanted, uint32_t per_peer, uint32_t eighths) {
 
 }  // namespace
 
-VerbsFabric::VerbsFabric(std::unique_ptr<Bootstrap> bootstrap, const VerbsOptions& options)
+VerbsFabric::VerbsFabric(std::unique_ptr<Bootstrap> bootstrap, const VerbsOptions& options,
+                         std::shared_ptr<ExposedMemory> exposed)
     : bootstrap_(std::move(bootstrap)),
       options_(options),
       rank_(bootstrap_->rank()),
       size_(bootstrap_->size()),
       device_(std::make_shared<Device>(options.device)),
-      memory_(std::make_shared<Memory>(device_)),
+      memory_(std::make_shared<Memory>(device_, std::move(exposed))),
       exposed_memory_(memory_),
       registrations_(device_, options.cache_entries, options.cache_bytes),
       mailboxes_(device_, size_ - 1),
@@ -191,7 +192,7 @@ void VerbsFabric::probe() {
 
 // --- buffers ---------------------------------------------------------------------------------------------------------
 
-bool VerbsFabric::expose(const LocalBuffer& buffer, ExposedBuffer& out) {
+bool VerbsFabric::expose(Rank, const LocalBuffer& buffer, ExposedBuffer& out) {
   out = {reinterpret_cast<uintptr_t>(buffer.data), 0, nullptr};
   if (buffer.bytes == 0) return true;
   if (const ibv_mr* mr = memory_->find(buffer.data, buffer.bytes); mr != nullptr) {
@@ -205,7 +206,7 @@ bool VerbsFabric::expose(const LocalBuffer& buffer, ExposedBuffer& out) {
   return true;
 }
 
-void VerbsFabric::conceal(const ExposedBuffer& buffer) {
+void VerbsFabric::conceal(Rank, const ExposedBuffer& buffer) {
   if (buffer.holder != nullptr) registrations_.release(static_cast<Registration*>(buffer.holder));
 }
 
