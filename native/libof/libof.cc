@@ -45,7 +45,7 @@ struct alignas(64) LibOF::Peer {
   uint32_t active_index = 0;
   Rank rank = 0;
   bool connected = false;
-  bool asynchronous = false;    // how the fabric reaches it; set with `connected`, and stays
+  bool asynchronous = false;  // how the fabric reaches it; set with `connected`, and stays
   Error unfit = Error::none;  // set when there is no connection and will be none
   bool active = false;
   bool congested = false;  // it filled half of its window of unexpected messages

@@ -81,9 +81,9 @@ class MixedFabric final : public Fabric {
 
   std::unique_ptr<shm::ShmFabric> near_;
   std::unique_ptr<FarFabric> far_;
-  std::vector<shm::Way> ways_;             // by peer; decided once, when both have opened
-  Sleeper armed_ = Sleeper::nobody;        // whom arm() was called for, until disarm()
-  bool far_first_ = false;                 // who is polled first
+  std::vector<shm::Way> ways_;       // by peer; decided once, when both have opened
+  Sleeper armed_ = Sleeper::nobody;  // whom arm() was called for, until disarm()
+  bool far_first_ = false;           // who is polled first
 };
 
 }  // namespace nbc::mixed

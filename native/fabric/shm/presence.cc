@@ -58,15 +58,18 @@ std::string why_no_way(const Segment& segment, Rank self, Rank peer, const std::
   const RankLine& there = segment.line(peer);
   const std::string name = "rank " + std::to_string(peer) + " of the world";
   if ((here.ways & there.ways & kNearWay) == 0)
-    return name + " and this rank run with different transports: one uses shared memory, the other only a network; it must be the "
-                  "same on all ranks";
+    return name +
+           " and this rank run with different transports: one uses shared memory, the other only a network; it must be "
+           "the "
+           "same on all ranks";
   std::string text = name + " is on " + host_of(there) + ", this rank on " + host_of(here) +
                      ", and to reach other hosts both need an active verbs device: ";
   if ((here.ways & kFarWay) == 0) text += "this rank has none (" + mine + ")";
   if (((here.ways | there.ways) & kFarWay) == 0) text += ", ";
   if ((there.ways & kFarWay) == 0) text += "rank " + std::to_string(peer) + " has none";
   return text +
-         ". Give both a device whose port is active (ibv_devinfo shows them) and an NBC_HOST, or, on one machine, start all ranks "
+         ". Give both a device whose port is active (ibv_devinfo shows them) and an NBC_HOST, or, on one machine, "
+         "start all ranks "
          "with the same NBC_HOST or with transport 'shm'";
 }
 

@@ -47,8 +47,8 @@ struct JobHeader {
 enum class RankState : uint32_t { absent = 0, open = 1, closed = 2 };
 
 // How a rank can be reached; bits of RankLine::ways. See way_between() in presence.h.
-constexpr uint32_t kNearWay = 1;   // by shared memory
-constexpr uint32_t kFarWay = 2;    // by a network
+constexpr uint32_t kNearWay = 1;     // by shared memory
+constexpr uint32_t kFarWay = 2;      // by a network
 constexpr uint32_t kNearByHost = 4;  // by shared memory only from ranks of the same host
 
 // The doorbell of a rank. `armed` and `need`: stored by the owner, taken down by the writers that ring; see doorbell.h.

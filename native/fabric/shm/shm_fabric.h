@@ -77,7 +77,9 @@ class ShmFabric final : public Fabric {
   void open_sockets();
   int descriptor(Sleeper who) const { return socket_of(who).descriptor(); }
   void arm_on_socket(Sleeper who, uint32_t need) { doorbell_arm(bell(), {who, true}, need); }
-  void drain_socket(Sleeper who) { socket_of(who).drain(); }  // by `who`, or by the owner of the engine once it has taken over
+  void drain_socket(Sleeper who) {
+    socket_of(who).drain();
+  }  // by `who`, or by the owner of the engine once it has taken over
 
   const std::shared_ptr<Arena>& arena() const { return arena_; }
   const BulkCounters& bulk_counters() const { return bulk_.counters(); }

@@ -40,7 +40,7 @@ class Memory final : public ExposedMemory {
 
   std::shared_ptr<Device> device_;
   std::shared_ptr<ExposedMemory> source_;  // null: the system
-  mutable std::mutex mutex_;  // guards the rest: buffers are freed by garbage collection, on other threads
+  mutable std::mutex mutex_;               // guards the rest: buffers are freed by garbage collection, on other threads
   std::map<uintptr_t, Chunk> chunks_;
   size_t used_ = 0;
   std::string why_;
