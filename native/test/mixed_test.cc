@@ -154,14 +154,19 @@ TEST(without_a_network_other_hosts_are_not_reached_and_the_reason_is_told) {
 
 TEST(a_rank_is_opened_once_and_closed_once) {
   Job job(2);
+  const auto state = [&] { return job.segment->line(0).state.load(); };
   auto near = make_near(job.segment, 0, Opening::later, "a");
   CHECK(!shm::has_opened(*job.segment, 0));
+  auto far = std::make_unique<ThreadFabric>(job.network, 0, near->memory());
+  bool open_then = false;
+  far->before_closing = [&] { open_then = state() == shm::RankState::open; };
   {
-    auto fabric = std::make_unique<MixedFabric>(
-        std::move(near), std::make_unique<ThreadFabric>(job.network, 0, std::shared_ptr<ExposedMemory>()));
-    CHECK(job.segment->line(0).state.load() == shm::RankState::open);
+    MixedFabric fabric(std::move(near), std::move(far));
+    CHECK(state() == shm::RankState::open);
+    fabric.announce_closed();  // a process that ends comes no further
+    CHECK(open_then);
+    CHECK(state() == shm::RankState::closed);
   }
-  CHECK(job.segment->line(0).state.load() == shm::RankState::closed);
   bool refused = false;
   try {
     job.make(0);

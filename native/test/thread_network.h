@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <poll.h>
@@ -157,6 +158,7 @@ class ThreadFabric final : public FarFabric {
   }
   void announce_closed() override {
     if (std::exchange(announced_, true)) return;
+    if (before_closing) before_closing();
     for (Rank peer = 0; peer < size(); ++peer) {
       if (peer != rank_ && boxes_[peer] != nullptr)
         send(peer, {ThreadNetwork::Event::Kind::closed,
@@ -172,6 +174,8 @@ class ThreadFabric final : public FarFabric {
     visit("exposedBuffers", exposed_);
   }
   void wake_on(Sleeper who, int descriptor) override { descriptors_[index(who)].push_back(descriptor); }
+
+  std::function<void()> before_closing;  // where a network may have to wait for what it sent
 
  private:
   struct alignas(64) Box {

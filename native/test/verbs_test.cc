@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <thread>
 
+#include "fabric/mixed/mixed_fabric.h"
 #include "fabric/verbs/host_bootstrap.h"
 #include "fabric/verbs/verbs_fabric.h"
 #include "test/mix.h"
@@ -399,6 +400,93 @@ TEST(random_mixes) {
   for (const bool progress_thread : {true, false}) {
     for (const Rank size : {2u, 4u})
       run_verbs(size, mode(progress_thread), {}, [](TestRank& me, Meeting&) { random_mix(me, 11, 60); });
+  }
+}
+
+// --- beside shared memory --------------------------------------------------------------------------------------------
+
+// A rank of one of two hosts, two ranks on each.
+std::unique_ptr<mixed::MixedFabric> make_mixed(const std::shared_ptr<shm::Segment>& segment, Rank rank) {
+  constexpr uint32_t kEagerLimit = 255;
+  const shm::ShmOptions options{rank, kEagerLimit, true, true, rank < 2 ? "a" : "b"};
+  auto near = std::make_unique<shm::ShmFabric>(segment, options, shm::ShmFabric::Opening::later);
+  VerbsOptions verbs;
+  verbs.eager_limit = kEagerLimit;
+  auto bootstrap =
+      std::make_unique<verbs::HostBootstrap>(segment, rank, kEagerLimit, verbs::HostBootstrap::Line::of_others);
+  auto far = std::make_unique<VerbsFabric>(std::move(bootstrap), verbs, near->memory());
+  return std::make_unique<mixed::MixedFabric>(std::move(near), std::move(far));
+}
+
+TEST(random_mixes_beside_shared_memory) {
+  need_device();
+  for (const bool progress_thread : {true, false}) {
+    const auto segment = make_segment(4);
+    Meeting meeting(4);
+    run_threads(4, [&](Rank rank) {
+      TestRank me(make_mixed(segment, rank), mode(progress_thread));
+      try {
+        random_mix(me, 12, 60);
+        meeting.meet();
+        CHECK(me.counter("mappedBytes") > 0);
+        CHECK(me.counter("workRequests") > 60);
+      } catch (const Failure&) {
+        meeting.give_up();
+        throw;
+      }
+    });
+  }
+}
+
+TEST(exposed_memory_is_in_the_arena_and_registered) {
+  need_device();
+  const auto segment = make_segment(3);
+  const auto me = make_mixed(segment, 0);
+  const auto mate = make_mixed(segment, 1);
+  const auto other = make_mixed(segment, 2);
+  const auto end = Clock::now() + milliseconds(20'000);
+  CHECK(me->connect(1) == Connect::ready);
+  Completion completions[16];
+  while (me->connect(2) != Connect::ready) {
+    me->poll(completions, 16, Effort::pass);
+    other->poll(completions, 16, Effort::pass);
+    CHECK(Clock::now() < end);
+  }
+  const auto counter = [&](const std::string& wanted) {
+    double found = -1;
+    me->visit_counters([&](const char* name, double value) {
+      if (wanted == name) found = value;
+    });
+    return found;
+  };
+  // More than one chunk, and one that is too large for any.
+  std::vector<void*> blocks;
+  for (const size_t bytes : {size_t{100}, size_t{3} << 20, size_t{3} << 20, size_t{9} << 20}) {
+    auto* block = static_cast<std::byte*>(me->memory()->allocate(bytes));
+    CHECK(block != nullptr);
+    for (const Rank peer : {1u, 2u}) {
+      ExposedBuffer exposed;
+      CHECK(me->expose(peer, {block, bytes, nullptr}, exposed));
+      CHECK(exposed.holder == nullptr);
+      if (peer == 1) {
+        CHECK_EQ(exposed.key, 1u);  // an offset in the arena
+      } else {
+        CHECK_EQ(exposed.address, reinterpret_cast<uintptr_t>(block));
+      }
+      me->conceal(peer, exposed);
+    }
+    block[bytes - 1] = std::byte{1};
+    blocks.push_back(block);
+  }
+  CHECK_EQ(counter("cacheMisses"), 0.0);
+  for (void* block : blocks) me->memory()->release(block);
+  CHECK_EQ(me->memory()->used(), 0u);
+  // What comes again is zero again, whether its chunk was kept or went back to the arena.
+  for (int i = 0; i < 2; ++i) {
+    auto* block = static_cast<std::byte*>(me->memory()->allocate(size_t{9} << 20));
+    for (size_t at = 0; at < size_t{9} << 20; ++at) CHECK(block[at] == std::byte{0});
+    block[5] = std::byte{1};
+    me->memory()->release(block);
   }
 }
 
