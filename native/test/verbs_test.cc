@@ -438,6 +438,18 @@ TEST(random_mixes_beside_shared_memory) {
   }
 }
 
+TEST(ranks_with_different_transports_refuse_each_other) {
+  need_device();
+  const auto segment = make_segment(2);
+  const auto verbs = make_fabric(segment, 0);
+  CHECK(verbs->connect(1) == Connect::later);
+  shm::ShmFabric shm(segment, {1, 255, true});
+  CHECK(verbs->connect(1) == Connect::refused);
+  CHECK(shm.connect(0) == Connect::refused);
+  for (const std::string& why : {verbs->why(1), shm.why(0)})
+    CHECK(why.find("different transports") != std::string::npos);
+}
+
 TEST(exposed_memory_is_in_the_arena_and_registered) {
   need_device();
   const auto segment = make_segment(3);

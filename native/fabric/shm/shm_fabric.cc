@@ -134,9 +134,10 @@ void ShmFabric::flush() {
   if (dirty_.empty()) return;
   std::atomic_thread_fence(std::memory_order_seq_cst);  // F2 in doorbell.h, once for all peers
   for (const Rank peer : dirty_) {
-    const Armed armed = doorbell_count(segment_->line(peer).bell, uncommitted_[peer]);
-    if (armed) ++counters_.doorbells;
-    wake(peer, armed);
+    if (const Armed armed = doorbell_count(segment_->line(peer).bell, uncommitted_[peer])) {
+      ++counters_.doorbells;
+      wake(peer, armed);
+    }
     uncommitted_[peer] = 0;
   }
   dirty_.clear();

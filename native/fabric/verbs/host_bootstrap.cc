@@ -37,6 +37,11 @@ CardState HostBootstrap::look(Rank peer, Card& card) {
   return state;
 }
 
+std::string HostBootstrap::refusal(Rank peer) const {
+  const bool reachable = !shm::has_opened(*segment_, peer) || (segment_->line(peer).ways & shm::kFarWay) != 0;
+  return reachable ? std::string() : shm::why_no_way(*segment_, rank_, peer, {});
+}
+
 Standing HostBootstrap::standing(Rank peer) {
   const shm::RankLine& line = segment_->line(peer);
   switch (line.state.load(std::memory_order_acquire)) {

@@ -28,6 +28,7 @@ class HostBootstrap final : public Bootstrap {
   Rank size() const override { return segment_->size(); }
   void publish(Rank peer, const Card& card, CardState state) override;
   CardState look(Rank peer, Card& card) override;
+  std::string refusal(Rank peer) const override;
   Standing standing(Rank peer) override;
   Crowd crowd() const override;
   bool called() const override {

@@ -94,7 +94,10 @@ Connect VerbsFabric::advance(Rank peer, bool wanted) {
       ++connections_;
       bootstrap_->publish(peer, link.connection->card(options_.eager_limit), CardState::offered);
     }
-    if (state == CardState::none) return Connect::later;
+    if (state == CardState::none) {
+      link.why = bootstrap_->refusal(peer);
+      return link.why.empty() ? Connect::later : link.verdict = Connect::refused;
+    }
     if (theirs.eager_limit != options_.eager_limit) {
       link.why = "rank " + std::to_string(peer) + " runs with eagerLimit " + std::to_string(theirs.eager_limit) +
                  ", this rank with " + std::to_string(options_.eager_limit) + "; it must be equal on all ranks";
