@@ -127,6 +127,12 @@ const STEPS = [
     command: mocha('requests', "'thread'"),
   },
   {
+    title: 'mixed',
+    what: "transport 'auto', two ranks on each of two hosts: shared memory and verbs side by side",
+    seconds: 120,
+    command: ['env', 'NBC_TEST_DEVICE=1', ...mocha('mixed')],
+  },
+  {
     title: 'collectives',
     what: 'all collectives on two and three ranks in every shape, on four and eight with roots and shapes in turns',
     seconds: 240,

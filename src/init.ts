@@ -21,7 +21,7 @@ import { openWorld, type World } from './world.js';
 // eslint-disable-next-line @typescript-eslint/require-await -- async, so that its errors reject
 export async function init(options: InitOptions = {}): Promise<Communicator> {
   const settings = resolveOptions(options);
-  const { rank, size, jobFd } = readBootstrap();
+  const { rank, size, jobFd, host } = readBootstrap();
   let world: World;
   try {
     world = openWorld(
@@ -30,8 +30,8 @@ export async function init(options: InitOptions = {}): Promise<Communicator> {
         rank,
         size,
         jobFd,
-        // shm reaches every rank of one machine, and is the fastest there
-        transport: settings.transport === 'verbs' ? 'verbs' : 'shm',
+        transport: settings.transport,
+        host,
         verbsDevice: settings.verbsDevice,
         verbsPort: settings.verbsPort,
         verbsGidIndex: settings.verbsGidIndex,

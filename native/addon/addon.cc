@@ -289,6 +289,7 @@ Napi::Value open(const Napi::CallbackInfo& info) {
   options.job_fd = fd.IsNumber() ? fd.As<Napi::Number>().Int32Value() : -1;
   options.cross_memory = given.Get("crossMemory").ToString().Utf8Value() != "off";
   options.transport = given.Get("transport").ToString().Utf8Value();
+  options.host = given.Get("host").ToString().Utf8Value();
   options.verbs_device = given.Get("verbsDevice").ToString().Utf8Value();
   options.verbs_port = static_cast<uint8_t>(std::min(count("verbsPort"), 255u));
   options.verbs_gid_index = given.Get("verbsGidIndex").ToNumber().Int32Value();

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <thread>
 
+#include "fabric/mixed/mixed_fabric.h"
 #include "fabric/verbs/host_bootstrap.h"
 #include "fabric/verbs/verbs_fabric.h"
 #include "test/mix.h"
@@ -154,7 +155,7 @@ TEST(a_put_into_the_wrong_memory_writes_nothing_and_ends_the_connection) {
   std::vector<std::byte> from(8192, std::byte{1});
   std::vector<std::byte> to(8192, std::byte{2});
   ExposedBuffer exposed;
-  CHECK(pair.fabric[1]->expose({to.data(), to.size(), nullptr}, exposed));
+  CHECK(pair.fabric[1]->expose(0, {to.data(), to.size(), nullptr}, exposed));
   ExposedBuffer wrong = exposed;
   wrong.key ^= 0x5a00;
   int cookie = 0;
@@ -183,14 +184,14 @@ TEST(a_key_is_dead_once_its_memory_is_concealed_and_gone) {
     auto keeper = std::make_shared<std::vector<std::byte>>(8192, std::byte{2});
     address = keeper->data();
     const Pinned home{address, 8192, keeper};
-    CHECK(pair.fabric[1]->expose({address, 8192, &home}, exposed));
-    pair.fabric[1]->conceal(exposed);
+    CHECK(pair.fabric[1]->expose(0, {address, 8192, &home}, exposed));
+    pair.fabric[1]->conceal(0, exposed);
   }
   // A miss drops what nobody keeps.
   auto other = std::make_shared<std::vector<std::byte>>(4096);
   const Pinned home{other->data(), 4096, other};
   ExposedBuffer another;
-  CHECK(pair.fabric[1]->expose({other->data(), 4096, &home}, another));
+  CHECK(pair.fabric[1]->expose(0, {other->data(), 4096, &home}, another));
   CHECK_EQ(pair.counter(1, "cacheExpired"), 1.0);
   pair.fabric[0]->put(1, exposed, {from.data(), from.size(), nullptr}, 5, Error::none, nullptr);
   pair.until([&] { return pair.find(0, Completion::Kind::broken) != nullptr; });
@@ -262,7 +263,7 @@ TEST(queues_never_overflow) {
   const Pinned from_home{from->data(), 512, from};
   const Pinned to_home{to->data(), 512, to};
   ExposedBuffer exposed;
-  CHECK(pair.fabric[1]->expose({to->data(), 512, &to_home}, exposed));
+  CHECK(pair.fabric[1]->expose(0, {to->data(), 512, &to_home}, exposed));
   const Mailbox out = pair.fabric[0]->outbox(1);
   uint32_t next = 0;
   size_t checked = 0;
@@ -395,8 +396,8 @@ TEST(the_cache_is_bounded_and_knows_buffers_by_their_keeper) {
   const auto touch = [&](const std::shared_ptr<std::vector<std::byte>>& keeper) {
     const Pinned home{keeper->data(), keeper->size(), keeper};
     ExposedBuffer exposed;
-    CHECK(fabric.expose({keeper->data() + 100, 50, &home}, exposed));
-    fabric.conceal(exposed);
+    CHECK(fabric.expose(1, {keeper->data() + 100, 50, &home}, exposed));
+    fabric.conceal(1, exposed);
     return exposed.key;
   };
   for (int i = 0; i < 6; ++i) keepers.push_back(std::make_shared<std::vector<std::byte>>(4096));
@@ -415,9 +416,9 @@ TEST(the_cache_is_bounded_and_knows_buffers_by_their_keeper) {
   for (uint32_t& each : keys) {
     const Pinned home{page, sizeof page, std::shared_ptr<void>(page, [](void*) {})};
     ExposedBuffer exposed;
-    CHECK(fabric.expose({page, sizeof page, &home}, exposed));
+    CHECK(fabric.expose(1, {page, sizeof page, &home}, exposed));
     each = exposed.key;
-    fabric.conceal(exposed);
+    fabric.conceal(1, exposed);
   }
   CHECK(keys[0] != keys[1]);
   CHECK(pair.counter(0, "cacheExpired") >= 1);
@@ -432,8 +433,8 @@ TEST(exposed_memory_is_registered_once_and_zeroed) {
   ExposedBuffer second;
   auto* a = static_cast<std::byte*>(memory->allocate(10'000));
   auto* b = static_cast<std::byte*>(memory->allocate(1));
-  CHECK(fabric.expose({a, 10'000, nullptr}, first));
-  CHECK(fabric.expose({b, 1, nullptr}, second));
+  CHECK(fabric.expose(1, {a, 10'000, nullptr}, first));
+  CHECK(fabric.expose(1, {b, 1, nullptr}, second));
   CHECK_EQ(first.key, second.key);
   CHECK_EQ(pair.counter(0, "cacheMisses"), 0.0);
   std::memset(a, 7, 10'000);
@@ -550,6 +551,105 @@ TEST(random_mixes) {
   for (const bool progress_thread : {true, false}) {
     for (const Rank size : {2u, 4u})
       run_verbs(size, mode(progress_thread), {}, [](TestRank& me, Meeting&) { random_mix(me, 11, 60); });
+  }
+}
+
+// --- beside shared memory --------------------------------------------------------------------------------------------
+
+// A rank of one of two hosts, two ranks on each.
+std::unique_ptr<mixed::MixedFabric> make_mixed(const std::shared_ptr<shm::Segment>& segment, Rank rank) {
+  constexpr uint32_t kEagerLimit = 255;
+  const shm::ShmOptions options{rank, kEagerLimit, true, true, rank < 2 ? "a" : "b"};
+  auto near = std::make_unique<shm::ShmFabric>(segment, options, shm::ShmFabric::Opening::later);
+  VerbsOptions verbs;
+  verbs.eager_limit = kEagerLimit;
+  auto bootstrap =
+      std::make_unique<verbs::HostBootstrap>(segment, rank, kEagerLimit, verbs::HostBootstrap::Line::of_others);
+  auto far = std::make_unique<VerbsFabric>(std::move(bootstrap), verbs, near->memory());
+  return std::make_unique<mixed::MixedFabric>(std::move(near), std::move(far));
+}
+
+TEST(random_mixes_beside_shared_memory) {
+  need_device();
+  for (const bool progress_thread : {true, false}) {
+    const auto segment = make_segment(4);
+    Meeting meeting(4);
+    run_threads(4, [&](Rank rank) {
+      TestRank me(make_mixed(segment, rank), mode(progress_thread));
+      try {
+        random_mix(me, 12, 60);
+        meeting.meet();
+        CHECK(me.counter("mappedBytes") > 0);
+        CHECK(me.counter("workRequests") > 60);
+      } catch (const Failure&) {
+        meeting.give_up();
+        throw;
+      }
+    });
+  }
+}
+
+TEST(ranks_with_different_transports_refuse_each_other) {
+  need_device();
+  const auto segment = make_segment(2);
+  const auto verbs = make_fabric(segment, 0);
+  CHECK(verbs->connect(1) == Connect::later);
+  shm::ShmFabric shm(segment, {1, 255, true});
+  CHECK(verbs->connect(1) == Connect::refused);
+  CHECK(shm.connect(0) == Connect::refused);
+  for (const std::string& why : {verbs->why(1), shm.why(0)})
+    CHECK(why.find("different transports") != std::string::npos);
+}
+
+TEST(exposed_memory_is_in_the_arena_and_registered) {
+  need_device();
+  const auto segment = make_segment(3);
+  const auto me = make_mixed(segment, 0);
+  const auto mate = make_mixed(segment, 1);
+  const auto other = make_mixed(segment, 2);
+  const auto end = Clock::now() + milliseconds(20'000);
+  CHECK(me->connect(1) == Connect::ready);
+  Completion completions[16];
+  while (me->connect(2) != Connect::ready) {
+    me->poll(completions, 16, Effort::pass);
+    other->poll(completions, 16, Effort::pass);
+    CHECK(Clock::now() < end);
+  }
+  const auto counter = [&](const std::string& wanted) {
+    double found = -1;
+    me->visit_counters([&](const char* name, double value) {
+      if (wanted == name) found = value;
+    });
+    return found;
+  };
+  // More than one chunk, and one that is too large for any.
+  std::vector<void*> blocks;
+  for (const size_t bytes : {size_t{100}, size_t{3} << 20, size_t{3} << 20, size_t{9} << 20}) {
+    auto* block = static_cast<std::byte*>(me->memory()->allocate(bytes));
+    CHECK(block != nullptr);
+    for (const Rank peer : {1u, 2u}) {
+      ExposedBuffer exposed;
+      CHECK(me->expose(peer, {block, bytes, nullptr}, exposed));
+      CHECK(exposed.holder == nullptr);
+      if (peer == 1) {
+        CHECK_EQ(exposed.key, 1u);  // an offset in the arena
+      } else {
+        CHECK_EQ(exposed.address, reinterpret_cast<uintptr_t>(block));
+      }
+      me->conceal(peer, exposed);
+    }
+    block[bytes - 1] = std::byte{1};
+    blocks.push_back(block);
+  }
+  CHECK_EQ(counter("cacheMisses"), 0.0);
+  for (void* block : blocks) me->memory()->release(block);
+  CHECK_EQ(me->memory()->used(), 0u);
+  // What comes again is zero again, whether its chunk was kept or went back to the arena.
+  for (int i = 0; i < 2; ++i) {
+    auto* block = static_cast<std::byte*>(me->memory()->allocate(size_t{9} << 20));
+    for (size_t at = 0; at < size_t{9} << 20; ++at) CHECK(block[at] == std::byte{0});
+    block[5] = std::byte{1};
+    me->memory()->release(block);
   }
 }
 
@@ -1005,7 +1105,7 @@ TEST(a_low_limit_of_locked_memory_is_named) {
       Pair pair;
       std::vector<std::byte> large(8 << 20);
       ExposedBuffer exposed;
-      if (!pair.fabric[0]->expose({large.data(), large.size(), nullptr}, exposed)) why = pair.fabric[0]->why(0);
+      if (!pair.fabric[0]->expose(1, {large.data(), large.size(), nullptr}, exposed)) why = pair.fabric[0]->why(0);
     } catch (const FabricError& error) {
       why = error.message;
     } catch (const Failure& failure) {

@@ -5,9 +5,14 @@ import { NbcError, OptionError, show } from '../errors.js';
 
 export interface InitOptions {
   /**
-   * How ranks reach each other. `'shm'`: shared memory of one machine. `'verbs'`: RDMA, over InfiniBand or RoCE; in this
-   * version between ranks of one machine. `'auto'` (default): the fastest that all ranks have, in this version always
-   * `'shm'`. Variable NBC_TRANSPORT.
+   * How ranks reach each other; all ranks must say the same. `'shm'`: shared memory of one machine. `'verbs'`: RDMA, over
+   * InfiniBand or RoCE; in this version between ranks of one machine. `'auto'` (default): shared memory between ranks of
+   * one host, and verbs to others, side by side. Variable NBC_TRANSPORT.
+   *
+   * For `'auto'`, ranks are on one host if their variables NBC_HOST are equal; not set, as `nbcrun` leaves it, stands for
+   * this machine. So only where NBC_HOST is set a device is looked for. Without an active one the rank still reaches the
+   * ranks of its host; what needs another host fails with an `UnreachableError` that says what is missing. `'shm'` and
+   * `'verbs'` take their way to every rank, whatever NBC_HOST says.
    */
   transport?: 'auto' | 'shm' | 'tcp' | 'verbs' | undefined;
   /** Verbs: the device, by its name (default: the first with an active port). Variable NBC_VERBS_DEVICE. */
