@@ -191,7 +191,7 @@ function bootAndCount(titles) {
   mkdirSync(RESULTS, { recursive: true });
 
   const own = ['node', 'scripts/test-verbs.mjs', '--in-guest', ...titles];
-  const guest = ['--results', RESULTS, '--timeout', `${LIMIT_SECONDS}`, '--', ...own];
+  const guest = ['--link', 'both', '--results', RESULTS, '--timeout', `${LIMIT_SECONDS}`, '--', ...own];
   const { status, signal } = spawnSync(join(ROOT, 'scripts/rdma-guest'), guest, { cwd: ROOT, stdio: 'inherit' });
   if (status !== 0)
     console.log(`scripts/rdma-guest: ${signal === null ? `exit code ${status}` : `ended by ${signal}`}`);
