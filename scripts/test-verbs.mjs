@@ -100,13 +100,19 @@ const STEPS = [
     title: 'progress',
     what: 'ialltoall of 4 MiB on two and four ranks is complete at the first test after a computation',
     seconds: 90,
-    command: mocha('progress', 'goes on by itself: 2 ranks, (plain|alloc)|goes on by itself: 4 ranks, plain'),
+    command: mocha('progress.test', 'goes on by itself: 2 ranks, (plain|alloc)|goes on by itself: 4 ranks, plain'),
+  },
+  {
+    title: 'delay',
+    what: 'the same on two devices with 0, 1 and 10 ms between them; not without the progress thread',
+    seconds: 90,
+    command: mocha('delay.guest'),
   },
   {
     title: 'exits',
     what: 'ranks that exit, throw, close or are killed: what needs them fails, the rest goes on',
     seconds: 120,
-    command: mocha('exits', "a rank that .*('thread'|killed)|hears of its end.*'thread'"),
+    command: mocha('exits.test', "a rank that .*('thread'|killed)|hears of its end.*'thread'"),
   },
   {
     title: 'registrations',
@@ -124,7 +130,7 @@ const STEPS = [
     title: 'requests',
     what: "everything a request can do, progress 'thread'",
     seconds: 120,
-    command: mocha('requests', "'thread'"),
+    command: mocha('requests.test', "'thread'"),
   },
   {
     title: 'mixed',
@@ -136,7 +142,7 @@ const STEPS = [
     title: 'collectives',
     what: 'all collectives on two and three ranks in every shape, on four and eight with roots and shapes in turns',
     seconds: 240,
-    command: mocha('collectives'),
+    command: mocha('collectives.test'),
   },
   {
     title: 'patterns',
@@ -158,7 +164,7 @@ function verbs(ranks, ...args) {
 /** Tests of mocha over verbs, each scenario once. */
 function mocha(file, pattern = '') {
   const options = ['--no-config', '--grep', pattern];
-  const program = ['node', 'node_modules/mocha/bin/mocha.js', ...options, `out/test/${file}.test.js`];
+  const program = ['node', 'node_modules/mocha/bin/mocha.js', ...options, `out/test/${file}.js`];
   return ['env', 'NBC_TRANSPORT=verbs', 'NBC_TEST_BRIEF=1', ...program];
 }
 

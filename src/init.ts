@@ -5,7 +5,7 @@ import { Communicator } from './communicator.js';
 import { errorFromNative } from './errors.js';
 import { native } from './native.js';
 import { readBootstrap } from './transport/bootstrap.js';
-import { type InitOptions, resolveOptions } from './transport/options.js';
+import { deviceOf, type InitOptions, resolveOptions } from './transport/options.js';
 import { openWorld, type World } from './world.js';
 
 /**
@@ -32,7 +32,7 @@ export async function init(options: InitOptions = {}): Promise<Communicator> {
         jobFd,
         transport: settings.transport,
         host,
-        verbsDevice: settings.verbsDevice,
+        verbsDevice: deviceOf(settings, rank),
         verbsPort: settings.verbsPort,
         verbsGidIndex: settings.verbsGidIndex,
         verbsCacheEntries: settings.verbsCacheEntries,

@@ -113,6 +113,7 @@ describe('ranks that disagree', function () {
 describe('wrong options', () => {
   const bad: [keyof InitOptions, string, unknown[], string[]][] = [
     ['transport', 'NBC_TRANSPORT', ['ib', '', 5, null], ['ib', 'shm,tcp']],
+    ['verbsDevice', 'NBC_VERBS_DEVICE', [5, null, 'a,', ',a', 'a,,b'], ['a,', ' , ']],
     ['progress', 'NBC_PROGRESS', ['threads', true, 1, null], ['threads', '1']],
     ['eagerLimit', 'NBC_EAGER_LIMIT', [-1, 1.5, NaN, 1e9, '255', null], ['-1', '1.5', 'many', '1000000000', '255B']],
     ['testOnInit', 'NBC_TEST_ON_INIT', [1, 0, 'true', null], ['2', 'maybe']],

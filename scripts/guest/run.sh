@@ -46,11 +46,14 @@ if [[ $link != none ]]; then
   ip link set lo up
   bash $share/link make
   if [[ $delay != 0 ]]; then
-    for name in vc vd; do tc qdisc add dev $name root netem delay "${delay}ms"; done
+    for name in vc vd; do tc qdisc add dev $name root netem delay "${delay}ms" limit 100000; done
   fi
   rxe_on rxc vc
   rxe_on rxd vd
-fi
+}
+
+if [[ $link != veth ]]; then rxe0_on_dummy; fi
+if [[ $link != none ]]; then rxc_and_rxd_on_veth; fi
 
 # --- The job
 

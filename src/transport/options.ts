@@ -15,7 +15,10 @@ export interface InitOptions {
    * `'verbs'` take their way to every rank, whatever NBC_HOST says.
    */
   transport?: 'auto' | 'shm' | 'tcp' | 'verbs' | undefined;
-  /** Verbs: the device, by its name (default: the first with an active port). Variable NBC_VERBS_DEVICE. */
+  /**
+   * Verbs: the device, by its name (default: the first with an active port). Several names, with commas between them, are
+   * for a machine with several devices: its ranks take them in turns, rank 0 the first. Variable NBC_VERBS_DEVICE.
+   */
   verbsDevice?: string | undefined;
   /** Verbs: the port of the device (default 0: the first active one). Variable NBC_VERBS_PORT. */
   verbsPort?: number | undefined;
@@ -115,7 +118,7 @@ interface Rule<T> {
 
 const rules: { [K in keyof Settings]: Rule<Settings[K]> } = {
   transport: oneOf('NBC_TRANSPORT', 'auto', ['auto', 'shm', 'verbs']),
-  verbsDevice: name('NBC_VERBS_DEVICE'),
+  verbsDevice: names('NBC_VERBS_DEVICE'),
   verbsPort: integer('NBC_VERBS_PORT', 0, 255, ''),
   verbsGidIndex: integer('NBC_VERBS_GID_INDEX', -1, 65535, '', -1),
   verbsCacheEntries: integer('NBC_VERBS_CACHE_ENTRIES', 1024, 2 ** 20, ''),
@@ -162,6 +165,12 @@ export function resolveOptions(options: InitOptions = {}, environment: Environme
   };
 }
 
+/** The device of one rank: see {@link InitOptions.verbsDevice}. In this version all ranks are on one machine. */
+export function deviceOf({ verbsDevice }: Pick<Settings, 'verbsDevice'>, rank: number): string {
+  const names = verbsDevice.split(',');
+  return names[rank % names.length].trim();
+}
+
 function resolve<K extends keyof Settings>(option: K, options: InitOptions, environment: Environment): Settings[K] {
   const rule = rules[option] as Rule<Settings[K]>;
   const given: unknown = options[option];
@@ -201,13 +210,14 @@ function integer(variable: string, fallback: number, max: number, unit: string, 
   };
 }
 
-function name(variable: string): Rule<string> {
+function names(variable: string): Rule<string> {
+  const complete = (text: string) => text === '' || text.split(',').every((part) => part.trim() !== '');
   return {
     variable,
     fallback: '',
-    expected: 'a name',
+    expected: 'a name, or several with commas between them',
     parse: (text) => text.trim(),
-    accepts: (value) => typeof value === 'string',
+    accepts: (value) => typeof value === 'string' && complete(value),
   };
 }
 
