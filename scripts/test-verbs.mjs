@@ -13,6 +13,8 @@ import { ROOT, run, timed } from './test/process.mjs';
 const LIMIT_SECONDS = 540;
 const RESULTS = join(ROOT, 'build/verbs-results');
 const COUNTS = join(RESULTS, 'steps.json');
+/** For tests that interrupt the link between the devices rxc and rxd. */
+const LINK = ['NBC_TEST_LINK=scripts/guest/link'];
 
 /**
  * In this order. `command` is run in the project's folder, in the guest; the step passes if it exits with 0 within `seconds`. Everything is slow
@@ -51,7 +53,18 @@ const STEPS = [
     title: 'fabric',
     what: 'the verbs fabric by itself and under an engine: messages, sleeping, registrations, failures',
     seconds: 200,
-    command: ['build/native-test/plain/verbs_test'],
+    command: [
+      'env',
+      // A new address is an event that every device reports.
+      'NBC_TEST_EVENT=ip address add 10.7.9.1/32 dev dummy0 && ip address del 10.7.9.1/32 dev dummy0',
+      'build/native-test/plain/verbs_test',
+    ],
+  },
+  {
+    title: 'link',
+    what: 'the same over a link between two devices that is silent for a moment, and one that goes down',
+    seconds: 60,
+    command: ['env', ...LINK, 'NBC_TEST_DEVICES=rxc,rxd', 'build/native-test/plain/verbs_test', 'a_link'],
   },
   {
     title: 'messages',
@@ -87,25 +100,49 @@ const STEPS = [
     title: 'progress',
     what: 'ialltoall of 4 MiB on two and four ranks is complete at the first test after a computation',
     seconds: 90,
-    command: mocha('progress', 'goes on by itself: 2 ranks, (plain|alloc)|goes on by itself: 4 ranks, plain'),
+    command: mocha('progress.test', 'goes on by itself: 2 ranks, (plain|alloc)|goes on by itself: 4 ranks, plain'),
+  },
+  {
+    title: 'delay',
+    what: 'the same on two devices with 0, 1 and 10 ms between them; not without the progress thread',
+    seconds: 90,
+    command: mocha('delay.guest'),
   },
   {
     title: 'exits',
     what: 'ranks that exit, throw, close or are killed: what needs them fails, the rest goes on',
     seconds: 120,
-    command: mocha('exits', "a rank that .*('thread'|killed)|hears of its end.*'thread'"),
+    command: mocha('exits.test', "a rank that .*('thread'|killed)|hears of its end.*'thread'"),
+  },
+  {
+    title: 'registrations',
+    what: 'buffers that are freed, transferred, grown or too many for the cache; counters; a low limit of locked memory',
+    seconds: 150,
+    command: mocha('registrations'),
+  },
+  {
+    title: 'faults',
+    what: 'a rank killed in the middle of a large message; a link that is silent for a moment, and goes down',
+    seconds: 120,
+    command: ['env', ...LINK, ...mocha('faults').slice(1)],
   },
   {
     title: 'requests',
     what: "everything a request can do, progress 'thread'",
     seconds: 120,
-    command: mocha('requests', "'thread'"),
+    command: mocha('requests.test', "'thread'"),
+  },
+  {
+    title: 'mixed',
+    what: "transport 'auto', two ranks on each of two hosts: shared memory and verbs side by side",
+    seconds: 120,
+    command: ['env', 'NBC_TEST_DEVICE=1', ...mocha('mixed')],
   },
   {
     title: 'collectives',
     what: 'all collectives on two and three ranks in every shape, on four and eight with roots and shapes in turns',
     seconds: 240,
-    command: mocha('collectives'),
+    command: mocha('collectives.test'),
   },
   {
     title: 'patterns',
@@ -127,7 +164,7 @@ function verbs(ranks, ...args) {
 /** Tests of mocha over verbs, each scenario once. */
 function mocha(file, pattern = '') {
   const options = ['--no-config', '--grep', pattern];
-  const program = ['node', 'node_modules/mocha/bin/mocha.js', ...options, `out/test/${file}.test.js`];
+  const program = ['node', 'node_modules/mocha/bin/mocha.js', ...options, `out/test/${file}.js`];
   return ['env', 'NBC_TRANSPORT=verbs', 'NBC_TEST_BRIEF=1', ...program];
 }
 
@@ -191,7 +228,7 @@ function bootAndCount(titles) {
   mkdirSync(RESULTS, { recursive: true });
 
   const own = ['node', 'scripts/test-verbs.mjs', '--in-guest', ...titles];
-  const guest = ['--results', RESULTS, '--timeout', `${LIMIT_SECONDS}`, '--', ...own];
+  const guest = ['--link', 'both', '--results', RESULTS, '--timeout', `${LIMIT_SECONDS}`, '--', ...own];
   const { status, signal } = spawnSync(join(ROOT, 'scripts/rdma-guest'), guest, { cwd: ROOT, stdio: 'inherit' });
   if (status !== 0)
     console.log(`scripts/rdma-guest: ${signal === null ? `exit code ${status}` : `ended by ${signal}`}`);

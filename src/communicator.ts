@@ -243,7 +243,35 @@ export class Communicator {
     return splitByColor(this, color, key);
   }
 
-  /** Counters of this rank since `init()`: messages, bytes by path, doorbells… The same on all its communicators. */
+  /**
+   * Counters of this rank since `init()`; the same on all its communicators. Which there are depends on the transport.
+   *
+   * On all: `started` operations and `rounds` of their schedules; `eagerSent`, `dataSent`: small and large messages sent;
+   * `eagerStalled`: small ones that found no room at the peer; `eagerUnexpected`: messages that came before their
+   * receive; `acksPiggybacked`, `acksExplicit`: reports to peers of what was taken from them; `rtrSent`, `rtrEarly`,
+   * `rtrStalled`: requests to peers to send large messages, those of peers that came before our send, and those that
+   * found no room; `rtsSent`: questions of large messages whose receiver was not there; `connections`; `progressWakeups`,
+   * `progressPasses` of the thread; `allocatedBytes` of `alloc()`.
+   *
+   * Over shared memory: `mappedBytes`, `crossMemoryBytes`, `stagedBytes`: data of large messages, by the path they took;
+   * `helpedPieces`: pieces of them that the receiver copied; `doorbells`: sleeping peers that were woken; `parks`: times
+   * that a call went to sleep.
+   *
+   * Over verbs:
+   *
+   * - `workRequests`: RDMA writes that were posted, `chains`: calls that posted them. Messages that start together
+   *   leave together, so there are fewer.
+   * - `inlinedWrites`: of the writes, those whose data went with the request, because it is small.
+   * - `signalledWrites`: of the writes, those that asked for a completion: the data of large messages, and otherwise one
+   *   of any quarter of a send queue.
+   * - `receivesRefilled`: empty receives that were given to the network card; each message takes one.
+   * - `parks`: times that a call went to sleep; `events`: interrupts that woke a thread. A rank that is busy has none.
+   * - `probes`: empty writes that asked a peer, from which nothing was heard for a second, whether it is there.
+   * - `cacheHits`, `cacheMisses`: plain buffers of large messages that were registered already, or had to be;
+   *   `cacheEvictions`: registrations that gave way to others (see `verbsCacheEntries`); `cacheExpired`: those whose buffer
+   *   was freed; `cacheStale`: times that another buffer lay at the address of a registered one, whose registration was
+   *   therefore not used.
+   */
   stats(): Record<string, number> {
     this.requireOpen('stats');
     return this.world.native.stats();

@@ -5,7 +5,7 @@ import { Communicator } from './communicator.js';
 import { errorFromNative } from './errors.js';
 import { native } from './native.js';
 import { readBootstrap } from './transport/bootstrap.js';
-import { type InitOptions, resolveOptions } from './transport/options.js';
+import { deviceOf, type InitOptions, resolveOptions } from './transport/options.js';
 import { openWorld, type World } from './world.js';
 
 /**
@@ -21,7 +21,7 @@ import { openWorld, type World } from './world.js';
 // eslint-disable-next-line @typescript-eslint/require-await -- async, so that its errors reject
 export async function init(options: InitOptions = {}): Promise<Communicator> {
   const settings = resolveOptions(options);
-  const { rank, size, jobFd } = readBootstrap();
+  const { rank, size, jobFd, host } = readBootstrap();
   let world: World;
   try {
     world = openWorld(
@@ -30,11 +30,13 @@ export async function init(options: InitOptions = {}): Promise<Communicator> {
         rank,
         size,
         jobFd,
-        // shm reaches every rank of one machine, and is the fastest there
-        transport: settings.transport === 'verbs' ? 'verbs' : 'shm',
-        verbsDevice: settings.verbsDevice,
+        transport: settings.transport,
+        host,
+        verbsDevice: deviceOf(settings, rank),
         verbsPort: settings.verbsPort,
         verbsGidIndex: settings.verbsGidIndex,
+        verbsCacheEntries: settings.verbsCacheEntries,
+        verbsCacheBytes: settings.verbsCacheBytes,
         progressThread: settings.progress === 'thread',
         eagerLimit: settings.eagerLimit,
         testOnInit: settings.testOnInit,

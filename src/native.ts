@@ -28,7 +28,7 @@ export const NativeErrorCode = {
   MISMATCH: 5,
   /** A system call on the data path failed (for example cross-memory attach after it had been available). */
   SYSTEM: 6,
-  /** The connection to the peer broke: it does not answer, or a network card gave up. */
+  /** There is no way to the peer, or the connection broke: it does not answer, or a network card gave up. */
   UNREACHABLE: 7,
   /** Memory could not be registered with the network card. */
   MEMORY: 8,
@@ -39,12 +39,17 @@ export interface NativeOptions {
   size: number;
   /** Descriptor of the job's anonymous shared file, or -1 for a job of one rank. Native code duplicates it. */
   jobFd: number;
-  /** What carries messages between ranks. */
-  transport: 'shm' | 'verbs';
+  /** What carries messages between ranks; 'auto' decides for each pair of ranks. */
+  transport: 'auto' | 'shm' | 'verbs';
+  /** For 'auto': ranks with equal ones are on one host. Empty: this machine. At most 127 bytes. */
+  host: string;
   /** Verbs: device by name, port, and index of the GID; '', 0 and -1: the best. */
   verbsDevice: string;
   verbsPort: number;
   verbsGidIndex: number;
+  /** Verbs: the most registrations, and bytes, that the cache holds beside those in use. */
+  verbsCacheEntries: number;
+  verbsCacheBytes: number;
   /** true: a progress thread; false: the paper's behaviour, progress only inside calls. */
   progressThread: boolean;
   /** Largest message, in bytes, that travels through a mailbox. Equal on all ranks. */

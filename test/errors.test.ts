@@ -113,12 +113,15 @@ describe('ranks that disagree', function () {
 describe('wrong options', () => {
   const bad: [keyof InitOptions, string, unknown[], string[]][] = [
     ['transport', 'NBC_TRANSPORT', ['ib', '', 5, null], ['ib', 'shm,tcp']],
+    ['verbsDevice', 'NBC_VERBS_DEVICE', [5, null, 'a,', ',a', 'a,,b'], ['a,', ' , ']],
     ['progress', 'NBC_PROGRESS', ['threads', true, 1, null], ['threads', '1']],
     ['eagerLimit', 'NBC_EAGER_LIMIT', [-1, 1.5, NaN, 1e9, '255', null], ['-1', '1.5', 'many', '1000000000', '255B']],
     ['testOnInit', 'NBC_TEST_ON_INIT', [1, 0, 'true', null], ['2', 'maybe']],
     ['waitOnSend', 'NBC_WAIT_ON_SEND', [-1, 0.5, Infinity, '10', 1e12], ['-1', '0.5', 'long']],
     ['startall', 'NBC_STARTALL', [-1, 0.5, Infinity, '10', true], ['-1', '0.5', 'on']],
     ['timeout', 'NBC_TIMEOUT', [-1, 0.5, Infinity, '10', 2 ** 31], ['-1', '0.5', '10s']],
+    ['verbsCacheEntries', 'NBC_VERBS_CACHE_ENTRIES', [-1, 0.5, '8', 2 ** 21], ['-1', 'all']],
+    ['verbsCacheBytes', 'NBC_VERBS_CACHE_BYTES', [-1, 0.5, Infinity, '1'], ['-1', '1GiB']],
     ['crossMemory', 'NBC_CROSS_MEMORY', ['on', true, null], ['on', '0']],
   ];
   for (const [option, variable, values, texts] of bad) {

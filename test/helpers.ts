@@ -22,7 +22,7 @@ export interface JobOptions {
   /** Options of node itself, for example `--expose-gc`. */
   nodeOptions?: readonly string[];
   /** A program that executes the rest of its command line, in front of node. */
-  wrapper?: readonly string[];
+  wrapper?: readonly string[] | ((rank: number) => readonly string[]);
   /** After this time all ranks are killed and the job fails. */
   timeoutMs?: number;
   /** Give the ranks a moment to end when one has failed, then kill them: the default. Without, each has the full time. */
@@ -57,7 +57,6 @@ export function program(name: string): string {
 /** Runs a program as all ranks of a job. Returns how each ended; throws if the time limit had to end them. */
 export async function runJob(name: string, options: JobOptions): Promise<RankResult[]> {
   const { size, timeoutMs = DEFAULT_TIMEOUT_MS, stopOnFailure = true } = options;
-  const [command, ...front] = [...(options.wrapper ?? []), process.execPath];
   const jobFd = createJob(size);
   const children: ChildProcess[] = [];
   const killed = new Set<ChildProcess>();
@@ -77,6 +76,8 @@ export async function runJob(name: string, options: JobOptions): Promise<RankRes
   try {
     const ends = Array.from({ length: size }, (_, rank) => {
       const own = typeof options.env === 'function' ? options.env(rank) : options.env;
+      const wrapper = typeof options.wrapper === 'function' ? options.wrapper(rank) : (options.wrapper ?? []);
+      const [command, ...front] = [...wrapper, process.execPath];
       const env = { ...process.env, NBC_RANK: `${rank}`, NBC_SIZE: `${size}`, NBC_JOB_FD: '3', ...own };
       const args = [...front, ...(options.nodeOptions ?? []), program(name), ...(options.args ?? [])];
       const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe', jobFd], env });

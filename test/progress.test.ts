@@ -4,36 +4,14 @@
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { reports, runRanks } from './helpers.js';
-
-const BYTES = 4 * 1024 * 1024;
+import { readFileSync } from 'node:fs';
+import { firstTests } from './support/first-tests.js';
 
 /** Longer than ranks can be apart when they start; the sends go on as soon as the receiver is there. Microseconds. */
 const PATIENT = '20000000';
 
-interface Report {
-  /** What the first test() after the computation said. */
-  first: boolean;
-}
-
 describe('progress during a computation', function () {
   this.timeout(120_000);
-
-  /** What the first test() said, on each rank. */
-  async function firstTests(size: number, env: Record<string, string>, memory = 'plain'): Promise<boolean[]> {
-    const directory = mkdtempSync(join(tmpdir(), 'nbc-test-'));
-    try {
-      const board = join(directory, 'board');
-      writeFileSync(board, new Uint8Array(2 * size));
-      const results = await runRanks('progress', { size, args: [`${BYTES}`, board, memory], env, timeoutMs: 100_000 });
-      return reports<Report>(results).map(({ first }) => first);
-    } finally {
-      rmSync(directory, { recursive: true, force: true });
-    }
-  }
 
   for (const size of [2, 4]) {
     for (const memory of ['plain', 'alloc']) {

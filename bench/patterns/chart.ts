@@ -23,8 +23,7 @@ interface Axis {
 }
 
 const verbs = ({ request, response }: Row): string => `${request} / ${response}`;
-const design = (row: Row): string =>
-  row.design === 'private' ? 'one thread answers' : `dispatcher, ${row.transport === 'shm' ? '' : 'up to '}2 workers`;
+const design = (row: Row): string => (row.design === 'private' ? 'one thread answers' : 'dispatcher, up to 2 workers');
 
 const AXES: Record<Sweep, Axis> = {
   size: { of: (row) => row.response_bytes, name: 'bytes of a response', column: () => 'one to one', curve: verbs },
@@ -44,6 +43,22 @@ const FIGURES = [
   { name: 'latency, µs (dashed: 99th percentile)', of: (row: Row) => row.median_us, dashed: false },
 ] as const;
 
+/** One scale for all columns, so that they can be compared by eye. Throughput is from 0, so that a small difference looks small. */
+function scalesOf(rows: readonly Row[]) {
+  const most = Math.max(...rows.map((row) => row.requests_per_s));
+  const unit = 10 ** Math.floor(Math.log10(most)) / 2;
+  const decade = (round: (power: number) => number, us: number) => 10 ** round(Math.log10(us));
+  return [
+    { type: 'value', min: 0, max: Math.ceil(most / unit) * unit },
+    // Latencies reach from the median to many times that.
+    {
+      type: 'log',
+      min: decade(Math.floor, Math.min(...rows.map((row) => row.median_us))),
+      max: decade(Math.ceil, Math.max(...rows.map((row) => row.p99_us))),
+    },
+  ] as const;
+}
+
 const PANEL = { width: 440, height: 260, left: 84, top: 50, gapX: 110, gapY: 90 };
 const COLOURS = ['#1f5fbf', '#e07b00', '#2a9d4a', '#b02a6b', '#7a7a7a', '#00a0a8'];
 
@@ -53,6 +68,7 @@ export function draw(echarts: typeof Echarts, sweep: Sweep, rows: readonly Row[]
   const columns = [...new Set(rows.map(axis.column))];
   const curves = [...new Set(rows.map(axis.curve))];
   const points = [...new Set(rows.map(axis.of))].sort((a, b) => a - b);
+  const scales = scalesOf(rows);
   const panels = FIGURES.flatMap((figure, line) => columns.map((column, at) => ({ figure, line, column, at })));
   const place = panels.map(({ line, at }) => ({
     left: PANEL.left + at * (PANEL.width + PANEL.gapX),
@@ -101,9 +117,7 @@ export function draw(echarts: typeof Echarts, sweep: Sweep, rows: readonly Row[]
     })),
     yAxis: panels.map(({ line }, gridIndex) => ({
       gridIndex,
-      // From 0, so that a small difference looks small; latencies reach from the median to many times that.
-      type: line === 0 ? 'value' : 'log',
-      min: line === 0 ? 0 : undefined,
+      ...scales[line],
       name: FIGURES[line].name,
       nameLocation: 'middle',
       nameGap: 60,

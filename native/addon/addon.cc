@@ -289,9 +289,17 @@ Napi::Value open(const Napi::CallbackInfo& info) {
   options.job_fd = fd.IsNumber() ? fd.As<Napi::Number>().Int32Value() : -1;
   options.cross_memory = given.Get("crossMemory").ToString().Utf8Value() != "off";
   options.transport = given.Get("transport").ToString().Utf8Value();
+  options.host = given.Get("host").ToString().Utf8Value();
   options.verbs_device = given.Get("verbsDevice").ToString().Utf8Value();
   options.verbs_port = static_cast<uint8_t>(std::min(count("verbsPort"), 255u));
   options.verbs_gid_index = given.Get("verbsGidIndex").ToNumber().Int32Value();
+  // Numbers of bytes have more than 32 bits; what is none of them is nothing.
+  const auto amount = [&](const char* name) {
+    const double value = given.Get(name).ToNumber().DoubleValue();
+    return value > 0 && value <= 9007199254740991.0 ? value : 0;
+  };
+  options.verbs_cache_entries = amount("verbsCacheEntries");
+  options.verbs_cache_bytes = amount("verbsCacheBytes");
   options.engine.progress_thread = given.Get("progressThread").ToBoolean();
   options.engine.wait_on_send_us = count("waitOnSend");
   options.engine.startall_us = count("startall");

@@ -7,6 +7,7 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "fabric/mixed/mixed_fabric.h"
 #include "fabric/shm/shm_fabric.h"
 #include "fabric/verbs/available.h"
 #if NBC_HAS_VERBS
@@ -32,6 +33,12 @@ Napi::Error coded(napi_env env, const char* code, const std::string& message) {
   Napi::Error error = Napi::Error::New(env, message);
   error.Set("code", Napi::String::New(env, code));
   return error;
+}
+
+// Only 'auto' asks which host a rank is on.
+shm::ShmOptions shm_options(const World::Options& options) {
+  return {options.rank, options.engine.libof.eager_limit, options.cross_memory, options.transport == "auto",
+          options.host};
 }
 
 }  // namespace
@@ -90,18 +97,45 @@ void World::give_up() {
 }
 
 std::unique_ptr<Fabric> World::make_fabric(const Options& options, std::shared_ptr<shm::Segment> segment) {
-  const uint32_t eager_limit = options.engine.libof.eager_limit;
-  if (options.transport != "verbs") {
-    const shm::ShmOptions shm{options.rank, eager_limit, options.cross_memory};
-    return std::make_unique<shm::ShmFabric>(std::move(segment), shm);
+  if (options.transport == "verbs") return make_verbs(options, std::move(segment), nullptr);
+  // Where no host is named, all ranks are on this one, and nothing is spent on a network.
+  if (options.transport == "auto" && !options.host.empty() && options.size > 1)
+    return make_mixed(options, std::move(segment));
+  return std::make_unique<shm::ShmFabric>(std::move(segment), shm_options(options));
+}
+
+// Shared memory and, where there is an active device, verbs.
+std::unique_ptr<Fabric> World::make_mixed(const Options& options, std::shared_ptr<shm::Segment> segment) {
+  auto near = std::make_unique<shm::ShmFabric>(segment, shm_options(options), shm::ShmFabric::Opening::later);
+  std::unique_ptr<FarFabric> far;
+  try {
+    far = make_verbs(options, std::move(segment), near->arena());
+  } catch (const FabricError& error) {
+    // Nobody may need it. Who does is told then.
+    near->open(false, error.message);
+    return near;
   }
+  return std::make_unique<mixed::MixedFabric>(std::move(near), std::move(far));
+}
+
+// `exposed`: part of a rank that is also on shared memory, and opened with that; null: it is alone.
+std::unique_ptr<FarFabric> World::make_verbs(const Options& options, std::shared_ptr<shm::Segment> segment,
+                                             const std::shared_ptr<ExposedMemory>& exposed) {
 #if NBC_HAS_VERBS
+  using verbs::HostBootstrap;
   verbs::VerbsOptions verbs;
   verbs.device = {options.verbs_device, options.verbs_port, options.verbs_gid_index};
-  verbs.eager_limit = eager_limit;
-  auto bootstrap = std::make_unique<verbs::HostBootstrap>(std::move(segment), options.rank, eager_limit);
-  return std::make_unique<verbs::VerbsFabric>(std::move(bootstrap), verbs);
+  verbs.eager_limit = options.engine.libof.eager_limit;
+  verbs.cache_entries = static_cast<size_t>(options.verbs_cache_entries);
+  verbs.cache_bytes = static_cast<size_t>(options.verbs_cache_bytes);
+  auto bootstrap =
+      std::make_unique<HostBootstrap>(std::move(segment), options.rank, verbs.eager_limit,
+                                      exposed == nullptr ? HostBootstrap::Line::ours : HostBootstrap::Line::of_others);
+  return std::make_unique<verbs::VerbsFabric>(std::move(bootstrap), verbs, exposed);
 #else
+  static_cast<void>(options);
+  static_cast<void>(segment);
+  static_cast<void>(exposed);
   throw FabricError{
       "transport 'verbs' is not in this build: it was made without the headers of libibverbs. Install them "
       "(Debian: apt install libibverbs-dev) and build again"};

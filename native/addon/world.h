@@ -18,11 +18,14 @@ class World {
     Rank rank;
     Rank size;
     int job_fd;             // -1: a job of its own
-    std::string transport;  // "shm" or "verbs"
+    std::string transport;  // "auto", "shm" or "verbs"
+    std::string host;       // ranks with equal ones are on one host; empty: the machine
     bool cross_memory;
     std::string verbs_device;  // empty, 0, −1: the best
     uint8_t verbs_port;
     int verbs_gid_index;
+    double verbs_cache_entries;  // the most that the registration cache holds
+    double verbs_cache_bytes;
     EngineOptions engine;
   };
 
@@ -49,6 +52,9 @@ class World {
 
  private:
   static std::unique_ptr<Fabric> make_fabric(const Options& options, std::shared_ptr<shm::Segment> segment);
+  static std::unique_ptr<Fabric> make_mixed(const Options& options, std::shared_ptr<shm::Segment> segment);
+  static std::unique_ptr<FarFabric> make_verbs(const Options& options, std::shared_ptr<shm::Segment> segment,
+                                               const std::shared_ptr<ExposedMemory>& exposed);
   static void call_javascript(napi_env env, napi_value callback, void* context, void* data);
   static void at_environment_end(void* world);
   void give_up();

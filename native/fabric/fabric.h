@@ -88,7 +88,7 @@ struct Completion {
 constexpr uint32_t kImmediateBits = 30;
 
 // ready: the mailboxes may be used. later: the peer is not there yet; the doorbell rings when it is. refused: the two must not talk.
-// broken: they did, and their connection has ended. why() tells about these two. closed: so it is because the peer has closed.
+// broken: there is no way to it, or none any more. why() tells about these two. closed: so it is because the peer has closed.
 enum class Connect { ready, later, refused, broken, closed };
 
 // How many ranks share the processors of this machine.
@@ -124,16 +124,17 @@ class Fabric {
   virtual bool has_closed(Rank peer) = 0;
 
   virtual const std::shared_ptr<ExposedMemory>& memory() const = 0;
-  // Opens a buffer to writes of peers, until conceal(). False: that failed, why(rank()) tells.
-  virtual bool expose(const LocalBuffer& buffer, ExposedBuffer& out) = 0;
-  virtual void conceal(const ExposedBuffer& buffer) = 0;
+  // Opens a buffer to writes of the peer, until conceal(). False: that failed, why(rank()) tells.
+  virtual bool expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) = 0;
+  virtual void conceal(Rank peer, const ExposedBuffer& buffer) = 0;
 
   // Something was written to the peer's mailbox: these bytes, which lie in one of the two parts, and no others. They must stay as they
   // are until the peer has reported them as consumed, or until they are replaced by what is as good. Nothing is guaranteed to wake
-  // the peer before flush(). An asynchronous fabric delivers the note, and reports write_done with the cookie, unless it is null; on
+  // the peer before flush(). To a peer that is reached asynchronously the fabric delivers the note, and reports write_done with the cookie, unless it is null; on
   // others it is done on return.
   virtual void commit(Rank peer, const void* written, size_t bytes, uint32_t note, void* cookie) = 0;
-  virtual bool asynchronous() const = 0;
+  // Holds from the connection on.
+  virtual bool asynchronous(Rank peer) const = 0;
   virtual void flush() = 0;
 
   // The buffer must stay until put_done arrives with the cookie. With an error nothing is written:
@@ -172,6 +173,13 @@ class Fabric {
   virtual void announce_closed() = 0;
   virtual Crowd crowd() const = 0;
   virtual void visit_counters(const std::function<void(const char*, double)>& visit) const = 0;
+};
+
+// A fabric that sleeps on descriptors, so that another one can share its sleepers (mixed/mixed_fabric.h).
+class FarFabric : public Fabric {
+ public:
+  // From now on the descriptor, while it is readable, keeps `who` from sleeping; whoever gave it reads it. Before anybody sleeps.
+  virtual void wake_on(Sleeper who, int descriptor) = 0;
 };
 
 }  // namespace nbc

@@ -45,6 +45,7 @@ struct alignas(64) LibOF::Peer {
   uint32_t active_index = 0;
   Rank rank = 0;
   bool connected = false;
+  bool asynchronous = false;  // how the fabric reaches it; set with `connected`, and stays
   Error unfit = Error::none;  // set when there is no connection and will be none
   bool active = false;
   bool congested = false;  // it filled half of its window of unexpected messages
@@ -61,7 +62,7 @@ struct alignas(64) LibOF::Peer {
   uint32_t rtr_sent = 0;
   uint32_t rtr_consumed = 0;   // by the peer, as far as it reported
   uint32_t immediates = 0;     // receives whose RTR was written
-  uint32_t eager_arrived = 0;  // asynchronous fabric: as far as it has announced them
+  uint32_t eager_arrived = 0;  // asynchronous: as far as it has announced them
   uint32_t rtr_arrived = 0;
   std::deque<RtrWish> rtr_queue;
 
@@ -76,7 +77,6 @@ LibOF::LibOF(Fabric& fabric, const Options& options)
       options_(options),
       slot_bytes_(eager_slot_bytes(options.eager_limit)),
       slots_(eager_slots(options.eager_limit)),
-      asynchronous_(fabric.asynchronous()),
       peers_(fabric.size()) {
   options_.unexpected_window = std::max(options_.unexpected_window, slots_);
 }
@@ -125,6 +125,7 @@ bool LibOF::connect(Peer& peer) {
   }
   peer.out = fabric_.outbox(peer.rank);
   peer.in = fabric_.inbox(peer.rank);
+  peer.asynchronous = fabric_.asynchronous(peer.rank);
   peer.connected = true;
   ++counters_.connections;
   return true;
@@ -272,7 +273,7 @@ bool LibOF::send_stalled(Peer& peer) {
     set_state(*request, State::eager_sending);
     write_eager(peer, EagerKind::message, request->key, request->buffer, request->bytes, request);
     ++counters_.eager_sent;
-    if (!asynchronous_) {
+    if (!peer.asynchronous) {
       --sends_pending_;
       complete(*request, Error::none);
     }
@@ -289,7 +290,7 @@ bool LibOF::isend(Waiter& waiter, Rank rank, const MessageKey& key, const void* 
   EarlyRtr* rtr = peer.early_rtrs.find(key);
   if (eager && rtr == nullptr) {
     if (options_.test_on_init && peer.connected && peer.stalled.empty() && may_send_eager(peer)) {
-      if (!asynchronous_ && trace_ == nullptr) {
+      if (!peer.asynchronous && trace_ == nullptr) {
         write_eager(peer, EagerKind::message, key, buffer, bytes, nullptr);
         ++counters_.eager_sent;
         return true;
@@ -298,7 +299,7 @@ bool LibOF::isend(Waiter& waiter, Rank rank, const MessageKey& key, const void* 
       set_state(*request, State::eager_sending);
       write_eager(peer, EagerKind::message, key, buffer, bytes, request);
       ++counters_.eager_sent;
-      if (asynchronous_) {
+      if (peer.asynchronous) {
         ++sends_pending_;
         return false;
       }
@@ -391,7 +392,7 @@ void LibOF::finish_receive(Peer& peer, Request& receive) {
   peer.receives.remove(&receive);
   if (receive.rtr_written) {
     if (--peer.immediates == 0) fabric_.expect_immediates(peer.rank, false);
-    conceal(receive);
+    conceal(peer, receive);
   }
   complete(receive, receive.error, receive.bytes, receive.got);
 }
@@ -404,7 +405,7 @@ bool LibOF::drain_eager(Peer& peer) {
     auto* header = reinterpret_cast<EagerHeader*>(slot);
     // acquire: pairs with the release in write_eager()
     if (header->stamp.load(std::memory_order_acquire) != peer.eager_received + 1) break;
-    if (asynchronous_ && peer.eager_received == peer.eager_arrived) break;
+    if (peer.asynchronous && peer.eager_received == peer.eager_arrived) break;
     moved = true;
     read_acks(peer, header->eager_consumed, header->eager_matched, header->rtr_consumed);
     const MessageKey key{header->context, header->tag, header->sequence};
@@ -556,10 +557,12 @@ void LibOF::forget_wish(Peer& peer, const Request& receive) {
 }
 
 // A fabric that has to register memory needs to be told of its life.
-bool LibOF::expose(Request& receive) { return fabric_.expose(local_buffer(receive), receive.exposed); }
+bool LibOF::expose(Peer& peer, Request& receive) {
+  return fabric_.expose(peer.rank, local_buffer(receive), receive.exposed);
+}
 
-void LibOF::conceal(Request& receive) {
-  if (asynchronous_) fabric_.conceal(receive.exposed);
+void LibOF::conceal(Peer& peer, Request& receive) {
+  if (peer.asynchronous) fabric_.conceal(peer.rank, receive.exposed);
 }
 
 bool LibOF::write_rtr(Peer& peer, const RtrWish& wish) {
@@ -568,7 +571,7 @@ bool LibOF::write_rtr(Peer& peer, const RtrWish& wish) {
     if (peer.rtr_sent - peer.rtr_consumed >= kRtrSlots) return false;
   }
   Request* const receive = wish.receive;
-  const bool refuse = receive != nullptr && !expose(*receive);
+  const bool refuse = receive != nullptr && !expose(peer, *receive);
   RtrSlot& slot = peer.rtr_out(peer.rtr_sent);
   slot.kind = refuse ? RtrKind::refuse : wish.kind;
   slot.context = wish.key.context;
@@ -580,7 +583,7 @@ bool LibOF::write_rtr(Peer& peer, const RtrWish& wish) {
     slot.bytes = receive->bytes;
     slot.receive = immediate_of(*receive);
     receive->rtr_written = true;
-    receive->rtr_local = !asynchronous_;
+    receive->rtr_local = !peer.asynchronous;
     if (receive->state == State::rndv_recv_init) set_state(*receive, State::recv_sending_rtr);
     if (peer.immediates++ == 0) fabric_.expect_immediates(peer.rank, true);
     ++counters_.rtr_sent;
@@ -614,7 +617,7 @@ bool LibOF::drain_rtrs(Peer& peer) {
     const RtrSlot& slot = peer.rtr_in(peer.rtr_received);
     // acquire: pairs with the release in write_rtr()
     if (slot.stamp.load(std::memory_order_acquire) != peer.rtr_received + 1) break;
-    if (asynchronous_ && peer.rtr_received == peer.rtr_arrived) break;
+    if (peer.asynchronous && peer.rtr_received == peer.rtr_arrived) break;
     moved = true;
     const MessageKey key{slot.context, slot.tag, slot.sequence};
     const ExposedBuffer to{slot.address, slot.buffer_key, nullptr};
@@ -806,7 +809,7 @@ void LibOF::fail(Peer& peer, Error error) {
     peer.receives.remove(receive);
     if (receive->rtr_written) {
       if (--peer.immediates == 0) fabric_.expect_immediates(peer.rank, false);
-      conceal(*receive);
+      conceal(peer, *receive);
     }
     complete(*receive, error);
   });

@@ -135,8 +135,8 @@ class LibOF {
   bool write_rtr(Peer& peer, const RtrWish& wish);
   bool send_rtrs(Peer& peer);
   bool drain_rtrs(Peer& peer);
-  bool expose(Request& receive);
-  void conceal(Request& receive);
+  bool expose(Peer& peer, Request& receive);
+  void conceal(Peer& peer, Request& receive);
   void start_data(Peer& peer, Request& send, const ExposedBuffer& to, uint64_t bytes, uint32_t receive);
   void break_off(Peer& peer, Error error);
   void refused(Request& send);
@@ -150,7 +150,6 @@ class LibOF {
   Options options_;
   size_t slot_bytes_;
   uint32_t slots_;
-  bool asynchronous_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank, made when first named
   std::vector<Peer*> active_;                 // peers from which something is expected
   std::deque<Request> pool_;

@@ -16,11 +16,18 @@ using namespace nbc;
 using namespace nbc::check;
 using namespace nbc::shm;
 
+// What a writer does for a rank that sleeps on its futex. True if somebody was woken.
+bool ring(DoorbellLine& bell, uint32_t messages) {
+  const Armed armed = doorbell_count(bell, messages);
+  if (armed) doorbell_wake(bell, armed.who);
+  return static_cast<bool>(armed);
+}
+
 TEST(nobody_rings_who_is_not_armed) {
   DoorbellLine bell;
   const uint32_t ticket = doorbell_ticket(bell, Sleeper::caller);
-  CHECK(!doorbell_ring(bell, 1));
-  CHECK(!doorbell_ring(bell, 1000));
+  CHECK(!ring(bell, 1));
+  CHECK(!ring(bell, 1000));
   CHECK_EQ(doorbell_ticket(bell, Sleeper::caller), ticket);
   CHECK(!doorbell_is_armed(bell));
 }
@@ -30,14 +37,14 @@ TEST(the_last_message_needed_rings) {
     for (const Sleeper who : {Sleeper::caller, Sleeper::progress}) {
       DoorbellLine bell;
       const uint32_t ticket = doorbell_ticket(bell, who);
-      doorbell_arm(bell, who, need);
+      doorbell_arm(bell, {who}, need);
       for (uint32_t i = 1; i < need; ++i) {
-        CHECK(!doorbell_ring(bell, 1));
+        CHECK(!ring(bell, 1));
         CHECK(doorbell_is_armed(bell));
       }
-      CHECK(doorbell_ring(bell, 1));
+      CHECK(ring(bell, 1));
       CHECK(!doorbell_is_armed(bell));
-      CHECK(!doorbell_ring(bell, 1));  // once is enough
+      CHECK(!ring(bell, 1));  // once is enough
       CHECK_EQ(doorbell_ticket(bell, who), ticket + 1);
       doorbell_sleep(bell, who, ticket, -1);  // rung already: returns at once
       const Sleeper other = who == Sleeper::caller ? Sleeper::progress : Sleeper::caller;
@@ -48,26 +55,43 @@ TEST(the_last_message_needed_rings) {
 
 TEST(several_messages_at_once_ring_as_well) {
   DoorbellLine bell;
-  doorbell_arm(bell, Sleeper::caller, 5);
-  CHECK(!doorbell_ring(bell, 4));
-  CHECK(doorbell_ring(bell, 3));
-  doorbell_arm(bell, Sleeper::caller, 5);
-  CHECK(doorbell_ring(bell, 1000));
+  doorbell_arm(bell, {Sleeper::caller}, 5);
+  CHECK(!ring(bell, 4));
+  CHECK(ring(bell, 3));
+  doorbell_arm(bell, {Sleeper::caller}, 5);
+  CHECK(ring(bell, 1000));
+}
+
+TEST(whoever_rings_learns_whom_and_where) {
+  DoorbellLine bell;
+  for (const Sleeper who : {Sleeper::caller, Sleeper::progress}) {
+    for (const bool on_socket : {false, true}) {
+      doorbell_arm(bell, {who, on_socket}, 1);
+      const Armed armed = doorbell_count(bell, 1);
+      CHECK_EQ(armed.who, who);
+      CHECK_EQ(armed.on_socket, on_socket);
+      CHECK(!doorbell_take(bell));
+      doorbell_arm(bell, {who, on_socket}, 5);
+      const Armed all = doorbell_take(bell);
+      CHECK(all.who == who && all.on_socket == on_socket);
+      CHECK(!doorbell_count(bell, 5));
+    }
+  }
 }
 
 // A writer that was slow to count may find the count of a later arming, even below zero: it wakes too early, never too late.
 TEST(late_counting_only_wakes_early) {
   DoorbellLine bell;
-  doorbell_arm(bell, Sleeper::caller, 2);
+  doorbell_arm(bell, {Sleeper::caller}, 2);
   bell.need.fetch_sub(3);  // of writers that saw an earlier arming
-  CHECK(doorbell_ring(bell, 1));
+  CHECK(ring(bell, 1));
 }
 
 TEST(disarmed_is_not_rung) {
   DoorbellLine bell;
-  doorbell_arm(bell, Sleeper::progress, 1);
+  doorbell_arm(bell, {Sleeper::progress}, 1);
   doorbell_disarm(bell);
-  CHECK(!doorbell_ring(bell, 1));
+  CHECK(!ring(bell, 1));
   CHECK_EQ(doorbell_ticket(bell, Sleeper::progress), 0u);
 }
 
@@ -139,7 +163,7 @@ void stress(uint32_t ranks, uint32_t steps, uint64_t seed) {
             if (together && n + 1 < count) continue;
             std::atomic_thread_fence(std::memory_order_seq_cst);  // F2
             if (random.one_in(64)) sched_yield();
-            rung += doorbell_ring(peer.bell, together ? count : 1);
+            rung += ring(peer.bell, together ? count : 1);
           }
         }
         for (uint32_t from = 0; from < ranks; ++from) expected += messages_of(seed, step, from, me);
@@ -149,7 +173,7 @@ void stress(uint32_t ranks, uint32_t steps, uint64_t seed) {
           const Sleeper who = random.one_in(2) ? Sleeper::caller : Sleeper::progress;
           const uint32_t ticket = doorbell_ticket(self.bell, who);
           const uint32_t missing = expected - seen;
-          doorbell_arm(self.bell, who, random.one_in(4) ? 1 + random.below(missing) : missing);
+          doorbell_arm(self.bell, {who}, random.one_in(4) ? 1 + random.below(missing) : missing);
           if (random.one_in(64)) sched_yield();
           if (!look()) {
             doorbell_sleep(self.bell, who, ticket, -1);

@@ -102,13 +102,13 @@ class FakeFabric final : public Fabric {
   Mailbox inbox(Rank peer) override { return mailbox(*network_.pair(peer, rank_).inbox); }
   bool has_closed(Rank peer) override { return network_.presence[peer] == FakeNetwork::Presence::closed; }
   const std::shared_ptr<ExposedMemory>& memory() const override { return memory_; }
-  bool expose(const LocalBuffer& buffer, ExposedBuffer& out) override {
+  bool expose(Rank, const LocalBuffer& buffer, ExposedBuffer& out) override {
     if (refuse_to_expose) return false;
     out = {reinterpret_cast<uintptr_t>(buffer.data), ++exposures_, nullptr};
     if (network_.asynchronous_) open_.push_back(out.key);
     return true;
   }
-  void conceal(const ExposedBuffer& buffer) override {
+  void conceal(Rank, const ExposedBuffer& buffer) override {
     CHECK_EQ(std::erase(open_, buffer.key), 1u);  // once, and only what was exposed
   }
 
@@ -140,7 +140,7 @@ class FakeFabric final : public Fabric {
     if (pair.writes.size() == 1) FakeNetwork::show_stamp_of_next(pair);
     if (cookie != nullptr) local_writes_.push_back({Completion::Kind::write_done, Error::none, peer, 0, 0, cookie});
   }
-  bool asynchronous() const override { return network_.asynchronous_; }
+  bool asynchronous(Rank) const override { return network_.asynchronous_; }
   void flush() override {}
 
   void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,

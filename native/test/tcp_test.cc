@@ -165,7 +165,7 @@ TEST(a_put_lands_where_it_was_exposed) {
     std::vector<std::byte> to(bytes);
     fill(from.data(), bytes, bytes);
     ExposedBuffer exposed;
-    CHECK(pair.fabric[1]->expose({to.data(), bytes, nullptr}, exposed));
+    CHECK(pair.fabric[1]->expose(0, {to.data(), bytes, nullptr}, exposed));
     pair.seen[0].clear();
     pair.seen[1].clear();
     int cookie = 0;
@@ -177,7 +177,7 @@ TEST(a_put_lands_where_it_was_exposed) {
     CHECK_EQ(pair.find(1, Completion::Kind::immediate)->bytes, bytes);
     CHECK(pair.find(0, Completion::Kind::put_done)->cookie == &cookie);
     CHECK_EQ(first_difference(to.data(), bytes, bytes), bytes);
-    pair.fabric[1]->conceal(exposed);
+    pair.fabric[1]->conceal(0, exposed);
   }
   // Straight into place: only what came in one read with the first header was copied.
   CHECK(counter(*pair.fabric[1], "bytesCopied") < 5 * 16 * 1024);
@@ -189,7 +189,7 @@ TEST(a_put_into_the_wrong_memory_writes_nothing_and_ends_the_connection) {
   std::vector<std::byte> from(8192, std::byte{1});
   std::vector<std::byte> to(8192, std::byte{2});
   ExposedBuffer exposed;
-  CHECK(pair.fabric[1]->expose({to.data(), to.size(), nullptr}, exposed));
+  CHECK(pair.fabric[1]->expose(0, {to.data(), to.size(), nullptr}, exposed));
   ExposedBuffer wrong = exposed;
   wrong.key ^= 0x5a00000;
   pair.fabric[0]->put(1, wrong, {from.data(), from.size(), nullptr}, 5, Error::none, nullptr);
@@ -208,7 +208,7 @@ TEST(more_than_was_asked_for_is_not_written) {
   std::vector<std::byte> from(8192, std::byte{1});
   std::vector<std::byte> to(8192, std::byte{2});
   ExposedBuffer exposed;
-  CHECK(pair.fabric[1]->expose({to.data(), 4096, nullptr}, exposed));
+  CHECK(pair.fabric[1]->expose(0, {to.data(), 4096, nullptr}, exposed));
   pair.fabric[0]->put(1, exposed, {from.data(), from.size(), nullptr}, 5, Error::none, nullptr);
   pair.until([&] { return pair.find(1, Completion::Kind::broken) != nullptr; });
   for (const std::byte byte : to) CHECK(byte == std::byte{2});
@@ -226,7 +226,7 @@ TEST(both_ends_send_at_once_without_reading) {
     from[rank].resize(kBytes);
     to[rank].resize(kBytes);
     fill(from[rank].data(), kBytes, rank);
-    CHECK(pair.fabric[rank]->expose({to[rank].data(), kBytes, nullptr}, exposed[rank]));
+    CHECK(pair.fabric[rank]->expose(1 - rank, {to[rank].data(), kBytes, nullptr}, exposed[rank]));
   }
   for (Rank rank = 0; rank < 2; ++rank)
     pair.fabric[rank]->put(1 - rank, exposed[1 - rank], {from[rank].data(), kBytes, nullptr}, 1, Error::none, nullptr);
@@ -244,7 +244,7 @@ TEST(a_message_does_not_wait_behind_data) {
   std::vector<std::byte> from(kBytes);
   std::vector<std::byte> to(kBytes);
   ExposedBuffer exposed;
-  CHECK(pair.fabric[1]->expose({to.data(), kBytes, nullptr}, exposed));
+  CHECK(pair.fabric[1]->expose(0, {to.data(), kBytes, nullptr}, exposed));
   pair.fabric[0]->put(1, exposed, {from.data(), kBytes, nullptr}, 1, Error::none, nullptr);
   pair.until([&] { return counter(*pair.fabric[1], "bytesReceived") > 1 << 20; });
   const double before = counter(*pair.fabric[0], "bytesSent");
@@ -281,7 +281,7 @@ TEST(a_slow_receiver_slows_its_own_senders_only) {
   int cookies[3];
   for (const Rank rank : {1u, 2u}) {
     to[rank].resize(kBytes);
-    CHECK(fabric[rank]->expose({to[rank].data(), kBytes, nullptr}, exposed[rank]));
+    CHECK(fabric[rank]->expose(0, {to[rank].data(), kBytes, nullptr}, exposed[rank]));
     fabric[0]->put(rank, exposed[rank], {from.data(), kBytes, nullptr}, 1, Error::none, &cookies[rank]);
   }
   const auto done = [&](Rank rank) {

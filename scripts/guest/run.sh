@@ -34,42 +34,20 @@ rxe_on() {
 }
 
 # All commands of ip in one process each: to start one takes 0.2 s here, more on a busy machine.
-if [[ $link == none ]]; then
+if [[ $link != veth ]]; then
   # The module has made dummy0 already.
   ip -batch - <<'END'
 link set lo up
-address add 10.7.0.1/24 dev dummy0
+address add 10.7.1.1/24 dev dummy0
 link set dummy0 up
 END
   rxe_on rxe0 dummy0
-else
-  # Both ends of the link are in one network namespace, since rxe of this kernel works in no other. What one end sends to the other's address must
-  # take the link all the same, and not lo, where rxe never sees it. So local addresses are looked up only for what has come in over the
-  # link (and for loopback); what goes out asks table 100, which says the opposite end. And each end accepts what comes from a local address.
-  for name in all default; do
-    echo 1 >/proc/sys/net/ipv4/conf/$name/accept_local
-    echo 0 >/proc/sys/net/ipv4/conf/$name/rp_filter
-  done
-  ip -batch - <<'END'
-link set lo up
-link add vc address 02:00:00:00:00:01 type veth peer name vd address 02:00:00:00:00:02
-address add 10.7.0.1/32 dev vc
-address add 10.7.0.2/32 dev vd
-link set vc up
-link set vd up
-rule add pref 10 iif vc lookup local
-rule add pref 11 iif vd lookup local
-rule add pref 12 iif lo to 127.0.0.0/8 lookup local
-rule add pref 100 lookup 100
-rule del pref 0
-rule add pref 1000 lookup local
-route add 10.7.0.2/32 dev vc src 10.7.0.1 table 100
-route add 10.7.0.1/32 dev vd src 10.7.0.2 table 100
-neighbour replace 10.7.0.2 lladdr 02:00:00:00:00:02 dev vc nud permanent
-neighbour replace 10.7.0.1 lladdr 02:00:00:00:00:01 dev vd nud permanent
-END
+fi
+if [[ $link != none ]]; then
+  ip link set lo up
+  bash $share/link make
   if [[ $delay != 0 ]]; then
-    for name in vc vd; do tc qdisc add dev $name root netem delay "${delay}ms"; done
+    for name in vc vd; do tc qdisc add dev $name root netem delay "${delay}ms" limit 100000; done
   fi
   rxe_on rxc vc
   rxe_on rxd vd

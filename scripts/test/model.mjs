@@ -8,7 +8,7 @@ export const title = 'model';
 
 const MODEL = join(ROOT, 'native/test/model/doorbell.pml');
 /** What must hold, and then what must fail: the definitions that spin is given. */
-const CORRECT = [[], ['DOZE']];
+const CORRECT = [[], ['DOZE'], ['SOCKET']];
 const MUTATIONS = [
   ['NO_RECHECK'],
   ['NO_FENCE'],
@@ -21,6 +21,8 @@ const MUTATIONS = [
   ['DOZE', 'NO_DOZE_RECHECK'],
   ['DOZE', 'NO_DOZE_FENCE'],
   ['DOZE', 'NO_LEAVE_FENCE'],
+  ['SOCKET', 'LATE_DRAIN'],
+  ['SOCKET', 'ONE_SOCKET'],
 ];
 const LIMIT_S = 600;
 

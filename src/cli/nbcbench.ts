@@ -3,6 +3,7 @@
 import { writeFileSync } from 'node:fs';
 import { Command, CommanderError, Option } from 'commander';
 import { drawOverhead, loadCharts } from './nbcbench/chart.js';
+import { Delays } from './nbcbench/delay.js';
 import { isPeer, type Implementation } from './nbcbench/implementations.js';
 import { measure, type Listener, type Result, type Settings } from './nbcbench/measure.js';
 import { measureMemory, type Memory } from './nbcbench/memory.js';
@@ -28,6 +29,8 @@ interface MeasureOptions {
   maxSeconds: number;
   start: Start | 'auto';
   bind: boolean;
+  delays?: number[];
+  links: string[];
   peers: Peers;
   ours: boolean;
   json?: string;
@@ -73,6 +76,8 @@ function peersIf(wanted: Peers): Implementation[] {
 async function benchmark(options: MeasureOptions, command: Command): Promise<void> {
   if (!options.ours && options.peers === false)
     command.error('error: --no-ours leaves nothing to measure without --peers');
+  if ((options.delays === undefined) !== (options.links.length === 0))
+    command.error('error: --delays needs --links, the interfaces to delay, and the other way round');
   const charts = options.svg === undefined ? undefined : await loadCharts();
   const ours = options.ours
     ? options.transport.flatMap((transport) =>
@@ -82,7 +87,8 @@ async function benchmark(options: MeasureOptions, command: Command): Promise<voi
   const implementations = [...ours, ...peersIf(options.peers)];
   if (implementations.length === 0) throw new Error('nothing to measure');
   line.log(`nbcbench ${version}: ${[...new Set(implementations.map(({ title }) => title))].join(', ')}`);
-  const settings: Settings = options;
+  const network = new Delays(options.links);
+  const settings: Settings = { ...options, setDelay: (ms) => network.set(ms) };
   const results = await measure(implementations, settings, listener);
   report(results, options);
   const rows = toRows(results);
@@ -234,7 +240,7 @@ const program = new Command('nbcbench')
     [8, 1024, 16384, 131072, 1048576],
   )
   .option('--intervals <list>', 'a test every so many bytes of the block; 0: no tests', parse.parseIntervals, [0])
-  .option('--transport <list>', "node-nbc's transport: auto, shm", parse.parseTransports, ['auto'])
+  .option('--transport <list>', "node-nbc's transport: auto, shm, verbs", parse.parseTransports, ['auto'])
   .option('--progress <list>', "node-nbc's progress: thread, manual", parse.parseProgress, ['thread'])
   .option('--buffers <kind>', "node-nbc's buffers: plain, alloc or both", parse.parseBuffers, [...BUFFER_KINDS])
   .option('--repetitions <n>', 'measured repetitions of each combination and pass', parse.parsePositive, 500)
@@ -245,6 +251,8 @@ const program = new Command('nbcbench')
       .default('auto'),
   )
   .option('--no-bind', 'leave it to the kernel on which processors ranks run')
+  .option('--delays <list>', 'measure with each of these delays of the network, in ms', parse.parseDelays)
+  .option('--links <list>', 'the network interfaces to delay, by tc, as root', parse.parseInterfaces, [])
   .addOption(peersOption('also build and measure these peers, where installed, and print ratios'))
   .option('--no-ours', 'measure the peers alone')
   .option('--json <file>', 'write the rows as JSON; "-" is standard output (tables then go to standard error)')

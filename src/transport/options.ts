@@ -5,12 +5,20 @@ import { NbcError, OptionError, show } from '../errors.js';
 
 export interface InitOptions {
   /**
-   * How ranks reach each other. `'shm'`: shared memory of one machine. `'verbs'`: RDMA, over InfiniBand or RoCE; in this
-   * version between ranks of one machine. `'auto'` (default): the fastest that all ranks have, in this version always
-   * `'shm'`. Variable NBC_TRANSPORT.
+   * How ranks reach each other; all ranks must say the same. `'shm'`: shared memory of one machine. `'verbs'`: RDMA, over
+   * InfiniBand or RoCE; in this version between ranks of one machine. `'auto'` (default): shared memory between ranks of
+   * one host, and verbs to others, side by side. Variable NBC_TRANSPORT.
+   *
+   * For `'auto'`, ranks are on one host if their variables NBC_HOST are equal; not set, as `nbcrun` leaves it, stands for
+   * this machine. So only where NBC_HOST is set a device is looked for. Without an active one the rank still reaches the
+   * ranks of its host; what needs another host fails with an `UnreachableError` that says what is missing. `'shm'` and
+   * `'verbs'` take their way to every rank, whatever NBC_HOST says.
    */
   transport?: 'auto' | 'shm' | 'tcp' | 'verbs' | undefined;
-  /** Verbs: the device, by its name (default: the first with an active port). Variable NBC_VERBS_DEVICE. */
+  /**
+   * Verbs: the device, by its name (default: the first with an active port). Several names, with commas between them, are
+   * for a machine with several devices: its ranks take them in turns, rank 0 the first. Variable NBC_VERBS_DEVICE.
+   */
   verbsDevice?: string | undefined;
   /** Verbs: the port of the device (default 0: the first active one). Variable NBC_VERBS_PORT. */
   verbsPort?: number | undefined;
@@ -19,6 +27,16 @@ export interface InitOptions {
    * NBC_VERBS_GID_INDEX.
    */
   verbsGidIndex?: number | undefined;
+  /**
+   * Verbs: how many plain buffers stay registered with the network card after use (default 1024), so that to use them
+   * again costs nothing. 0: none. Variable NBC_VERBS_CACHE_ENTRIES.
+   */
+  verbsCacheEntries?: number | undefined;
+  /**
+   * Verbs: how many bytes these may have together (default 2³⁰): that much memory is locked. Variable
+   * NBC_VERBS_CACHE_BYTES.
+   */
+  verbsCacheBytes?: number | undefined;
   /**
    * `'thread'` (default): operations progress by themselves. `'manual'`: only inside calls of this library, as in the
    * LibOF paper. Variable NBC_PROGRESS.
@@ -58,6 +76,8 @@ export interface Settings {
   verbsDevice: string;
   verbsPort: number;
   verbsGidIndex: number;
+  verbsCacheEntries: number;
+  verbsCacheBytes: number;
   progress: 'thread' | 'manual';
   eagerLimit: number;
   testOnInit: boolean;
@@ -98,9 +118,11 @@ interface Rule<T> {
 
 const rules: { [K in keyof Settings]: Rule<Settings[K]> } = {
   transport: oneOf('NBC_TRANSPORT', 'auto', ['auto', 'shm', 'verbs']),
-  verbsDevice: name('NBC_VERBS_DEVICE'),
+  verbsDevice: names('NBC_VERBS_DEVICE'),
   verbsPort: integer('NBC_VERBS_PORT', 0, 255, ''),
   verbsGidIndex: integer('NBC_VERBS_GID_INDEX', -1, 65535, '', -1),
+  verbsCacheEntries: integer('NBC_VERBS_CACHE_ENTRIES', 1024, 2 ** 20, ''),
+  verbsCacheBytes: integer('NBC_VERBS_CACHE_BYTES', 2 ** 30, Number.MAX_SAFE_INTEGER, 'bytes'),
   progress: oneOf('NBC_PROGRESS', 'thread', ['thread', 'manual']),
   eagerLimit: integer('NBC_EAGER_LIMIT', DEFAULT_EAGER_LIMIT, MAX_EAGER_LIMIT, 'bytes'),
   testOnInit: flag('NBC_TEST_ON_INIT', true),
@@ -131,6 +153,8 @@ export function resolveOptions(options: InitOptions = {}, environment: Environme
     verbsDevice: resolve('verbsDevice', options, environment),
     verbsPort: resolve('verbsPort', options, environment),
     verbsGidIndex: resolve('verbsGidIndex', options, environment),
+    verbsCacheEntries: resolve('verbsCacheEntries', options, environment),
+    verbsCacheBytes: resolve('verbsCacheBytes', options, environment),
     progress: resolve('progress', options, environment),
     eagerLimit: resolve('eagerLimit', options, environment),
     testOnInit: resolve('testOnInit', options, environment),
@@ -139,6 +163,12 @@ export function resolveOptions(options: InitOptions = {}, environment: Environme
     timeout: resolve('timeout', options, environment),
     crossMemory: resolve('crossMemory', options, environment),
   };
+}
+
+/** The device of one rank: see {@link InitOptions.verbsDevice}. In this version all ranks are on one machine. */
+export function deviceOf({ verbsDevice }: Pick<Settings, 'verbsDevice'>, rank: number): string {
+  const names = verbsDevice.split(',');
+  return names[rank % names.length].trim();
 }
 
 function resolve<K extends keyof Settings>(option: K, options: InitOptions, environment: Environment): Settings[K] {
@@ -180,13 +210,14 @@ function integer(variable: string, fallback: number, max: number, unit: string, 
   };
 }
 
-function name(variable: string): Rule<string> {
+function names(variable: string): Rule<string> {
+  const complete = (text: string) => text === '' || text.split(',').every((part) => part.trim() !== '');
   return {
     variable,
     fallback: '',
-    expected: 'a name',
+    expected: 'a name, or several with commas between them',
     parse: (text) => text.trim(),
-    accepts: (value) => typeof value === 'string',
+    accepts: (value) => typeof value === 'string' && complete(value),
   };
 }
 

@@ -2,15 +2,15 @@
  * Who makes progress while the main thread computes? Every rank starts an ialltoall and computes, without a call into the library and
  * without going back to the event loop, then asks test() once. Argument: the size of the whole buffer in bytes.
  *
- * How long to compute: until the others have started too (they say so in a file, arguments 2), and from then on for
- * many times what the exchange takes when nobody computes.
+ * How long to compute: until the others have started too (they say so in a file, argument 2), and from then on for
+ * many times (argument 4) what the exchange takes when nobody computes.
  */
 import { openSync, readSync, writeSync } from 'node:fs';
 import { alloc, init } from 'node-nbc';
 import { assertBytes, piece } from './noise.js';
 import { report } from './scenario.js';
 
-const [, , bytesText, boardPath, memory] = process.argv;
+const [, , bytesText, boardPath, memory, timesText] = process.argv;
 const bytes = Number(bytesText);
 const world = await init();
 const { rank, size } = world;
@@ -43,7 +43,7 @@ world.ibcast(new Uint8Array(1), 0).wait();
 const request = world.ialltoall(send, receive, { algorithm: 'linear' });
 writeSync(board, Uint8Array.of(1), 0, 1, rank);
 compute(() => allStarted());
-const enough = performance.now() + Math.max(500, 50 * blocking);
+const enough = performance.now() + Math.max(500, Number(timesText) * blocking);
 compute(() => performance.now() >= enough);
 const first = request.test();
 

@@ -9,6 +9,8 @@
 namespace nbc::shm {
 namespace {
 
+constexpr uint32_t kOnSocket = 4;  // beside the Sleeper
+
 std::atomic<uint32_t>& word_of(DoorbellLine& bell, Sleeper who) {
   return who == Sleeper::progress ? bell.rung_progress : bell.rung_caller;
 }
@@ -19,10 +21,11 @@ uint32_t doorbell_ticket(DoorbellLine& bell, Sleeper who) {
   return word_of(bell, who).load(std::memory_order_acquire);  // pairs with the release in doorbell_wake
 }
 
-void doorbell_arm(DoorbellLine& bell, Sleeper who, uint32_t need) {
+void doorbell_arm(DoorbellLine& bell, Armed armed, uint32_t need) {
+  const uint32_t value = static_cast<uint32_t>(armed.who) | (armed.on_socket ? kOnSocket : 0);
   bell.need.store(static_cast<int32_t>(need), std::memory_order_relaxed);
-  bell.armed.store(static_cast<uint32_t>(who), std::memory_order_release);  // need before armed
-  std::atomic_thread_fence(std::memory_order_seq_cst);                      // F1
+  bell.armed.store(value, std::memory_order_release);   // need before armed
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // F1
 }
 
 void doorbell_disarm(DoorbellLine& bell) {
@@ -38,14 +41,16 @@ void doorbell_sleep(DoorbellLine& bell, Sleeper who, uint32_t ticket, int64_t na
   syscall(SYS_futex, &word_of(bell, who), FUTEX_WAIT, ticket, nanoseconds < 0 ? nullptr : &limit, nullptr, 0);
 }
 
-bool doorbell_ring(DoorbellLine& bell, uint32_t messages) {
-  if (bell.armed.load(std::memory_order_acquire) == 0) return false;  // acquire: see `need` of the same arming
+Armed doorbell_count(DoorbellLine& bell, uint32_t messages) {
+  if (bell.armed.load(std::memory_order_acquire) == 0) return {};  // acquire: see `need` of the same arming
   const auto count = static_cast<int32_t>(messages);
-  if (bell.need.fetch_sub(count, std::memory_order_acq_rel) > count) return false;
-  const auto who = static_cast<Sleeper>(bell.armed.exchange(0, std::memory_order_acq_rel));
-  if (who == Sleeper::nobody) return false;  // another writer was faster, or the sleeper got up by itself
-  doorbell_wake(bell, who);
-  return true;
+  if (bell.need.fetch_sub(count, std::memory_order_acq_rel) > count) return {};
+  return doorbell_take(bell);  // nobody: another writer was faster, or the sleeper got up by itself
+}
+
+Armed doorbell_take(DoorbellLine& bell) {
+  const uint32_t value = bell.armed.exchange(0, std::memory_order_acq_rel);
+  return {static_cast<Sleeper>(value & (kOnSocket - 1)), (value & kOnSocket) != 0};
 }
 
 void doorbell_wake(DoorbellLine& bell, Sleeper who) {

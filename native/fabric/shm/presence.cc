@@ -2,17 +2,31 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <sched.h>
 #include <unistd.h>
 
 namespace nbc::shm {
+namespace {
 
-void describe_self(const Segment& segment, Rank rank, uint32_t eager_limit) {
+bool same_host(const RankLine& one, const RankLine& other) { return std::strcmp(one.host, other.host) == 0; }
+
+std::string host_of(const RankLine& line) {
+  return line.host[0] == 0 ? "this machine (NBC_HOST is not set there)" : "host '" + std::string(line.host) + "'";
+}
+
+}  // namespace
+
+void describe_self(const Segment& segment, Rank rank, uint32_t eager_limit, uint32_t ways, const std::string& host) {
   RankLine& line = segment.line(rank);
   if (line.state.load(std::memory_order_acquire) != RankState::absent)
     throw FabricError{"rank " + std::to_string(rank) + " of this job has already been opened"};
   line.pid = getpid();
   line.eager_limit = eager_limit;
+  line.ways = ways;
+  if (host.size() >= kHostBytes)
+    throw FabricError{"NBC_HOST: the name of a host has " + std::to_string(kHostBytes - 1) + " bytes at most"};
+  std::memcpy(line.host, host.c_str(), host.size() + 1);
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) != 0) CPU_SET(0, &set);
@@ -24,6 +38,39 @@ void describe_self(const Segment& segment, Rank rank, uint32_t eager_limit) {
 void announce_open(const Segment& segment, Rank rank) {
   // release: the line before the state; pairs with the acquires of whoever reads it
   segment.line(rank).state.store(RankState::open, std::memory_order_release);
+}
+
+bool has_opened(const Segment& segment, Rank rank) {
+  return segment.line(rank).state.load(std::memory_order_acquire) != RankState::absent;  // pairs with announce_open()
+}
+
+Way way_between(const Segment& segment, Rank one, Rank other) {
+  if (one == other) return Way::near;
+  const RankLine& a = segment.line(one);
+  const RankLine& b = segment.line(other);
+  const uint32_t both = a.ways & b.ways;
+  if ((both & kNearWay) != 0 && (((a.ways | b.ways) & kNearByHost) == 0 || same_host(a, b))) return Way::near;
+  return (both & kFarWay) != 0 ? Way::far : Way::none;
+}
+
+std::string why_no_way(const Segment& segment, Rank self, Rank peer, const std::string& mine) {
+  const RankLine& here = segment.line(self);
+  const RankLine& there = segment.line(peer);
+  const std::string name = "rank " + std::to_string(peer) + " of the world";
+  if ((here.ways & there.ways & kNearWay) == 0)
+    return name +
+           " and this rank run with different transports: one uses shared memory, the other only a network; it must be "
+           "the "
+           "same on all ranks";
+  std::string text = name + " is on " + host_of(there) + ", this rank on " + host_of(here) +
+                     ", and to reach other hosts both need an active verbs device: ";
+  if ((here.ways & kFarWay) == 0) text += "this rank has none (" + mine + ")";
+  if (((here.ways | there.ways) & kFarWay) == 0) text += ", ";
+  if ((there.ways & kFarWay) == 0) text += "rank " + std::to_string(peer) + " has none";
+  return text +
+         ". Give both a device whose port is active (ibv_devinfo shows them) and an NBC_HOST, or, on one machine, "
+         "start all ranks "
+         "with the same NBC_HOST or with transport 'shm'";
 }
 
 Crowd crowd_of(const Segment& segment) {

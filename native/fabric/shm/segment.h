@@ -3,7 +3,7 @@
 //
 //   offset
 //   0                    JobHeader                                                        (one page)
-//   4096                 RankLine[size]            who is there; its doorbell             (5 cache lines each)
+//   4096                 RankLine[size]            who is there; its doorbell             (7 cache lines each)
 //   mailboxes            Pair[owner][writer]       size × size × 64 KiB, sparse
 //   cards                card[from][to]            size × size × 128 B, sparse: what networks need to connect (verbs/bootstrap.h)
 //   arenas               arena of rank 0, rank 1 … arena_bytes each, sparse
@@ -25,13 +25,14 @@
 namespace nbc::shm {
 
 constexpr uint32_t kMagic = 0x6e626331;  // "nbc1"
-constexpr uint32_t kLayoutVersion = 2;
+constexpr uint32_t kLayoutVersion = 3;
 constexpr uint32_t kProcessorWords = 16;  // 1024 processors, as many as the C library's masks have
 constexpr size_t kPage = 4096;
 constexpr size_t kLine = 64;
 constexpr uint32_t kMaxRanks = 4096;
 constexpr size_t kPairBytes = 64 * 1024;
 constexpr size_t kCardBytes = 128;
+constexpr size_t kHostBytes = 128;  // name of a host, with its end
 constexpr size_t kBulkBytes = 1024;
 static_assert(kControlBytes + kBulkBytes + kSlotBytes == kPairBytes);
 
@@ -44,6 +45,11 @@ struct JobHeader {
 };
 
 enum class RankState : uint32_t { absent = 0, open = 1, closed = 2 };
+
+// How a rank can be reached; bits of RankLine::ways. See way_between() in presence.h.
+constexpr uint32_t kNearWay = 1;     // by shared memory
+constexpr uint32_t kFarWay = 2;      // by a network
+constexpr uint32_t kNearByHost = 4;  // by shared memory only from ranks of the same host
 
 // The doorbell of a rank. `armed` and `need`: stored by the owner, taken down by the writers that ring; see doorbell.h.
 struct alignas(kLine) DoorbellLine {
@@ -62,10 +68,12 @@ struct alignas(kLine) RankLine {
   uint64_t probe_address;                // an eight-byte word in the owner's private memory that holds probe_value,
   uint64_t probe_value;                  // so that a peer can find out whether cross-memory attach is allowed
   uint64_t processors[kProcessorWords];  // where the rank may run, a bit for each
+  char host[kHostBytes];                 // ranks with equal names are on one host; empty: the machine
+  uint32_t ways;
   DoorbellLine bell;
   alignas(kLine) std::atomic<uint32_t> calls;  // counted up, with release, by whoever left a card or closed
 };
-static_assert(sizeof(RankLine) == 5 * kLine);
+static_assert(sizeof(RankLine) == 7 * kLine);
 
 // One mapping of the shared file. Ranks that are threads of one process may share it.
 class Segment {

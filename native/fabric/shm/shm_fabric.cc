@@ -1,10 +1,10 @@
 #include "fabric/shm/shm_fabric.h"
 
+#include <cerrno>
+#include <cstring>
 #include <ctime>
 #include <sys/uio.h>
 #include <unistd.h>
-
-#include "fabric/shm/presence.h"
 
 namespace nbc::shm {
 namespace {
@@ -17,9 +17,11 @@ bool attach_works(const uint64_t& word) {
   return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(sizeof copy) && copy == word;
 }
 
+std::string no_sockets() { return std::string("no sockets for ranks to wake one another: ") + std::strerror(errno); }
+
 }  // namespace
 
-ShmFabric::ShmFabric(std::shared_ptr<Segment> segment, const ShmOptions& options)
+ShmFabric::ShmFabric(std::shared_ptr<Segment> segment, const ShmOptions& options, Opening opening)
     : segment_(std::move(segment)),
       options_(options),
       arena_(std::make_shared<Arena>(segment_, options.rank)),
@@ -27,7 +29,8 @@ ShmFabric::ShmFabric(std::shared_ptr<Segment> segment, const ShmOptions& options
       bulk_(segment_, arena_, options.rank),
       probe_(std::make_unique<uint64_t>()),
       uncommitted_(segment_->size(), 0) {
-  describe_self(*segment_, options_.rank, options_.eager_limit);
+  describe_self(*segment_, options_.rank, options_.eager_limit, kNearWay | (options_.by_host ? kNearByHost : 0),
+                options_.host);
   RankLine& line = segment_->line(options_.rank);
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -37,10 +40,18 @@ ShmFabric::ShmFabric(std::shared_ptr<Segment> segment, const ShmOptions& options
   line.probe_value = *probe_;
   options_.cross_memory = options_.cross_memory && attach_works(*probe_);
   line.attaches = options_.cross_memory ? 1 : 0;
+  // Where hosts are named, peers may sleep on sockets, and must not be left asleep because there are no more descriptors by then.
+  if (!options_.host.empty() && !caller_.prepare()) throw FabricError{no_sockets()};
+  if (opening == Opening::now) open(false, {});
+}
+
+void ShmFabric::open(bool far, const std::string& why_not_far) {
+  why_not_far_ = why_not_far;
+  if (far) segment_->line(options_.rank).ways |= kFarWay;
   announce_open(*segment_, options_.rank);
   // Whoever waits for us to appear sleeps with need = 1; the same fence as for a message (F2 in doorbell.h).
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  for (Rank peer = 0; peer < size(); ++peer) doorbell_ring(segment_->line(peer).bell, 1);
+  for (Rank peer = 0; peer < size(); ++peer) wake(peer, doorbell_count(segment_->line(peer).bell, 1));
 }
 
 ShmFabric::~ShmFabric() { announce_closed(); }
@@ -49,11 +60,7 @@ void ShmFabric::announce_closed() {
   // release: everything this rank wrote before; pairs with the acquire in has_closed()
   segment_->line(options_.rank).state.store(RankState::closed, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  for (Rank peer = 0; peer < size(); ++peer) {
-    DoorbellLine& bell = segment_->line(peer).bell;
-    const auto who = static_cast<Sleeper>(bell.armed.exchange(0, std::memory_order_acq_rel));
-    if (who != Sleeper::nobody) doorbell_wake(bell, who);
-  }
+  for (Rank peer = 0; peer < size(); ++peer) wake(peer, doorbell_take(segment_->line(peer).bell));
 }
 
 Crowd ShmFabric::crowd() const { return crowd_of(*segment_); }
@@ -70,23 +77,38 @@ void ShmFabric::visit_counters(const std::function<void(const char*, double)>& v
 }
 
 Connect ShmFabric::connect(Rank peer) {
+  const Way way = way_to(peer);
+  if (way == Way::unknown) return Connect::later;
   const RankLine& line = segment_->line(peer);
-  const RankState state = line.state.load(std::memory_order_acquire);
-  if (state == RankState::absent) return Connect::later;
-  if (line.eager_limit != options_.eager_limit) {
-    why_ = "rank " + std::to_string(peer) + " runs with eagerLimit " + std::to_string(line.eager_limit) +
-           ", this rank with " + std::to_string(options_.eager_limit) + "; it must be equal on all ranks";
-    return Connect::refused;
-  }
+  if (line.eager_limit != options_.eager_limit || (line.ways & kNearWay) == 0) return Connect::refused;
+  if (way != Way::near) return Connect::broken;
   bulk_.open(peer, options_.cross_memory);
   return Connect::ready;
+}
+
+// Only asked where connect() said that there is a reason.
+std::string ShmFabric::why(Rank peer) const {
+  const RankLine& line = segment_->line(peer);
+  if (line.eager_limit == options_.eager_limit) return why_no_way(*segment_, rank(), peer, why_not_far_);
+  return "rank " + std::to_string(peer) + " runs with eagerLimit " + std::to_string(line.eager_limit) +
+         ", this rank with " + std::to_string(options_.eager_limit) + "; it must be equal on all ranks";
+}
+
+Way ShmFabric::way_to(Rank peer) const {
+  return has_opened(*segment_, peer) ? way_between(*segment_, rank(), peer) : Way::unknown;
+}
+
+void ShmFabric::open_sockets() {
+  if (!socket_of(Sleeper::caller).open(*segment_, rank(), Call::caller) ||
+      !socket_of(Sleeper::progress).open(*segment_, rank(), Call::progress))
+    throw FabricError{no_sockets()};
 }
 
 bool ShmFabric::has_closed(Rank peer) {
   return segment_->line(peer).state.load(std::memory_order_acquire) == RankState::closed;
 }
 
-bool ShmFabric::expose(const LocalBuffer& buffer, ExposedBuffer& out) {
+bool ShmFabric::expose(Rank, const LocalBuffer& buffer, ExposedBuffer& out) {
   if (arena_->contains(buffer.data)) {
     out = {arena_->offset_of(buffer.data), 1, nullptr};
   } else {
@@ -99,11 +121,23 @@ void ShmFabric::count(Rank peer) {
   if (uncommitted_[peer]++ == 0) dirty_.push_back(peer);
 }
 
+void ShmFabric::wake(Rank peer, Armed armed) {
+  if (!armed) return;
+  if (armed.on_socket) {
+    caller_.call(*segment_, peer, armed.who == Sleeper::progress ? Call::progress : Call::caller);
+  } else {
+    doorbell_wake(segment_->line(peer).bell, armed.who);
+  }
+}
+
 void ShmFabric::flush() {
   if (dirty_.empty()) return;
   std::atomic_thread_fence(std::memory_order_seq_cst);  // F2 in doorbell.h, once for all peers
   for (const Rank peer : dirty_) {
-    if (doorbell_ring(segment_->line(peer).bell, uncommitted_[peer])) ++counters_.doorbells;
+    if (const Armed armed = doorbell_count(segment_->line(peer).bell, uncommitted_[peer])) {
+      ++counters_.doorbells;
+      wake(peer, armed);
+    }
     uncommitted_[peer] = 0;
   }
   dirty_.clear();

@@ -8,6 +8,8 @@
 #include "fabric/shm/arena.h"
 #include "fabric/shm/bulk.h"
 #include "fabric/shm/doorbell.h"
+#include "fabric/shm/rank_socket.h"
+#include "fabric/shm/presence.h"
 #include "fabric/shm/segment.h"
 
 namespace nbc::shm {
@@ -16,6 +18,8 @@ struct ShmOptions {
   Rank rank = 0;
   uint32_t eager_limit = 0;  // published, so that peers can refuse a rank with another one
   bool cross_memory = true;  // may be tried; whether it works is found out for each peer
+  bool by_host = false;      // only ranks of the same host are reached (presence.h)
+  std::string host = {};
 };
 
 struct ShmCounters {
@@ -25,23 +29,25 @@ struct ShmCounters {
 
 class ShmFabric final : public Fabric {
  public:
+  // What is left to do when it has been made: nothing, or open().
+  enum class Opening { now, later };
   // Publishes the rank. Throws FabricError, for example if the rank is taken.
-  ShmFabric(std::shared_ptr<Segment> segment, const ShmOptions& options);
+  ShmFabric(std::shared_ptr<Segment> segment, const ShmOptions& options, Opening opening = Opening::now);
   ~ShmFabric() override;  // marks the rank closed and wakes everybody who waits for it
 
   Rank rank() const override { return options_.rank; }
   Rank size() const override { return segment_->size(); }
   Connect connect(Rank peer) override;
-  std::string why(Rank) const override { return why_; }
+  std::string why(Rank peer) const override;
   Mailbox outbox(Rank peer) override { return mailbox(peer, rank()); }
   Mailbox inbox(Rank peer) override { return mailbox(rank(), peer); }
   bool has_closed(Rank peer) override;
   const std::shared_ptr<ExposedMemory>& memory() const override { return memory_; }
-  bool expose(const LocalBuffer& buffer, ExposedBuffer& out) override;
-  void conceal(const ExposedBuffer&) override {}
+  bool expose(Rank, const LocalBuffer& buffer, ExposedBuffer& out) override;
+  void conceal(Rank, const ExposedBuffer&) override {}
   // The outbox is the peer's inbox: what was written is there, and only has to be counted for the doorbell.
   void commit(Rank peer, const void*, size_t, uint32_t, void*) override { count(peer); }
-  bool asynchronous() const override { return false; }
+  bool asynchronous(Rank) const override { return false; }
   void flush() override;
   void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
            void* cookie) override;
@@ -54,7 +60,7 @@ class ShmFabric final : public Fabric {
   bool holds_back() const override { return false; }
   bool receiver_copies() const override { return bulk_.receiver_copies(); }
   uint32_t ticket(Sleeper who) override { return doorbell_ticket(bell(), who); }
-  void arm(Sleeper who, uint32_t need) override { doorbell_arm(bell(), who, need); }
+  void arm(Sleeper who, uint32_t need) override { doorbell_arm(bell(), {who, false}, need); }
   void disarm() override { doorbell_disarm(bell()); }
   bool is_armed() const override { return doorbell_is_armed(segment_->line(options_.rank).bell); }
   void sleep(Sleeper who, uint32_t ticket, int64_t nanoseconds) override;
@@ -64,6 +70,17 @@ class ShmFabric final : public Fabric {
   Crowd crowd() const override;
   void visit_counters(const std::function<void(const char*, double)>& visit) const override;
 
+  // For a rank that is also on a network. open(): it is ready, and that network, too; or it is not, and the text says why.
+  void open(bool far, const std::string& why_not_far);
+  Way way_to(Rank peer) const;  // unknown until the peer has opened
+  // Sleeping on a descriptor instead of the doorbell's futex. open_sockets() throws FabricError.
+  void open_sockets();
+  int descriptor(Sleeper who) const { return socket_of(who).descriptor(); }
+  void arm_on_socket(Sleeper who, uint32_t need) { doorbell_arm(bell(), {who, true}, need); }
+  void drain_socket(Sleeper who) {
+    socket_of(who).drain();
+  }  // by `who`, or by the owner of the engine once it has taken over
+
   const std::shared_ptr<Arena>& arena() const { return arena_; }
   const BulkCounters& bulk_counters() const { return bulk_.counters(); }
   const ShmCounters& counters() const { return counters_; }
@@ -71,6 +88,9 @@ class ShmFabric final : public Fabric {
  private:
   DoorbellLine& bell() { return segment_->line(options_.rank).bell; }
   void count(Rank peer);
+  void wake(Rank peer, Armed armed);
+  RankSocket& socket_of(Sleeper who) { return sockets_[who == Sleeper::progress ? 1 : 0]; }
+  const RankSocket& socket_of(Sleeper who) const { return sockets_[who == Sleeper::progress ? 1 : 0]; }
   Mailbox mailbox(Rank owner, Rank writer) const {
     std::byte* pair = segment_->pair(owner, writer);
     return {pair, pair + kControlBytes + kBulkBytes};
@@ -84,7 +104,9 @@ class ShmFabric final : public Fabric {
   std::unique_ptr<uint64_t> probe_;    // what peers read to find out whether they may
   std::vector<uint32_t> uncommitted_;  // by peer: messages since the last flush
   std::vector<Rank> dirty_;            // peers with uncommitted_ > 0
-  std::string why_;
+  std::string why_not_far_;
+  RankSocket sockets_[2];
+  RankCaller caller_;
   ShmCounters counters_;
 };
 

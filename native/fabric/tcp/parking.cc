@@ -11,13 +11,13 @@
 namespace nbc::tcp {
 namespace {
 
-enum Source : uint64_t { kBell, kSockets, kCalls };
+enum Source : uint64_t { kBell, kSockets, kCalls, kOther };
 
-bool control(const Socket& set, int operation, const Socket& member, uint32_t events, uint64_t name) {
+bool control(const Socket& set, int operation, int member, uint32_t events, uint64_t name) {
   epoll_event event{};
   event.events = events;
   event.data.u64 = name;
-  return epoll_ctl(set.get(), operation, member.get(), &event) == 0;
+  return epoll_ctl(set.get(), operation, member, &event) == 0;
 }
 
 void need(bool good) {
@@ -31,33 +31,37 @@ Parking::Parking() : sockets_(epoll_create1(EPOLL_CLOEXEC)), calls_(epoll_create
   for (size_t i = 0; i < 2; ++i) {
     bell_[i] = Socket(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
     set_[i] = Socket(epoll_create1(EPOLL_CLOEXEC));
-    need(bell_[i] && set_[i] && control(set_[i], EPOLL_CTL_ADD, bell_[i], EPOLLIN, kBell) &&
-         control(set_[i], EPOLL_CTL_ADD, sockets_, 0, kSockets) &&
-         control(set_[i], EPOLL_CTL_ADD, calls_, EPOLLIN | EPOLLET, kCalls));
+    need(bell_[i] && set_[i] && control(set_[i], EPOLL_CTL_ADD, bell_[i].get(), EPOLLIN, kBell) &&
+         control(set_[i], EPOLL_CTL_ADD, sockets_.get(), 0, kSockets) &&
+         control(set_[i], EPOLL_CTL_ADD, calls_.get(), EPOLLIN | EPOLLET, kCalls));
   }
 }
 
 void Parking::add(const Socket& socket, uint32_t events, uint64_t name) {
-  need(control(sockets_, EPOLL_CTL_ADD, socket, events, name));
+  need(control(sockets_, EPOLL_CTL_ADD, socket.get(), events, name));
 }
 
 void Parking::change(const Socket& socket, uint32_t events, uint64_t name) {
-  control(sockets_, EPOLL_CTL_MOD, socket, events, name);
+  control(sockets_, EPOLL_CTL_MOD, socket.get(), events, name);
 }
 
-void Parking::remove(const Socket& socket) { control(sockets_, EPOLL_CTL_DEL, socket, 0, 0); }
+void Parking::remove(const Socket& socket) { control(sockets_, EPOLL_CTL_DEL, socket.get(), 0, 0); }
 
 void Parking::add_call(const Socket& socket, uint32_t events) {
-  need(control(calls_, EPOLL_CTL_ADD, socket, events, 0));
+  need(control(calls_, EPOLL_CTL_ADD, socket.get(), events, 0));
 }
 
-void Parking::remove_call(const Socket& socket) { control(calls_, EPOLL_CTL_DEL, socket, 0, 0); }
+void Parking::remove_call(const Socket& socket) { control(calls_, EPOLL_CTL_DEL, socket.get(), 0, 0); }
+
+void Parking::wake_on(Sleeper who, int descriptor) {
+  need(control(set_[index(who)], EPOLL_CTL_ADD, descriptor, EPOLLIN, kOther));
+}
 
 void Parking::arm(Sleeper who) {
-  if (watcher_ != who && watcher_ != Sleeper::nobody) control(set_[index(watcher_)], EPOLL_CTL_MOD, sockets_, 0, kSockets);
+  if (watcher_ != who && watcher_ != Sleeper::nobody) control(set_[index(watcher_)], EPOLL_CTL_MOD, sockets_.get(), 0, kSockets);
   watcher_ = who;
   armed_.store(static_cast<uint32_t>(who), std::memory_order_seq_cst);
-  control(set_[index(who)], EPOLL_CTL_MOD, sockets_, EPOLLIN | EPOLLONESHOT, kSockets);
+  control(set_[index(who)], EPOLL_CTL_MOD, sockets_.get(), EPOLLIN | EPOLLONESHOT, kSockets);
 }
 
 void Parking::ring(Sleeper who) {
@@ -70,8 +74,8 @@ void Parking::sleep(Sleeper who, int64_t nanoseconds) {
   pollfd ready{set.get(), POLLIN, 0};  // a set can be polled itself, which knows nanoseconds
   timespec limit{static_cast<time_t>(nanoseconds / 1000000000), static_cast<long>(nanoseconds % 1000000000)};
   if (ppoll(&ready, 1, nanoseconds < 0 ? nullptr : &limit, nullptr) <= 0) return;
-  epoll_event fired[3];
-  const int count = epoll_wait(set.get(), fired, 3, 0);
+  epoll_event fired[4];
+  const int count = epoll_wait(set.get(), fired, 4, 0);
   for (int i = 0; i < count; ++i) {
     switch (fired[i].data.u64) {
       case kBell: {
@@ -85,6 +89,8 @@ void Parking::sleep(Sleeper who, int64_t nanoseconds) {
         if (meant != Sleeper::nobody && meant != who) ring(meant);
         break;
       }
+      case kOther:
+        break;  // whoever gave it reads it
       default:
         // Whoever owns the engine and sleeps has been woken by `sockets`, where these are, too.
         called_.store(true, std::memory_order_release);

@@ -35,6 +35,8 @@ class Parking {
   void remove_call(const Socket& socket);
   int sockets() const { return sockets_.get(); }
 
+  // FarFabric::wake_on().
+  void wake_on(Sleeper who, int descriptor);
   void arm(Sleeper who);
   void disarm() {
     if (armed_.load(std::memory_order_relaxed) != 0) armed_.store(0, std::memory_order_seq_cst);

@@ -2,7 +2,7 @@
 
 namespace nbc::tcp {
 
-uint32_t Regions::open(std::byte* data, size_t bytes, Rank peer) {
+uint32_t Regions::open(Rank peer, std::byte* data, size_t bytes) {
   uint32_t entry;
   if (free_.size() > regions_.size() / 2 || (regions_.size() == kEntries && !free_.empty())) {
     entry = free_.front();
@@ -38,7 +38,7 @@ const Region* Regions::find(uint32_t key, Rank peer) const {
   const uint32_t entry = key % kEntries;
   if (entry >= regions_.size()) return nullptr;
   const Region& region = regions_[entry];
-  return region.open && region.key == key && (region.peer == peer || region.peer == kAnybody) ? &region : nullptr;
+  return region.open && region.key == key && region.peer == peer ? &region : nullptr;
 }
 
 }  // namespace nbc::tcp

@@ -22,12 +22,10 @@ struct Region {
   bool open = false;
 };
 
-constexpr Rank kAnybody = UINT32_MAX;
-
 class Regions {
  public:
   // The key, by which `peer` may write the memory once, from its beginning to its end. 0: there are too many.
-  uint32_t open(std::byte* data, size_t bytes, Rank peer = kAnybody);
+  uint32_t open(Rank peer, std::byte* data, size_t bytes);
   void close(uint32_t key);
   // nullptr: it is not open, or not to this peer.
   const Region* find(uint32_t key, Rank peer) const;

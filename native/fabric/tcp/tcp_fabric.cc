@@ -439,10 +439,10 @@ bool TcpFabric::holds_back() const {
   return std::any_of(listed_.begin(), listed_.end(), [](const Connection* c) { return c->has_to_send(); });
 }
 
-bool TcpFabric::expose(const LocalBuffer& buffer, ExposedBuffer& out) {
+bool TcpFabric::expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) {
   out = {0, 0, nullptr};
   if (buffer.bytes == 0) return true;
-  out.key = regions_.open(buffer.data, buffer.bytes);
+  out.key = regions_.open(peer, buffer.data, buffer.bytes);
   return out.key != 0;
 }
 

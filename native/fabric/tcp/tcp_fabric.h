@@ -38,7 +38,7 @@ struct TcpOptions {
   size_t strangers = 256;                   // connections that have not proven themselves, at most
 };
 
-class TcpFabric final : public Fabric {
+class TcpFabric final : public FarFabric {
  public:
   // Throws FabricError.
   TcpFabric(Job job, const TcpOptions& options);
@@ -52,10 +52,10 @@ class TcpFabric final : public Fabric {
   Mailbox inbox(Rank peer) override;
   bool has_closed(Rank peer) override;
   const std::shared_ptr<ExposedMemory>& memory() const override { return memory_; }
-  bool expose(const LocalBuffer& buffer, ExposedBuffer& out) override;
-  void conceal(const ExposedBuffer& buffer) override { regions_.close(buffer.key); }
+  bool expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) override;
+  void conceal(Rank, const ExposedBuffer& buffer) override { regions_.close(buffer.key); }
   void commit(Rank peer, const void* written, size_t bytes, uint32_t note, void* cookie) override;
-  bool asynchronous() const override { return true; }
+  bool asynchronous(Rank) const override { return true; }
   void flush() override;
   void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
            void* cookie) override;
@@ -73,6 +73,7 @@ class TcpFabric final : public Fabric {
   bool is_armed() const override { return parking_.is_armed(); }
   void sleep(Sleeper who, uint32_t, int64_t nanoseconds) override { parking_.sleep(who, nanoseconds); }
   void ring_self(Sleeper who) override { parking_.ring(who); }
+  void wake_on(Sleeper who, int descriptor) override { parking_.wake_on(who, descriptor); }
   void announce_closed() override;
   Crowd crowd() const override { return crowd_; }
   void visit_counters(const std::function<void(const char*, double)>& visit) const override;

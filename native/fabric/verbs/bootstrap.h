@@ -8,6 +8,7 @@
 // TCP can take the place of the shared file: publish() is a put, look() a get of what has come, the descriptor its socket.
 #pragma once
 #include <cstdint>
+#include <string>
 
 #include "fabric/fabric.h"
 
@@ -39,6 +40,8 @@ class Bootstrap {
   virtual void publish(Rank peer, const Card& card, CardState state) = 0;
   // The peer's card for us, as far as it is there.
   virtual CardState look(Rank peer, Card& card) = 0;
+  // Why the peer, which has opened, will never have a card for us. Empty: it may.
+  virtual std::string refusal(Rank peer) const = 0;
   // gone: the peer has closed, or its process has ended.
   virtual Standing standing(Rank peer) = 0;
   virtual Crowd crowd() const = 0;

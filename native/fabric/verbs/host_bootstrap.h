@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "fabric/shm/rank_socket.h"
 #include "fabric/shm/segment.h"
 #include "fabric/verbs/bootstrap.h"
 
@@ -17,22 +18,25 @@ namespace nbc::verbs {
 
 class HostBootstrap final : public Bootstrap {
  public:
-  // Opens the rank. Throws FabricError, for example if it is taken.
-  HostBootstrap(std::shared_ptr<shm::Segment> segment, Rank rank, uint32_t eager_limit);
+  // Who fills and opens the rank's line: this does, or a fabric of the same rank that uses shared memory.
+  enum class Line { ours, of_others };
+  // Opens the rank, if that is ours to do. Throws FabricError, for example if it is taken.
+  HostBootstrap(std::shared_ptr<shm::Segment> segment, Rank rank, uint32_t eager_limit, Line line = Line::ours);
   ~HostBootstrap() override;
 
   Rank rank() const override { return rank_; }
   Rank size() const override { return segment_->size(); }
   void publish(Rank peer, const Card& card, CardState state) override;
   CardState look(Rank peer, Card& card) override;
+  std::string refusal(Rank peer) const override;
   Standing standing(Rank peer) override;
   Crowd crowd() const override;
   bool called() const override {
     return segment_->line(rank_).calls.load(std::memory_order_acquire) != answered_.load(std::memory_order_relaxed);
   }
   void forget_calls() override;
-  int descriptor() const override { return socket_; }
-  void drain() override;
+  int descriptor() const override { return socket_.descriptor(); }
+  void drain() override { socket_.drain(); }
   void close() override;
 
  private:
@@ -47,7 +51,8 @@ class HostBootstrap final : public Bootstrap {
 
   std::shared_ptr<shm::Segment> segment_;
   Rank rank_;
-  int socket_ = -1;
+  shm::RankSocket socket_;
+  shm::RankCaller caller_;
   std::atomic<uint32_t> answered_{0};  // stored by the owner of the engine
 };
 

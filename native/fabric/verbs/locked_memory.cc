@@ -14,7 +14,9 @@ std::string registration_failure(size_t bytes, int error) {
       limit.rlim_cur != RLIM_INFINITY)
     text += "; this process may lock " + std::to_string(limit.rlim_cur / 1024) +
             " KiB of memory, which is too little. Raise it with 'ulimit -l unlimited' before the start, 'memlock' in "
-            "/etc/security/limits.conf, or LimitMEMLOCK=infinity in a systemd unit";
+            "/etc/security/limits.conf, LimitMEMLOCK=infinity in a systemd unit, or the option '--ulimit memlock=-1' "
+            "of docker "
+            "and podman";
   return text;
 }
 

@@ -16,6 +16,10 @@ constexpr size_t kPlacesPerSlab = 16;
 
 }  // namespace
 
+Mailboxes::Mailboxes(std::shared_ptr<Device> device, Rank peers) : device_(std::move(device)), peers_(peers) {
+  if (peers_ > 0) add_slab();
+}
+
 Mailboxes::~Mailboxes() {
   for (const Slab& slab : slabs_) {
     device_->lib.dereg_mr(slab.mr);
@@ -23,21 +27,23 @@ Mailboxes::~Mailboxes() {
   }
 }
 
-Place Mailboxes::take() {
-  if (left_ == 0) {
-    const size_t places = std::clamp<size_t>(peers_ - taken_, 1, kPlacesPerSlab);
-    const size_t bytes = places * 2 * kBoxBytes;
-    void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) throw FabricError{"no memory for mailboxes"};
-    ibv_mr* mr = device_->lib.reg_mr(device_->pd, at, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    if (mr == nullptr) {
-      const int error = errno;
-      munmap(at, bytes);
-      throw FabricError{registration_failure(bytes, error)};
-    }
-    slabs_.push_back({static_cast<std::byte*>(at), bytes, mr});
-    left_ = places;
+void Mailboxes::add_slab() {
+  const size_t places = std::clamp<size_t>(peers_ - taken_, 1, kPlacesPerSlab);
+  const size_t bytes = places * 2 * kBoxBytes;
+  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) throw FabricError{"no memory for mailboxes"};
+  ibv_mr* mr = device_->lib.reg_mr(device_->pd, at, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  if (mr == nullptr) {
+    const int error = errno;
+    munmap(at, bytes);
+    throw FabricError{"transport 'verbs': " + registration_failure(bytes, error)};
   }
+  slabs_.push_back({static_cast<std::byte*>(at), bytes, mr});
+  left_ = places;
+}
+
+Place Mailboxes::take() {
+  if (left_ == 0) add_slab();
   const Slab& slab = slabs_.back();
   std::byte* at = slab.base + --left_ * 2 * kBoxBytes;
   ++taken_;

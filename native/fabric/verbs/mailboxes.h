@@ -27,7 +27,9 @@ inline Mailbox mailbox_at(std::byte* box) { return {box, box + kControlBytes + k
 
 class Mailboxes {
  public:
-  Mailboxes(std::shared_ptr<Device> device, Rank peers) : device_(std::move(device)), peers_(peers) {}
+  // Registers the first slab at once: where that cannot be, the rank can reach nobody, and its user should hear of it when it opens. Throws
+  // FabricError.
+  Mailboxes(std::shared_ptr<Device> device, Rank peers);
   ~Mailboxes();
   // Throws FabricError where memory cannot be registered.
   Place take();
@@ -38,6 +40,7 @@ class Mailboxes {
     size_t bytes;
     ibv_mr* mr;
   };
+  void add_slab();
   std::shared_ptr<Device> device_;
   Rank peers_;
   Rank taken_ = 0;

@@ -26,23 +26,41 @@ Memory::~Memory() {
 
 void Memory::drop(Chunk& chunk) {
   device_->lib.dereg_mr(chunk.mr);
-  munmap(chunk.base, chunk.bytes);
+  give_back(chunk.base, chunk.bytes);
+}
+
+// Zeroed, page-aligned. nullptr: why_ tells.
+void* Memory::obtain(size_t bytes) {
+  if (source_ != nullptr) {
+    void* at = source_->allocate(bytes);
+    if (at == nullptr) why_ = source_->why();
+    return at;
+  }
+  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at != MAP_FAILED) return at;
+  why_ = "the system has no more memory for this process";
+  return nullptr;
+}
+
+void Memory::give_back(void* chunk, size_t bytes) {
+  if (source_ != nullptr) {
+    source_->release(chunk);
+  } else {
+    munmap(chunk, bytes);
+  }
 }
 
 bool Memory::add_chunk(size_t length) {
   Chunk chunk;
   chunk.bytes = std::max(length, kChunkBytes);
   for (;;) {
-    void* at = mmap(nullptr, chunk.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) {
-      why_ = "the system has no more memory for this process";
-      return false;
-    }
+    void* at = obtain(chunk.bytes);
+    if (at == nullptr) return false;
     chunk.base = static_cast<std::byte*>(at);
     chunk.mr = device_->lib.reg_mr(device_->pd, at, chunk.bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     if (chunk.mr != nullptr) break;
     const int error = errno;
-    munmap(at, chunk.bytes);
+    give_back(at, chunk.bytes);
     if (chunk.bytes == length) {
       why_ = registration_failure(length, error);
       return false;

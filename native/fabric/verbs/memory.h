@@ -1,5 +1,6 @@
 // Exposed memory over verbs: chunks that are registered once, when they are made, and handed out in pages. alloc() buffers and temporary
-// buffers of schedules come from here. A chunk that is free altogether is given back, all but one.
+// buffers of schedules come from here. A chunk that is free altogether is given back, all but one. Chunks come from the system, or from other
+// exposed memory: then a block can be reached in that way, too.
 #pragma once
 #include <map>
 #include <memory>
@@ -11,7 +12,8 @@ namespace nbc::verbs {
 
 class Memory final : public ExposedMemory {
  public:
-  explicit Memory(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  explicit Memory(std::shared_ptr<Device> device, std::shared_ptr<ExposedMemory> source = nullptr)
+      : device_(std::move(device)), source_(std::move(source)) {}
   ~Memory() override;
 
   void* allocate(size_t bytes) override;
@@ -32,10 +34,13 @@ class Memory final : public ExposedMemory {
   };
   void* take(Chunk& chunk, size_t length);
   bool add_chunk(size_t length);
+  void* obtain(size_t bytes);
+  void give_back(void* chunk, size_t bytes);
   void drop(Chunk& chunk);
 
   std::shared_ptr<Device> device_;
-  mutable std::mutex mutex_;  // guards the rest: buffers are freed by garbage collection, on other threads
+  std::shared_ptr<ExposedMemory> source_;  // null: the system
+  mutable std::mutex mutex_;               // guards the rest: buffers are freed by garbage collection, on other threads
   std::map<uintptr_t, Chunk> chunks_;
   size_t used_ = 0;
   std::string why_;

@@ -15,7 +15,7 @@
 namespace nbc::verbs {
 namespace {
 
-enum Source : uint32_t { kBell, kChannel, kDevice, kBootstrap };
+enum Source : uint32_t { kBell, kChannel, kDevice, kBootstrap, kOther };
 
 bool add(int set, int descriptor, Source source, uint32_t flags = 0) {
   epoll_event event{};
@@ -59,6 +59,11 @@ void Parking::release() {
   }
 }
 
+void Parking::wake_on(Sleeper who, int descriptor) {
+  if (!add(set_[index(who)], descriptor, kOther))
+    throw FabricError{std::string("no descriptors to sleep on: ") + std::strerror(errno)};
+}
+
 void Parking::arm(Sleeper who, bool any_completion) {
   if (watcher_ != who) {
     if (watcher_ != Sleeper::nobody) epoll_ctl(set_[index(watcher_)], EPOLL_CTL_DEL, channel_->fd, nullptr);
@@ -91,8 +96,8 @@ void Parking::sleep(Sleeper who, int64_t nanoseconds) {
   pollfd ready{set, POLLIN, 0};  // a set can be polled itself, which knows nanoseconds
   timespec limit{static_cast<time_t>(nanoseconds / 1000000000), static_cast<long>(nanoseconds % 1000000000)};
   if (ppoll(&ready, 1, nanoseconds < 0 ? nullptr : &limit, nullptr) <= 0) return;
-  epoll_event events[4];
-  const int count = epoll_wait(set, events, 4, 0);
+  epoll_event events[5];  // as many as there are sources
+  const int count = epoll_wait(set, events, 5, 0);
   for (int i = 0; i < count; ++i) {
     switch (events[i].data.u32) {
       case kBell: {
@@ -102,6 +107,8 @@ void Parking::sleep(Sleeper who, int64_t nanoseconds) {
       }
       case kChannel:
         take_events(who);
+        break;
+      case kOther:
         break;
       default:
         if (events[i].data.u32 == kBootstrap) bootstrap_.drain();

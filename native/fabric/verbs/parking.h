@@ -48,6 +48,8 @@ class Parking {
   bool is_armed() const { return armed_.load(std::memory_order_seq_cst) != 0; }
   // While armed for solicited events only: from now on any completion wakes.
   void arm_for_any() { ibv_req_notify_cq(queue_, 0); }
+  // Another descriptor that keeps `who` from sleeping while it is readable; read by whoever gave it. Throws FabricError.
+  void wake_on(Sleeper who, int descriptor);
   void sleep(Sleeper who, int64_t nanoseconds);
   void ring(Sleeper who);
   bool called() const { return called_.load(std::memory_order_relaxed); }

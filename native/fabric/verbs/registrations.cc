@@ -81,14 +81,20 @@ Registration* Registrations::acquire(const LocalBuffer& buffer) {
   const bool lives = home != nullptr && home->keeper != nullptr;
   if (lives) {
     const auto [first, last] = by_base_.equal_range(home->data);
+    bool stale = false;
     for (auto it = first; it != last; ++it) {
       const Entries::iterator entry = it->second;
-      if (entry->bytes < home->bytes || !same_owner(entry->keeper, home->keeper)) continue;
+      if (!same_owner(entry->keeper, home->keeper)) {
+        stale = true;
+        continue;
+      }
+      if (entry->bytes < home->bytes) continue;
       ++counters_.hits;
       ++entry->uses;
       entries_.splice(entries_.begin(), entries_, entry);
       return &*entry;
     }
+    if (stale) ++counters_.stale;
   }
   ++counters_.misses;
   drop_expired();

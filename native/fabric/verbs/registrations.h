@@ -24,6 +24,7 @@ struct RegistrationCounters {
   uint64_t misses = 0;
   uint64_t evictions = 0;  // to keep within the bounds, or because locked memory ran out
   uint64_t expired = 0;    // dropped because their memory had gone
+  uint64_t stale = 0;      // not served, since another buffer lies at their address now; part of the misses
 };
 
 struct Registration {

@@ -33,13 +33,14 @@ uint32_t share(uint32_t wanted, uint32_t per_peer, uint32_t eighths) {
 
 }  // namespace
 
-VerbsFabric::VerbsFabric(std::unique_ptr<Bootstrap> bootstrap, const VerbsOptions& options)
+VerbsFabric::VerbsFabric(std::unique_ptr<Bootstrap> bootstrap, const VerbsOptions& options,
+                         std::shared_ptr<ExposedMemory> exposed)
     : bootstrap_(std::move(bootstrap)),
       options_(options),
       rank_(bootstrap_->rank()),
       size_(bootstrap_->size()),
       device_(std::make_shared<Device>(options.device)),
-      memory_(std::make_shared<Memory>(device_)),
+      memory_(std::make_shared<Memory>(device_, std::move(exposed))),
       exposed_memory_(memory_),
       registrations_(device_, options.cache_entries, options.cache_bytes),
       mailboxes_(device_, size_ - 1),
@@ -93,7 +94,10 @@ Connect VerbsFabric::advance(Rank peer, bool wanted) {
       ++connections_;
       bootstrap_->publish(peer, link.connection->card(options_.eager_limit), CardState::offered);
     }
-    if (state == CardState::none) return Connect::later;
+    if (state == CardState::none) {
+      link.why = bootstrap_->refusal(peer);
+      return link.why.empty() ? Connect::later : link.verdict = Connect::refused;
+    }
     if (theirs.eager_limit != options_.eager_limit) {
       link.why = "rank " + std::to_string(peer) + " runs with eagerLimit " + std::to_string(theirs.eager_limit) +
                  ", this rank with " + std::to_string(options_.eager_limit) + "; it must be equal on all ranks";
@@ -191,7 +195,7 @@ void VerbsFabric::probe() {
 
 // --- buffers ---------------------------------------------------------------------------------------------------------
 
-bool VerbsFabric::expose(const LocalBuffer& buffer, ExposedBuffer& out) {
+bool VerbsFabric::expose(Rank, const LocalBuffer& buffer, ExposedBuffer& out) {
   out = {reinterpret_cast<uintptr_t>(buffer.data), 0, nullptr};
   if (buffer.bytes == 0) return true;
   if (const ibv_mr* mr = memory_->find(buffer.data, buffer.bytes); mr != nullptr) {
@@ -205,7 +209,7 @@ bool VerbsFabric::expose(const LocalBuffer& buffer, ExposedBuffer& out) {
   return true;
 }
 
-void VerbsFabric::conceal(const ExposedBuffer& buffer) {
+void VerbsFabric::conceal(Rank, const ExposedBuffer& buffer) {
   if (buffer.holder != nullptr) registrations_.release(static_cast<Registration*>(buffer.holder));
 }
 
@@ -497,6 +501,7 @@ void VerbsFabric::visit_counters(const std::function<void(const char*, double)>&
   add("cacheMisses", cache.misses);
   add("cacheEvictions", cache.evictions);
   add("cacheExpired", cache.expired);
+  add("cacheStale", cache.stale);
 }
 
 }  // namespace nbc::verbs

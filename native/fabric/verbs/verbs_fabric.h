@@ -40,10 +40,12 @@ struct VerbsOptions {
   uint8_t retries = 6;   // not 7: Soft-RoCE takes that for "for ever"
 };
 
-class VerbsFabric final : public Fabric {
+class VerbsFabric : public FarFabric {
  public:
   // Throws FabricError, naming what is missing.
-  VerbsFabric(std::unique_ptr<Bootstrap> bootstrap, const VerbsOptions& options);
+  // `exposed`: where its exposed memory is to come from; null: from the system.
+  VerbsFabric(std::unique_ptr<Bootstrap> bootstrap, const VerbsOptions& options,
+              std::shared_ptr<ExposedMemory> exposed = nullptr);
   ~VerbsFabric() override;
 
   Rank rank() const override { return rank_; }
@@ -54,10 +56,10 @@ class VerbsFabric final : public Fabric {
   Mailbox inbox(Rank peer) override;
   bool has_closed(Rank peer) override;
   const std::shared_ptr<ExposedMemory>& memory() const override { return exposed_memory_; }
-  bool expose(const LocalBuffer& buffer, ExposedBuffer& out) override;
-  void conceal(const ExposedBuffer& buffer) override;
+  bool expose(Rank, const LocalBuffer& buffer, ExposedBuffer& out) override;
+  void conceal(Rank, const ExposedBuffer& buffer) override;
   void commit(Rank peer, const void* written, size_t bytes, uint32_t note, void* cookie) override;
-  bool asynchronous() const override { return true; }
+  bool asynchronous(Rank) const override { return true; }
   void flush() override;
   void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
            void* cookie) override;
@@ -77,6 +79,7 @@ class VerbsFabric final : public Fabric {
   void ring_self(Sleeper who) override { parking_.ring(who); }
   void announce_closed() override;
   Crowd crowd() const override { return bootstrap_->crowd(); }
+  void wake_on(Sleeper who, int descriptor) override { parking_.wake_on(who, descriptor); }
   void visit_counters(const std::function<void(const char*, double)>& visit) const override;
 
   const Device& device() const { return *device_; }

@@ -13,6 +13,7 @@
  *
  * Two halves, because together they are too large: as it is, MAIN always hands the engine over to PROGRESS when it leaves
  * (Engine::hand_over), and three messages come. With -DDOZE it may also leave things unattended (Engine::leave), and one comes.
+ * With -DSOCKET the rank is also on a network, and sleeps on descriptors (see "the socket").
  *
  * Each of the following takes one thing out of the protocol, and each must make spin find an error (`npm test` insists):
  *
@@ -27,6 +28,8 @@
  *   -DDOZE -DNO_DOZE_RECHECK  PROGRESS stops dozing without looking at `unattended` again (see "dozing")
  *   -DDOZE -DNO_DOZE_FENCE    ... or does, but lets that load overtake the store to `dozing`
  *   -DDOZE -DNO_LEAVE_FENCE   MAIN lets its load of `dozing` overtake its store to `unattended`
+ *   -DSOCKET -DLATE_DRAIN     a sleeper takes datagrams out after the second look instead of after it has slept
+ *   -DSOCKET -DONE_SOCKET     both sleepers share a socket, and whoever wakes first takes the datagram out
  *
  * Late decrements. A writer that has seen `armed` != 0 may be delayed before it decrements `need`, and the sleeper may by
  * then have woken, consumed the message, and be arming again: the decrement then hits the new count between the stores
@@ -42,6 +45,10 @@
  * Dozing. While `dozing`, PROGRESS sleeps for a short time only, and takes over what it finds `unattended` twice without MAIN
  * having been back (entries). When it has found nothing to do a few times, it stops dozing. The two flags are stored and
  * loaded crosswise: either MAIN sees that PROGRESS does not doze and rings, or PROGRESS sees that something is unattended.
+ *
+ * The socket (mixed/mixed_fabric.h). Writers send a datagram to the socket of the sleeper, MAIN rings PROGRESS by an eventfd. Neither has a
+ * ticket: both stay readable until the sleeper has slept and takes them out. Whoever disarms takes out what has come for
+ * the sleeper that was armed, if it was rung.
  */
 
 #ifndef ENTRIES
@@ -91,6 +98,10 @@ bool unattended; /* MAIN left, and something needs driving */
 bool dozing;     /* PROGRESS looks by itself now and then */
 bool stopping;
 bool asleep[3];
+#ifdef SOCKET
+bool called[3];  /* a datagram is in the socket of the sleeper */
+byte armedFor;   /* MixedFabric::armed_; written by the owner */
+#endif
 byte spurious = SPURIOUS;
 
 /* --- store buffers: one per thread, first in, first out --- */
@@ -141,6 +152,42 @@ end:
 
 /* --- futex --- */
 
+#ifdef SOCKET
+#ifdef ONE_SOCKET
+#define SOCKET_OF(who) MAIN
+#else
+#define SOCKET_OF(who) (who)
+#endif
+
+#define readBell(who) skip
+
+/* Sleeps on the eventfd and the socket; then takes out what there is, one after the other. */
+inline futexWait(who, limited) {
+#ifdef LATE_DRAIN
+  called[SOCKET_OF(who)] = false;
+#endif
+  atomic { asleep[who] = !rung[who] && !called[SOCKET_OF(who)] }
+  if
+  :: !asleep[who]
+  :: atomic { limited && asleep[who] -> asleep[who] = false }
+  :: atomic { asleep[who] && spurious > 0 -> spurious--; asleep[who] = false }
+  fi;
+  rung[who] = false;
+  called[SOCKET_OF(who)] = false
+}
+
+inline call(who) {
+  atomic {
+    called[SOCKET_OF(who)] = true;
+#ifdef ONE_SOCKET
+    asleep[MAIN] = false;
+    asleep[PROGRESS] = false
+#else
+    asleep[who] = false
+#endif
+  }
+}
+#else
 /* The sleeper reads the word that it will hand to futexWait. */
 #define readBell(who) rung[who] = false
 
@@ -152,6 +199,9 @@ inline futexWait(who, limited) {
   :: atomic { asleep[who] && spurious > 0 -> spurious--; asleep[who] = false }
   fi
 }
+
+#define call(who) ring(who)
+#endif
 
 /* The change of the word and the system call are two steps. */
 inline ring(who) {
@@ -198,7 +248,7 @@ active [WRITERS] proctype writer() {
         atomic { old = 0; who = armed; armed = NOBODY } /* exchange */
         if
         :: who == NOBODY -> skip
-        :: else -> ring(who); who = 0
+        :: else -> call(who); who = 0
         fi
       :: else -> old = 0
       fi
@@ -216,6 +266,9 @@ inline poll() {
 
 /* Two stores, need before armed. */
 inline arm(me, whom, count) {
+#ifdef SOCKET
+  armedFor = whom;
+#endif
   STORE(BUFFER_OF(me), AT_NEED, count);
   STORE(BUFFER_OF(me), AT_ARMED, whom)
 }
@@ -236,6 +289,13 @@ inline look(me, found) {
 }
 
 inline disarm(me) {
+#ifdef SOCKET
+  if
+  :: armedFor != NOBODY && armed == NOBODY -> called[SOCKET_OF(armedFor)] = false
+  :: else -> skip
+  fi;
+  armedFor = NOBODY;
+#endif
   STORE(BUFFER_OF(me), AT_ARMED, NOBODY)
 }
 

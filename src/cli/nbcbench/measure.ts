@@ -22,6 +22,10 @@ export interface Settings {
   start: Start | 'auto';
   /** Whether ranks get a processor each, if there are enough. */
   bind: boolean;
+  /** All is measured under each of these delays of the network, in ms, by the same ranks. Absent: as the network is. */
+  delays?: readonly number[] | undefined;
+  /** Makes the network have that delay. */
+  setDelay?: (ms: number) => void;
 }
 
 /** Pass two with one test interval; times in µs. */
@@ -42,6 +46,8 @@ export interface Result {
   ranks: number;
   op: Op;
   bytes: number;
+  /** Of the network, in ms, where it was set. */
+  delay?: number;
   buffers: BufferKind;
   /** µs from the common start to the end of the slowest rank. */
   blocking: number;
@@ -72,6 +78,13 @@ const WARM_UP_LIMIT = 1000;
  */
 const JIT_WARM_UP = 1000;
 const JIT_ROUNDS = 4;
+/** They come in parts, and end after that time at the latest: over an emulated network a repetition takes milliseconds. */
+const JIT_PART = 100;
+const JIT_LIMIT_MS = 500;
+
+/** How far ahead, in µs, rank 0 sets the common start at first, and at most, where others learn of it too late. */
+const FIRST_LEAD = 20;
+const MOST_LEAD = 500;
 
 /** An implementation at work with one number of ranks. */
 interface Team {
@@ -102,31 +115,41 @@ export async function measure(
   const results: Result[] = [];
   let step = 0;
   const passes = settings.intervals.length > 0 ? 2 : 1;
-  const steps = settings.ranks.length * settings.ops.length * settings.sizes.length * passes;
+  const delays = settings.delays ?? [undefined];
+  const steps = settings.ranks.length * delays.length * settings.ops.length * settings.sizes.length * passes;
   for (const ranks of settings.ranks) {
     const placement = place(ranks, settings.bind);
-    const start = settings.start === 'auto' ? (placement.dedicated ? 'instant' : 'gate') : settings.start;
-    listener.note(`${placement.text}; common start: ${start}`);
+    // An instant is named by a message, and what the network delays comes milliseconds late; the gate has no part in it.
+    const startWith = (delay = 0) =>
+      settings.start !== 'auto' ? settings.start : placement.dedicated && delay === 0 ? 'instant' : 'gate';
+    const starts = [...new Set(delays.map(startWith))];
+    listener.note(`${placement.text}; common start: ${starts.join(', with a delay ')}`);
     const [load] = loadavg();
     if (load > 0.5)
       listener.note(`the machine is busy (load ${load.toFixed(1)}): expect larger and less steady figures`);
     listener.progress(step / steps, `starting ${ranks} ranks`);
     const teams = await launch(implementations, ranks, placement, listener);
     try {
-      await warmUp(teams, settings.ops, start, listener);
-      for (const op of settings.ops) {
-        for (const bytes of settings.sizes) {
-          if (!teams.some(({ alive }) => alive)) break;
-          const text = `${op}, ${ranks} ranks, ${formatBytes(bytes)}`;
-          const tell = (pass: number) => (fraction: number) =>
-            listener.progress((step + fraction) / steps, `${text}, pass ${pass} of ${passes}`);
-          const blocking = await passOne(teams, op, bytes, start, settings, tell(1), listener);
-          step++;
-          if (passes === 2) {
-            await passTwo(blocking, start, settings, tell(2), listener);
+      await warmUp(teams, settings.ops, starts, listener);
+      for (const delay of delays) {
+        if (delay !== undefined) settings.setDelay?.(delay);
+        const start = startWith(delay);
+        const network = delay === undefined ? '' : `, ${delay} ms of delay`;
+        for (const op of settings.ops) {
+          for (const bytes of settings.sizes) {
+            if (!teams.some(({ alive }) => alive)) break;
+            const text = `${op}, ${ranks} ranks, ${formatBytes(bytes)}${network}`;
+            const tell = (pass: number) => (fraction: number) =>
+              listener.progress((step + fraction) / steps, `${text}, pass ${pass} of ${passes}`);
+            const blocking = await passOne(teams, op, bytes, start, settings, tell(1), listener);
             step++;
+            if (passes === 2) {
+              await passTwo(blocking, start, settings, tell(2), listener);
+              step++;
+            }
+            const found = blocking.filter(({ team }) => team.alive).map(({ result }) => result);
+            results.push(...found.map((result) => (delay === undefined ? result : { ...result, delay })));
           }
-          results.push(...blocking.filter(({ team }) => team.alive).map(({ result }) => result));
         }
       }
       for (const { implementation, late, counted } of teams) {
@@ -140,6 +163,8 @@ export async function measure(
   return results;
 }
 
+const longer = (lead: number): number => Math.min(MOST_LEAD, lead * 1.25);
+
 async function launch(
   implementations: readonly Implementation[],
   ranks: number,
@@ -150,7 +175,7 @@ async function launch(
   for (const implementation of implementations) {
     try {
       const job = await implementation.launch(ranks, placement);
-      teams.push({ implementation, job, lead: 20, alive: true, counted: 0, late: 0 });
+      teams.push({ implementation, job, lead: FIRST_LEAD, alive: true, counted: 0, late: 0 });
       await job.command('calibrate');
     } catch (error) {
       listener.failure(error as Error);
@@ -172,22 +197,43 @@ async function attempt(team: Team, listener: Listener, words: (string | number)[
   return team.alive;
 }
 
-async function warmUp(teams: readonly Team[], ops: readonly Op[], start: Start, listener: Listener): Promise<void> {
+async function warmUp(
+  teams: readonly Team[],
+  ops: readonly Op[],
+  starts: readonly Start[],
+  listener: Listener,
+): Promise<void> {
   for (const team of teams) {
     if (isPeer(team.implementation)) continue; // compiled ahead of time
     for (let round = 0; round < JIT_ROUNDS; round++) {
       for (const op of ops) {
         for (const mode of ['blocking', 'overlap', 'compute'] as const) {
-          await attempt(team, listener, ['run', mode, op, 8, 'plain', 1, round, JIT_WARM_UP, start, team.lead]);
+          const start = starts[round % starts.length];
+          const end = performance.now() + JIT_LIMIT_MS;
+          for (let done = 0; done < JIT_WARM_UP && performance.now() < end; done += JIT_PART) {
+            await attempt(team, listener, ['run', mode, op, 8, 'plain', 1, round, JIT_PART, start, team.lead]);
+          }
         }
       }
     }
   }
   for (const team of teams) {
-    if (!(await attempt(team, listener, ['run', 'compute', 'ibcast', 8, 'plain', 0, 0, 200, start, team.lead])))
-      continue;
-    const empty = median(repetitions(team.job.results()).map(({ total }) => total));
-    listener.note(`${team.implementation.title}: a repetition of nothing takes ${empty.toFixed(2)} µs`);
+    for (const start of starts) {
+      const empty = await emptyRepetition(team, start, listener);
+      if (team.alive)
+        listener.note(`${team.implementation.title}: a repetition of nothing takes ${empty.toFixed(2)} µs`);
+    }
+  }
+}
+
+/** What is left, in µs, when there is nothing to do. Finds a lead with which ranks do start together, if there is one. */
+async function emptyRepetition(team: Team, start: Start, listener: Listener): Promise<number> {
+  for (;;) {
+    const words = ['run', 'compute', 'ibcast', 8, 'plain', 0, 0, 200, start, team.lead];
+    if (!(await attempt(team, listener, words))) return NaN;
+    const found = repetitions(team.job.results());
+    if (found.length > 0 || team.lead >= MOST_LEAD) return median(found.map(({ total }) => total));
+    team.lead = longer(team.lead);
   }
 }
 

@@ -43,6 +43,17 @@ export function parseSeconds(text: string): number {
   return seconds;
 }
 
+/** "0,1,10" → [0, 1, 10]: milliseconds */
+export function parseDelays(text: string): number[] {
+  return list(text).map((part) => {
+    const ms = Number(part);
+    if (!(ms >= 0 && ms <= 10_000)) throw new InvalidArgumentError(`"${part}" is not a delay in milliseconds.`);
+    return ms;
+  });
+}
+
+export const parseInterfaces = (text: string): string[] => list(text);
+
 function parseCount(text: string, what: string): number {
   const count = Number(text);
   if (!/^\d+$/.test(text) || count < 1 || count > 1e7) throw new InvalidArgumentError(`"${text}" is not ${what}.`);

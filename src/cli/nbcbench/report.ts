@@ -11,6 +11,8 @@ export interface Row {
   transport: string;
   progress: string;
   buffers: string;
+  /** Only where it was set. */
+  delay_ms?: number;
   interval: number;
   blocking_us: number;
   init_us: number;
@@ -32,6 +34,7 @@ export function toRows(results: readonly Result[]): Row[] {
       transport: result.implementation.transport,
       progress: result.implementation.progress,
       buffers: result.buffers,
+      ...(result.delay === undefined ? {} : { delay_ms: result.delay }),
       interval: overlap.interval,
       blocking_us: us(result.blocking),
       init_us: us(overlap.init),
@@ -62,7 +65,8 @@ export function formatTime(us: number): string {
 
 export const formatRatio = (ratio: number): string => (Number.isNaN(ratio) ? '–' : `${ratio.toFixed(2)}×`);
 
-const samePoint = (a: Result) => (b: Result) => a.op === b.op && a.ranks === b.ranks && a.bytes === b.bytes;
+const samePoint = (a: Result) => (b: Result) =>
+  a.op === b.op && a.ranks === b.ranks && a.bytes === b.bytes && a.delay === b.delay;
 
 /** The peers' results for the same operation, number of ranks and size. */
 export function peersOf(result: Result, results: readonly Result[]): Result[] {
@@ -75,6 +79,7 @@ function distinguishing(results: readonly Result[]): { title: string; of: (resul
     { title: 'transport', of: (result: Result) => result.implementation.transport },
     { title: 'progress', of: (result: Result) => result.implementation.progress },
     { title: 'buffers', of: (result: Result) => result.buffers as string },
+    { title: 'delay', of: (result: Result) => `${result.delay ?? 0} ms` },
   ];
   return columns.filter(({ of }) => new Set(results.map(of)).size > 1);
 }

@@ -1,0 +1,74 @@
+#include "fabric/mixed/mixed_fabric.h"
+
+#include <cstring>
+
+namespace nbc::mixed {
+
+using shm::Way;
+
+MixedFabric::MixedFabric(std::unique_ptr<shm::ShmFabric> near, std::unique_ptr<FarFabric> far)
+    : near_(std::move(near)), far_(std::move(far)), ways_(near_->size(), Way::unknown) {
+  near_->open_sockets();
+  for (const Sleeper who : {Sleeper::caller, Sleeper::progress}) far_->wake_on(who, near_->descriptor(who));
+  near_->open(true, {});
+}
+
+// Until the peer has opened nobody knows which way it is to be reached, so neither side begins. Where there is none, shared memory says why.
+Connect MixedFabric::connect(Rank peer) {
+  if (ways_[peer] == Way::unknown) ways_[peer] = near_->way_to(peer);
+  return to(peer).connect(peer);
+}
+
+std::string MixedFabric::why(Rank peer) const { return peer == rank() ? far_->why(peer) : to(peer).why(peer); }
+
+void MixedFabric::flush() {
+  near_->flush();
+  far_->flush();
+}
+
+// Whoever is second gets what is left of `out`, so they take turns.
+unsigned MixedFabric::poll(Completion* out, unsigned max, Effort effort) {
+  far_first_ = !far_first_;
+  Fabric& near = *near_;
+  Fabric& far = *far_;
+  const unsigned count = (far_first_ ? far : near).poll(out, max, effort);
+  if (count == max) return count;
+  return count + (far_first_ ? near : far).poll(out + count, max - count, effort);
+}
+
+void MixedFabric::arm(Sleeper who, uint32_t need) {
+  armed_ = who;
+  far_->arm(who, need);
+  near_->arm_on_socket(who, need);
+}
+
+void MixedFabric::disarm() {
+  if (armed_ == Sleeper::nobody) return;
+  // A ring that nobody slept for must not stay unread: it counts against what its sender may send.
+  if (!near_->is_armed()) near_->drain_socket(armed_);
+  near_->disarm();
+  far_->disarm();
+  armed_ = Sleeper::nobody;
+}
+
+void MixedFabric::sleep(Sleeper who, uint32_t ticket, int64_t nanoseconds) {
+  far_->sleep(who, ticket, nanoseconds);
+  near_->drain_socket(who);
+}
+
+// The network first: it may still have to wait for what was sent, and on this host nobody needs to be waited for. Whoever sees that this rank has
+// closed sees all that it wrote.
+void MixedFabric::announce_closed() {
+  far_->announce_closed();
+  near_->announce_closed();
+}
+
+// Whoever sleeps, sleeps on the network: it counts that.
+void MixedFabric::visit_counters(const std::function<void(const char*, double)>& visit) const {
+  near_->visit_counters([&](const char* name, double value) {
+    if (std::strcmp(name, "parks") != 0) visit(name, value);
+  });
+  far_->visit_counters(visit);
+}
+
+}  // namespace nbc::mixed

@@ -1,0 +1,89 @@
+// Two fabrics in one: ranks of this host are reached by shared memory, all others by a network. Each message goes to the one or the other by its
+// peer, so all that is to be done here is to sleep for both.
+//
+// Sleeping. A thread cannot sleep on a futex and on descriptors; the network has descriptors, so the doorbell of shared memory gets one: its
+// word `armed` says that this rank sleeps on a socket, and whoever rings sends a datagram there (shm/doorbell.h). The socket of each sleeper is
+// in the network's set of that sleeper (FarFabric::wake_on).
+//
+//   owner                                       peer on this host                       network
+//   far: armed = me; arm the queue              write the message                       entry in the queue
+//   near: need = k; armed = me, on a socket     fence                                   if armed: event
+//   fence; look at both once more;              if armed and need falls to 0:
+//     if there is something: disarm both          who = exchange(armed, 0)
+//   else sleep on the network's set               if who: datagram to its socket
+//   take the datagrams out
+//
+// No wake-up is lost: each side's own argument holds by itself, since whoever arms arms both before it looks at either, and what was rung stays in a
+// descriptor until the one that it was meant for has slept on it, or the owner of the engine has disarmed and looks at everything anyway.
+// So a ring is lost to nobody but who no longer needs it. The two orders of arming are both right; the network comes first because arming may post.
+//
+// `need` counts the messages of this host only, while any message of the network wakes. It is never too large: when all that is still missing
+// comes from this host, then the last message of the network has come, woken the rank, and made it count anew.
+//
+// is_armed() (the engine, having handed over, looks back at it) is true only while neither side has rung.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "fabric/shm/shm_fabric.h"
+
+namespace nbc::mixed {
+
+class MixedFabric final : public Fabric {
+ public:
+  // Opens the rank: `near` was made to be opened later. The exposed memory of `far` has to come from the arena of `near`. Throws FabricError.
+  MixedFabric(std::unique_ptr<shm::ShmFabric> near, std::unique_ptr<FarFabric> far);
+  ~MixedFabric() override { announce_closed(); }
+
+  Rank rank() const override { return near_->rank(); }
+  Rank size() const override { return near_->size(); }
+  Connect connect(Rank peer) override;
+  std::string why(Rank peer) const override;
+  Mailbox outbox(Rank peer) override { return to(peer).outbox(peer); }
+  Mailbox inbox(Rank peer) override { return to(peer).inbox(peer); }
+  bool has_closed(Rank peer) override { return to(peer).has_closed(peer); }
+  const std::shared_ptr<ExposedMemory>& memory() const override { return far_->memory(); }
+  bool expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) override {
+    return to(peer).expose(peer, buffer, out);
+  }
+  void conceal(Rank peer, const ExposedBuffer& buffer) override { to(peer).conceal(peer, buffer); }
+  void commit(Rank peer, const void* written, size_t bytes, uint32_t note, void* cookie) override {
+    to(peer).commit(peer, written, bytes, note, cookie);
+  }
+  bool asynchronous(Rank peer) const override { return to(peer).asynchronous(peer); }
+  void flush() override;
+  void put(Rank peer, const ExposedBuffer& where, const LocalBuffer& from, uint32_t immediate, Error error,
+           void* cookie) override {
+    to(peer).put(peer, where, from, immediate, error, cookie);
+  }
+  void abandon(Rank peer) override { to(peer).abandon(peer); }
+  unsigned poll(Completion* out, unsigned max, Effort effort) override;
+  uint64_t work() const override { return near_->work() + far_->work(); }
+  bool holds_back() const override { return near_->holds_back() || far_->holds_back(); }
+  void expect_immediates(Rank peer, bool expected) override { to(peer).expect_immediates(peer, expected); }
+  uint32_t put_window() const override { return std::min(near_->put_window(), far_->put_window()); }
+  bool called() const override { return far_->called(); }
+  bool receiver_copies() const override { return near_->receiver_copies() || far_->receiver_copies(); }
+  uint32_t ticket(Sleeper who) override { return far_->ticket(who); }
+  void arm(Sleeper who, uint32_t need) override;
+  void disarm() override;
+  bool is_armed() const override { return near_->is_armed() && far_->is_armed(); }
+  void sleep(Sleeper who, uint32_t ticket, int64_t nanoseconds) override;
+  void ring_self(Sleeper who) override { far_->ring_self(who); }
+  void announce_closed() override;
+  Crowd crowd() const override { return near_->crowd(); }
+  void visit_counters(const std::function<void(const char*, double)>& visit) const override;
+
+ private:
+  Fabric& to(Rank peer) const {
+    return ways_[peer] == shm::Way::far ? static_cast<Fabric&>(*far_) : static_cast<Fabric&>(*near_);
+  }
+
+  std::unique_ptr<shm::ShmFabric> near_;
+  std::unique_ptr<FarFabric> far_;
+  std::vector<shm::Way> ways_;       // by peer; decided once, when both have opened
+  Sleeper armed_ = Sleeper::nobody;  // whom arm() was called for, until disarm()
+  bool far_first_ = false;           // who is polled first
+};
+
+}  // namespace nbc::mixed

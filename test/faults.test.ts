@@ -1,0 +1,47 @@
+/**
+ * Over a network: ranks that are killed, and a link that is interrupted, in the middle of a large message. The survivors hear of it within bounded
+ * time, and nothing is written outside the memory that was exposed.
+ */
+import assert from 'node:assert/strict';
+import { describeJob, reports, runJob, runRanks } from './helpers.js';
+
+interface End {
+  codes: string[];
+  /** Milliseconds until the last one had failed. */
+  elapsed: number;
+}
+
+/** A peer that says nothing is asked after a second, and has two to answer; with time for a busy machine. */
+const KNOWN_WITHIN_MS = 15_000;
+
+describe('in the middle of a large message', function () {
+  this.timeout(120_000);
+  if (process.env['NBC_TRANSPORT'] !== 'verbs') return;
+
+  it('a sender or a receiver that is killed fails the requests of its peer, and no others', async () => {
+    const results = await runJob('faults', { size: 4, args: ['killed'], stopOnFailure: false, timeoutMs: 60_000 });
+    const [zero, sender, two, receiver] = results;
+    for (const victim of [sender, receiver]) {
+      assert.deepEqual([victim.signal, victim.killed], ['SIGKILL', false], describeJob(results));
+    }
+    assert.match(receiver.stdout, /in the middle/, describeJob(results));
+    for (const survivor of [zero, two]) assert.equal(survivor.code, 0, describeJob(results));
+    for (const { codes, elapsed } of reports<End>([zero, two])) {
+      // Either the system tells that the process has gone, or, if its end takes long, the network that its memory has.
+      assert.match(codes[0], /^ERR_NBC_(PEER_CLOSED|UNREACHABLE)$/);
+      assert.deepEqual(codes, Array(5).fill(codes[0]));
+      assert(elapsed < KNOWN_WITHIN_MS, `${elapsed} ms until all was known to have failed`);
+    }
+  });
+
+  // scripts/guest/link: it has to be there, and may be interrupted.
+  if (process.env['NBC_TEST_LINK'] === undefined) return;
+  it('a link that is silent for a moment harms nothing, and one that goes down fails the requests of both ends', async () => {
+    const env = (rank: number): Record<string, string> => ({ NBC_VERBS_DEVICE: ['rxc', 'rxd'][rank] });
+    const results = await runRanks('faults', { size: 2, args: ['interrupted'], env });
+    for (const { codes, elapsed } of reports<End>(results)) {
+      assert.deepEqual(codes, Array(3).fill('ERR_NBC_UNREACHABLE'));
+      assert(elapsed < KNOWN_WITHIN_MS, `${elapsed} ms until all was known to have failed`);
+    }
+  });
+});

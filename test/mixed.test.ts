@@ -1,0 +1,110 @@
+/**
+ * `transport: 'auto'` where ranks are on different hosts, by NBC_HOST: shared memory and verbs in one job; and what happens without a device.
+ * NBC_TEST_DEVICE=1 says that there is one (scripts/test-verbs.mjs).
+ */
+import assert from 'node:assert/strict';
+import { describeJob, type JobOptions, type RankResult, reports, runJob, runRanks } from './helpers.js';
+
+const DEVICE = process.env['NBC_TEST_DEVICE'] === '1';
+/** Nobody's device has this name. */
+const NO_DEVICE = { NBC_VERBS_DEVICE: 'there-is-none' };
+
+/** Ranks 0 and 1 on host a, 2 and 3 on host b. */
+function twoHosts(scenario: string, more: Record<string, string> = {}): JobOptions {
+  const env = (rank: number) => ({ NBC_TRANSPORT: 'auto', NBC_HOST: rank < 2 ? 'a' : 'b', ...more });
+  return { size: 4, args: [scenario], env };
+}
+
+describe("transport 'auto' on two hosts", function () {
+  this.timeout(120_000);
+  if (!DEVICE) return;
+
+  it('takes shared memory to the ranks of a host, and verbs to the others', async () => {
+    const counters = reports<Record<string, number>>(await runRanks('mixed', twoHosts('collectives')));
+    for (const host of [counters.slice(0, 2), counters.slice(2)]) {
+      // Between the two of a host at least 300 001 bytes each way, from alloc() memory and from other; either of them may copy.
+      for (const way of ['mappedBytes', 'crossMemoryBytes']) {
+        const bytes = host[0][way] + host[1][way];
+        assert(bytes >= 600_002, `${bytes} ${way} between the ranks of a host`);
+      }
+    }
+    for (const { workRequests } of counters) assert(workRequests > 20, `${workRequests} work requests`);
+  });
+
+  it('sleeps for both, and is woken by both', async () => {
+    const [spent] = reports<Record<string, number>>(await runRanks('mixed', twoHosts('waking')));
+    assert.equal(Object.keys(spent).length, 4);
+    // A rank that nobody wakes looks after a second by itself. Four sleeps, of 20 ms each.
+    for (const [what, milliseconds] of Object.entries(spent)) {
+      assert(milliseconds < 2_500, `${what}: ${milliseconds} ms`);
+    }
+  });
+
+  it('goes on without a rank of the other host that was killed', async () => {
+    const results = await runJob('mixed', { ...twoHosts('killed'), stopOnFailure: false });
+    assert.equal(results[2].signal, 'SIGKILL', describeJob(results));
+    const others = results.filter(({ rank }) => rank !== 2);
+    assertAllEnded(others);
+    for (const codes of reports<string[]>(others.slice(0, 2))) {
+      assert.deepEqual(codes, Array(5).fill('ERR_NBC_PEER_CLOSED'));
+    }
+  });
+});
+
+describe("transport 'auto' where no host has a name", function () {
+  this.timeout(60_000);
+
+  it('opens nothing of verbs', async () => {
+    const env = { NBC_TRANSPORT: 'auto', NBC_HOST: undefined };
+    for (const found of reports(await runRanks('mixed', { size: 2, args: ['alone'], env }))) {
+      assert.deepEqual(found, { loaded: false, counts: false });
+    }
+  });
+});
+
+describe("transport 'auto' on two hosts without a device", function () {
+  this.timeout(60_000);
+  if (DEVICE) return;
+
+  for (const progress of ['thread', 'manual']) {
+    it(`reaches the ranks of its host, and says why not the others ('${progress}')`, async () => {
+      const results = await runRanks('mixed', twoHosts('elsewhere', { ...NO_DEVICE, NBC_PROGRESS: progress }));
+      for (const [rank, errors] of reports<{ code: string; message: string }[]>(results).entries()) {
+        assert.equal(errors.length, 3);
+        for (const { code, message } of errors) {
+          assert.equal(code, 'ERR_NBC_UNREACHABLE');
+          const [here, there] = rank < 2 ? ['a', 'b'] : ['b', 'a'];
+          const hosts = `is on host '${there}', this rank on host '${here}'`;
+          for (const part of [hosts, 'this rank has none (', 'has none. ', 'ibv_devinfo', "transport 'shm'"]) {
+            assert(message.includes(part), `no ${part} in: ${message}`);
+          }
+        }
+      }
+    });
+  }
+
+  it("with 'shm' all ranks are reached whatever their hosts", async () => {
+    const results = await runRanks('fallback', twoHosts('', { NBC_TRANSPORT: 'shm' }));
+    assert.equal(results.length, 4);
+  });
+
+  it('tells both of two ranks whose transports do not agree about their hosts', async () => {
+    const env = (rank: number) => ({ ...NO_DEVICE, NBC_HOST: `host ${rank}` });
+    const results = await runRanks('mixed', { size: 2, args: ['twoWays'], env });
+    assert.deepEqual(reports<string>(results), ['ERR_NBC_UNREACHABLE', 'ERR_NBC_UNREACHABLE']);
+  });
+
+  it('refuses a name of a host that is too long', async () => {
+    const env = { NBC_HOST: 'h'.repeat(128) };
+    const [result] = await runJob('mixed', { size: 1, args: ['alone'], env });
+    assert.equal(result.code, 1);
+    assert.match(result.stderr, /OptionError: NBC_HOST: must have at most 127 bytes, not 128/);
+  });
+});
+
+function assertAllEnded(results: readonly RankResult[]): void {
+  assert(
+    results.every(({ code }) => code === 0),
+    describeJob(results),
+  );
+}
