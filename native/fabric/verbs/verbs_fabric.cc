@@ -364,7 +364,9 @@ unsigned VerbsFabric::collect() {
     if (wc.status != IBV_WC_SUCCESS) {
       std::string why = device_->lib.wc_status_str(wc.status);
       if (wc.status == IBV_WC_RETRY_EXC_ERR) why = "it does not answer (transport retries exhausted)";
-      if (wc.status == IBV_WC_REM_ACCESS_ERR) why = "it refused a write into memory that it does not expose";
+      // The memory of a process that is killed goes before its connections do.
+      if (wc.status == IBV_WC_REM_ACCESS_ERR)
+        why = "it refused a write into memory that it does not expose; if it should, its process may be ending";
       break_off(link, Error::unreachable, why);
     } else if (receive) {
       received(link, wc);
