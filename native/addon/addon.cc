@@ -292,6 +292,7 @@ Napi::Value open(const Napi::CallbackInfo& info) {
   options.verbs_device = given.Get("verbsDevice").ToString().Utf8Value();
   options.verbs_port = static_cast<uint8_t>(std::min(count("verbsPort"), 255u));
   options.verbs_gid_index = given.Get("verbsGidIndex").ToNumber().Int32Value();
+  options.verbs_sends = given.Get("verbsEager").ToString().Utf8Value() == "send";
   options.engine.progress_thread = given.Get("progressThread").ToBoolean();
   options.engine.wait_on_send_us = count("waitOnSend");
   options.engine.startall_us = count("startall");

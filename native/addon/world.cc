@@ -99,6 +99,7 @@ std::unique_ptr<Fabric> World::make_fabric(const Options& options, std::shared_p
   verbs::VerbsOptions verbs;
   verbs.device = {options.verbs_device, options.verbs_port, options.verbs_gid_index};
   verbs.eager_limit = eager_limit;
+  verbs.eager = options.verbs_sends ? verbs::Eager::send : verbs::Eager::write;
   auto bootstrap = std::make_unique<verbs::HostBootstrap>(std::move(segment), options.rank, eager_limit);
   return std::make_unique<verbs::VerbsFabric>(std::move(bootstrap), verbs);
 #else

@@ -23,6 +23,7 @@ class World {
     std::string verbs_device;  // empty, 0, −1: the best
     uint8_t verbs_port;
     int verbs_gid_index;
+    bool verbs_sends;  // eager 'send'
     EngineOptions engine;
   };
 

@@ -26,7 +26,7 @@ Mailboxes::~Mailboxes() {
 Place Mailboxes::take() {
   if (left_ == 0) {
     const size_t places = std::clamp<size_t>(peers_ - taken_, 1, kPlacesPerSlab);
-    const size_t bytes = places * 2 * kBoxBytes;
+    const size_t bytes = places * stride_;
     void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED) throw FabricError{"no memory for mailboxes"};
     ibv_mr* mr = device_->lib.reg_mr(device_->pd, at, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
@@ -39,9 +39,9 @@ Place Mailboxes::take() {
     left_ = places;
   }
   const Slab& slab = slabs_.back();
-  std::byte* at = slab.base + --left_ * 2 * kBoxBytes;
+  std::byte* at = slab.base + --left_ * stride_;
   ++taken_;
-  return {at, at + kBoxBytes, slab.mr};
+  return {at, at + kBoxBytes, reinterpret_cast<Header*>(at + 2 * kBoxBytes), slab.mr};
 }
 
 }  // namespace nbc::verbs
