@@ -32,9 +32,10 @@ export async function init(options: InitOptions = {}): Promise<Communicator> {
         jobFd,
         // shm reaches every rank of one machine, and is the fastest there
         transport: settings.transport === 'verbs' ? 'verbs' : 'shm',
-        verbsDevice: settings.verbsDevice,
-        verbsPort: settings.verbsPort,
-        verbsGidIndex: settings.verbsGidIndex,
+        verbsDevice: settings.verbs.device,
+        verbsPort: settings.verbs.port,
+        verbsGidIndex: settings.verbs.gidIndex,
+        verbsEager: settings.verbs.eager,
         progressThread: settings.progress === 'thread',
         eagerLimit: settings.eagerLimit,
         testOnInit: settings.testOnInit,

@@ -45,6 +45,8 @@ export interface NativeOptions {
   verbsDevice: string;
   verbsPort: number;
   verbsGidIndex: number;
+  /** Verbs: how what is committed travels. Equal on all ranks. */
+  verbsEager: 'write' | 'send';
   /** true: a progress thread; false: the paper's behaviour, progress only inside calls. */
   progressThread: boolean;
   /** Largest message, in bytes, that travels through a mailbox. Equal on all ranks. */
