@@ -131,7 +131,7 @@ describe('wrong options', () => {
   for (const [option, variable, values, texts] of bad) {
     it(`${option} and ${variable} are refused by name`, async () => {
       for (const value of values) {
-        const [group, inner] = option.split('.');
+        const [group, inner] = option.split('.') as [string, string?];
         const given = inner === undefined ? value : { [inner]: value };
         await assert.rejects(init({ [group]: given }), (error: unknown) => {
           assert(error instanceof OptionError, `${option}: ${String(value)} gives ${String(error)}`);

@@ -185,7 +185,7 @@ function mustBeGroup(group: string, given: unknown, names: string[], prefix = ''
   }
 }
 
-type Given<T> = { [K in keyof T]?: unknown };
+type Given<T> = Partial<Record<keyof T, unknown>>;
 
 function resolveAll<T>(rules: Rules<T>, given: Given<T>, environment: Environment, prefix = ''): T {
   const names = Object.keys(rules) as (keyof T & string)[];
