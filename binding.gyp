@@ -25,6 +25,7 @@
         "native/fabric/verbs/registrations.cc",
         "native/fabric/verbs/host_bootstrap.cc",
         "native/fabric/verbs/mailboxes.cc",
+        "native/fabric/verbs/receives.cc",
         "native/fabric/verbs/connection.cc",
         "native/fabric/verbs/parking.cc",
         "native/fabric/verbs/verbs_fabric.cc"

@@ -145,6 +145,20 @@ const STEPS = [
     command: mocha('collectives.test'),
   },
   {
+    title: 'sends',
+    what: "messages, and all collectives with roots and shapes in turns, on two and four ranks with verbs.eager 'send'",
+    seconds: 90,
+    // Each rank of the collectives reports its counters: it has sent.
+    command: shell(`
+      export NBC_TRANSPORT=verbs NBC_VERBS_EAGER=send
+      ranks() { node dist/cli/nbcrun.js -n "$@"; }
+      ranks 2 --label out/test/programs/p2p.js order tags both exhaustion || exit
+      for size in 2 4; do
+        ranks $size --label out/test/programs/collectives.js thread brief >/tmp/reports || exit
+        cat /tmp/reports && test "$(grep -c '"sends":[1-9]' /tmp/reports)" = $size || exit
+      done`),
+  },
+  {
     title: 'patterns',
     what: 'request/response patterns over writes and sends: every row of bench/patterns is there and can be true',
     seconds: 180,

@@ -268,7 +268,7 @@ export class Communicator {
    * - `parks`: times that a call went to sleep; `events`: interrupts that woke a thread. A rank that is busy has none.
    * - `probes`: empty writes that asked a peer, from which nothing was heard for a second, whether it is there.
    * - `cacheHits`, `cacheMisses`: plain buffers of large messages that were registered already, or had to be;
-   *   `cacheEvictions`: registrations that gave way to others (see `verbsCacheEntries`); `cacheExpired`: those whose buffer
+   *   `cacheEvictions`: registrations that gave way to others (see `verbs.cacheEntries`); `cacheExpired`: those whose buffer
    *   was freed; `cacheStale`: times that another buffer lay at the address of a registered one, whose registration was
    *   therefore not used.
    */

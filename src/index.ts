@@ -12,7 +12,7 @@
  * ```
  */
 export { init } from './init.js';
-export type { InitOptions } from './transport/options.js';
+export type { InitOptions, VerbsOptions } from './transport/options.js';
 export { alloc, IN_PLACE } from './buffers.js';
 export type { InPlace, ViewConstructor } from './buffers.js';
 export { Communicator, MAX_TAG } from './communicator.js';

@@ -47,6 +47,8 @@ export interface NativeOptions {
   verbsDevice: string;
   verbsPort: number;
   verbsGidIndex: number;
+  /** Verbs: how what is committed travels. Equal on all ranks. */
+  verbsEager: 'write' | 'send';
   /** Verbs: the most registrations, and bytes, that the cache holds beside those in use. */
   verbsCacheEntries: number;
   verbsCacheBytes: number;

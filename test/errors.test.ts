@@ -111,23 +111,29 @@ describe('ranks that disagree', function () {
 });
 
 describe('wrong options', () => {
-  const bad: [keyof InitOptions, string, unknown[], string[]][] = [
+  // The name of an option, as errors have it, its variable, and what neither may be.
+  const bad: [string, string, unknown[], string[]][] = [
     ['transport', 'NBC_TRANSPORT', ['ib', '', 5, null], ['ib', 'shm,tcp']],
-    ['verbsDevice', 'NBC_VERBS_DEVICE', [5, null, 'a,', ',a', 'a,,b'], ['a,', ' , ']],
     ['progress', 'NBC_PROGRESS', ['threads', true, 1, null], ['threads', '1']],
     ['eagerLimit', 'NBC_EAGER_LIMIT', [-1, 1.5, NaN, 1e9, '255', null], ['-1', '1.5', 'many', '1000000000', '255B']],
     ['testOnInit', 'NBC_TEST_ON_INIT', [1, 0, 'true', null], ['2', 'maybe']],
     ['waitOnSend', 'NBC_WAIT_ON_SEND', [-1, 0.5, Infinity, '10', 1e12], ['-1', '0.5', 'long']],
     ['startall', 'NBC_STARTALL', [-1, 0.5, Infinity, '10', true], ['-1', '0.5', 'on']],
     ['timeout', 'NBC_TIMEOUT', [-1, 0.5, Infinity, '10', 2 ** 31], ['-1', '0.5', '10s']],
-    ['verbsCacheEntries', 'NBC_VERBS_CACHE_ENTRIES', [-1, 0.5, '8', 2 ** 21], ['-1', 'all']],
-    ['verbsCacheBytes', 'NBC_VERBS_CACHE_BYTES', [-1, 0.5, Infinity, '1'], ['-1', '1GiB']],
     ['crossMemory', 'NBC_CROSS_MEMORY', ['on', true, null], ['on', '0']],
+    ['verbs.device', 'NBC_VERBS_DEVICE', [5, null, 'a,', ',a', 'a,,b'], ['a,', ' , ']],
+    ['verbs.cacheEntries', 'NBC_VERBS_CACHE_ENTRIES', [-1, 0.5, '8', 2 ** 21], ['-1', 'all']],
+    ['verbs.cacheBytes', 'NBC_VERBS_CACHE_BYTES', [-1, 0.5, Infinity, '1'], ['-1', '1GiB']],
+    ['verbs.port', 'NBC_VERBS_PORT', [-1, 256, 0.5, '1', null], ['-1', '256', 'first']],
+    ['verbs.gidIndex', 'NBC_VERBS_GID_INDEX', [-2, 65536, '0', null], ['-2', 'v2']],
+    ['verbs.eager', 'NBC_VERBS_EAGER', ['put', 'SEND', true, null], ['put', '1']],
   ];
   for (const [option, variable, values, texts] of bad) {
     it(`${option} and ${variable} are refused by name`, async () => {
       for (const value of values) {
-        await assert.rejects(init({ [option]: value }), (error: unknown) => {
+        const [group, inner] = option.split('.') as [string, string?];
+        const given = inner === undefined ? value : { [inner]: value };
+        await assert.rejects(init({ [group]: given }), (error: unknown) => {
           assert(error instanceof OptionError, `${option}: ${String(value)} gives ${String(error)}`);
           assert.equal(error.argument, option);
           assert.equal(error.code, 'ERR_NBC_OPTION');
@@ -160,7 +166,11 @@ describe('wrong options', () => {
     await assert.rejects(init(options), { name: 'OptionError', argument: 'eagerlimit', message: /eagerLimit/ });
     for (const value of [null, 5, 'shm']) {
       await assert.rejects(init(value as unknown as InitOptions), { name: 'OptionError', argument: 'options' });
+      const verbs = { verbs: value } as unknown as InitOptions;
+      await assert.rejects(init(verbs), { name: 'OptionError', argument: 'verbs', message: /object/ });
     }
+    const verbs = { verbs: { gid: 1 } } as InitOptions;
+    await assert.rejects(init(verbs), { name: 'OptionError', argument: 'verbs.gid', message: /gidIndex/ });
   });
 
   it("transport 'tcp' is for later", async () => {
@@ -169,7 +179,7 @@ describe('wrong options', () => {
 
   it("transport 'verbs' without what it needs says what is missing", async () => {
     // There is no such device anywhere; where there is no device, no library or no verbs in this build, that is said.
-    const options = { transport: 'verbs', verbsDevice: 'no-such-device' } as const;
+    const options = { transport: 'verbs', verbs: { device: 'no-such-device' } } as const;
     await assert.rejects(init(options), (error: unknown) => {
       assert(error instanceof NbcError);
       assert.equal(error.code, 'ERR_NBC_TRANSPORT');

@@ -169,6 +169,9 @@ describe('nbcbench', () => {
         [['--ops', 'ireduce'], /ireduce.*ibcast, igather, ialltoall/],
         [['--buffers', 'shiny'], /shiny.*plain, alloc/],
         [['--no-ours'], /--peers/],
+        [['--delays', '0,1'], /--links/],
+        [['--links', 'lo'], /--delays/],
+        [['--delays', 'long', '--links', 'lo'], /long.*milliseconds/],
         [['waiting', '--seconds', 'x'], /seconds/],
       ] as const) {
         const { status, stderr } = nbcbench(args);
@@ -304,6 +307,20 @@ describe('nbcbench', () => {
       assert.match(stderr, /Open MPI is left out.*libopenmpi-dev/);
       assert.match(stderr, /MPICH is left out.*libmpich-dev/);
       assert.match(stdout, /ibcast/);
+    });
+
+    it('measures with the delays that it is given, and says where it cannot make them', () => {
+      const what = ['--ops', 'ibcast', '--buffers', 'plain', ...QUICK, '--links', 'nosuch0'];
+      const without = nbcbench([...what, '--delays', '0', '--json', '-']);
+      assert.equal(without.status, 0, without.stderr);
+      assert.deepEqual(
+        (JSON.parse(without.stdout) as Row[]).map(({ delay_ms }) => delay_ms),
+        [0],
+      );
+      const refused = nbcbench([...what, '--delays', '5']);
+      assert.equal(refused.status, 1, refused.stderr);
+      assert.match(refused.stderr, /nosuch0|tc: .*iproute2/);
+      assert.deepEqual(refused.left, []);
     });
 
     it('without taskset: says that nobody is bound, and goes on', () => {

@@ -126,6 +126,7 @@ std::unique_ptr<FarFabric> World::make_verbs(const Options& options, std::shared
   verbs::VerbsOptions verbs;
   verbs.device = {options.verbs_device, options.verbs_port, options.verbs_gid_index};
   verbs.eager_limit = options.engine.libof.eager_limit;
+  verbs.eager = options.verbs_sends ? verbs::Eager::send : verbs::Eager::write;
   verbs.cache_entries = static_cast<size_t>(options.verbs_cache_entries);
   verbs.cache_bytes = static_cast<size_t>(options.verbs_cache_bytes);
   auto bootstrap =

@@ -24,6 +24,7 @@ class World {
     std::string verbs_device;  // empty, 0, −1: the best
     uint8_t verbs_port;
     int verbs_gid_index;
+    bool verbs_sends;            // eager 'send'
     double verbs_cache_entries;  // the most that the registration cache holds
     double verbs_cache_bytes;
     EngineOptions engine;

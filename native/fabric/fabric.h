@@ -72,6 +72,8 @@ struct Mailbox {
 };
 constexpr size_t kControlBytes = 3072;
 constexpr size_t kSlotBytes = 60 * 1024;
+// No commit is longer than the largest message that travels through a mailbox (the eager limit) and this many bytes.
+constexpr size_t kCommitHead = 64;
 
 struct Completion {
   // message: something that the peer committed is here. broken: the connection to the peer has ended with `error`, for good; it comes

@@ -53,7 +53,7 @@ struct EagerHeader {
   uint32_t rtr_consumed;
   uint32_t reserved;
 };
-static_assert(sizeof(EagerHeader) == 40);
+static_assert(sizeof(EagerHeader) == 40 && sizeof(EagerHeader) <= kCommitHead);
 
 // refuse: the receiver cannot take the message; its memory could not be exposed
 enum class RtrKind : uint32_t { ready = 0, cancel = 1, refuse = 2 };
@@ -72,7 +72,7 @@ struct alignas(64) RtrSlot {
   uint32_t buffer_key;
   uint32_t receive;  // comes back as the immediate value of the data
 };
-static_assert(sizeof(RtrSlot) == 64);
+static_assert(sizeof(RtrSlot) == 64 && sizeof(RtrSlot) <= kCommitHead);
 
 constexpr uint32_t kRtrSlots = 32;
 constexpr size_t kRtrOffset = sizeof(AckLine);

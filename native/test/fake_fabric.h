@@ -25,8 +25,9 @@ class FakeFabric;
 
 class FakeNetwork {
  public:
-  // first_message: as in libof::Options; the mailboxes start as if that many messages had been consumed.
-  FakeNetwork(Rank size, bool asynchronous, uint32_t first_message = 0);
+  // first_message: as in libof::Options; the mailboxes start as if that many messages had been consumed. host_size: as many ranks in a row
+  // reach each other as by shared memory, and others asynchronously; 0: there are no hosts.
+  FakeNetwork(Rank size, bool asynchronous, uint32_t first_message = 0, Rank host_size = 0);
   FakeFabric& rank(Rank rank) { return *fabrics_[rank]; }
 
   // One event of the kind, the oldest. False if there is none.
@@ -74,11 +75,15 @@ class FakeNetwork {
   };
 
   bool run_once();
+  bool asynchronous(Rank from, Rank to) const {
+    return asynchronous_ && (host_size_ == 0 || from / host_size_ != to / host_size_);
+  }
   Pair& pair(Rank from, Rank to) { return pairs_[from * size_ + to]; }
   static void show_stamp_of_next(Pair& pair);
 
   Rank size_;
   bool asynchronous_;
+  Rank host_size_;
   std::vector<Pair> pairs_;
   std::vector<std::unique_ptr<FakeFabric>> fabrics_;
 };
@@ -97,15 +102,15 @@ class FakeFabric final : public Fabric {
   std::string why(Rank) const override { return "the test says so"; }
   Mailbox outbox(Rank peer) override {
     FakeNetwork::Pair& pair = network_.pair(rank_, peer);
-    return mailbox(network_.asynchronous_ ? *pair.outbox : *pair.inbox);
+    return mailbox(asynchronous(peer) ? *pair.outbox : *pair.inbox);
   }
   Mailbox inbox(Rank peer) override { return mailbox(*network_.pair(peer, rank_).inbox); }
   bool has_closed(Rank peer) override { return network_.presence[peer] == FakeNetwork::Presence::closed; }
   const std::shared_ptr<ExposedMemory>& memory() const override { return memory_; }
-  bool expose(Rank, const LocalBuffer& buffer, ExposedBuffer& out) override {
+  bool expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) override {
     if (refuse_to_expose) return false;
     out = {reinterpret_cast<uintptr_t>(buffer.data), ++exposures_, nullptr};
-    if (network_.asynchronous_) open_.push_back(out.key);
+    if (asynchronous(peer)) open_.push_back(out.key);
     return true;
   }
   void conceal(Rank, const ExposedBuffer& buffer) override {
@@ -116,11 +121,11 @@ class FakeFabric final : public Fabric {
     ++commits;
     CHECK(note < 1u << kImmediateBits);
     FakeNetwork::Pair& pair = network_.pair(rank_, peer);
-    FakeNetwork::Memory& outbox = network_.asynchronous_ ? *pair.outbox : *pair.inbox;
+    FakeNetwork::Memory& outbox = asynchronous(peer) ? *pair.outbox : *pair.inbox;
     const auto at = static_cast<size_t>(static_cast<const std::byte*>(written) - outbox.bytes);
     CHECK(bytes > 0 && at + bytes <= FakeNetwork::kBytes);
     CHECK(at >= kControlBytes || at + bytes <= kControlBytes);  // in one of the two parts
-    if (!network_.asynchronous_) return;
+    if (!asynchronous(peer)) return;
     for (size_t i = 0; i < FakeNetwork::kBytes; ++i) {
       if (i < at || i >= at + bytes) CHECK(outbox.bytes[i] == pair.sent->bytes[i]);  // changed, and not named
     }
@@ -140,7 +145,7 @@ class FakeFabric final : public Fabric {
     if (pair.writes.size() == 1) FakeNetwork::show_stamp_of_next(pair);
     if (cookie != nullptr) local_writes_.push_back({Completion::Kind::write_done, Error::none, peer, 0, 0, cookie});
   }
-  bool asynchronous(Rank) const override { return network_.asynchronous_; }
+  bool asynchronous(Rank peer) const override { return network_.asynchronous(rank_, peer); }
   void flush() override {}
 
   void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
@@ -153,10 +158,12 @@ class FakeFabric final : public Fabric {
                                  pair.delivered + pair.writes.size()};
     if (from.bytes > 0 && error == Error::none) arrival.data.assign(from.data, from.data + from.bytes);
     network_.pair(rank_, peer).puts.push_back(std::move(arrival));
-    local_puts_.push_back({Completion::Kind::put_done, Error::none, peer, 0, 0, cookie});
-    if (!network_.asynchronous_) {
+    const Completion done{Completion::Kind::put_done, Error::none, peer, 0, 0, cookie};
+    if (asynchronous(peer)) {
+      local_puts_.push_back(done);
+    } else {
       network_.deliver_put(rank_, peer);
-      network_.complete_put(rank_);
+      completions_.push_back(done);
     }
   }
   void abandon(Rank peer) override { abandoned.push_back(peer); }
@@ -234,8 +241,12 @@ class FakeFabric final : public Fabric {
   std::vector<std::deque<Completion>> arrived_;  // by peer: immediates, not yet polled
 };
 
-inline FakeNetwork::FakeNetwork(Rank size, bool asynchronous, uint32_t first_message)
-    : presence(size, Presence::open), size_(size), asynchronous_(asynchronous), pairs_(size * size) {
+inline FakeNetwork::FakeNetwork(Rank size, bool asynchronous, uint32_t first_message, Rank host_size)
+    : presence(size, Presence::open),
+      size_(size),
+      asynchronous_(asynchronous),
+      host_size_(host_size),
+      pairs_(size * size) {
   for (Pair& pair : pairs_) {
     for (auto* memory : {&pair.inbox, &pair.outbox, &pair.sent}) {
       *memory = std::make_unique<Memory>();

@@ -111,8 +111,8 @@ struct Receive : libof::Waiter {
 // A job of some ranks. pump() lets everything happen that can happen.
 struct Job {
   explicit Job(Rank size, bool asynchronous = false, Options options = {.eager_limit = kLimit},
-               uint32_t first_message = 0)
-      : network(size, asynchronous, first_message) {
+               uint32_t first_message = 0, Rank host_size = 0)
+      : network(size, asynchronous, first_message, host_size) {
     for (Rank rank = 0; rank < size; ++rank) nodes.push_back(std::make_unique<Node>(network, rank, options));
   }
   Node& operator[](Rank rank) { return *nodes[rank]; }
@@ -1080,6 +1080,35 @@ TEST(a_million_messages_leak_nothing) {
     CHECK_EQ(counters.eager_sent + counters.data_sent, total / 2);
     CHECK_EQ(counters.rtr_sent, counters.data_sent);
     CHECK_EQ(counters.connections, 1u);
+  }
+}
+
+// One rank with a peer on its host and one that is reached asynchronously: each message goes by its peer, whatever the other does.
+TEST(each_peer_is_served_in_its_own_way) {
+  for (const bool test_on_init : {true, false}) {
+    Job job(3, true, options_with(test_on_init), 0, 2);
+    constexpr size_t kLarge = 5000;
+    Receive near_large(job[0], 1, MessageKey{1, 1, 0}, kLarge, 1);
+    Receive far_large(job[0], 2, MessageKey{1, 1, 0}, kLarge, 2);
+    Send near_small(job[0], 1, MessageKey{1, 2, 0}, 100, 3);
+    Send far_small(job[0], 2, MessageKey{1, 2, 0}, 100, 4);
+    Receive at_near(job[1], 0, MessageKey{1, 2, 0}, 100, 3);
+    Receive at_far(job[2], 0, MessageKey{1, 2, 0}, 100, 4);
+    Send from_near(job[1], 0, MessageKey{1, 1, 0}, kLarge, 1);
+    Send from_far(job[2], 0, MessageKey{1, 1, 0}, kLarge, 2);
+    // Nothing of the network happens: what is on the host is complete all the same, and nothing else is.
+    for (int i = 0; i < 4; ++i) {
+      for (auto& node : job.nodes) node->progress();
+    }
+    near_large.check_data();
+    at_near.check_data();
+    CHECK(near_small.done() && from_near.done());
+    CHECK(!far_large.done() && !at_far.done() && !far_small.done() && !from_far.done());
+    job.pump();
+    far_large.check_data();
+    at_far.check_data();
+    CHECK(far_small.done() && from_far.done());
+    job.check_idle();
   }
 }
 

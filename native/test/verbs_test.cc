@@ -29,6 +29,7 @@ namespace {
 using namespace nbc;
 using namespace nbc::check;
 using std::chrono::milliseconds;
+using verbs::Eager;
 using verbs::VerbsFabric;
 using verbs::VerbsOptions;
 using Clock = std::chrono::steady_clock;
@@ -90,17 +91,44 @@ RankOptions mode(bool progress_thread) {
   return options;
 }
 
+// SENDs find a receive each time: a card that finds none does not try again here, and the connection breaks.
+VerbsOptions by(Eager eager) {
+  VerbsOptions options;
+  options.eager = eager;
+  if (eager == Eager::send) options.receiver_retries = 0;
+  return options;
+}
+
+// With queues that are full all the time.
+VerbsOptions narrow(VerbsOptions options) {
+  options.send_depth = options.receive_depth = options.share = 16;
+  return options;
+}
+
+// A test of both ways in which what is committed can travel.
+#define TEST_BOTH_WAYS(name)                                  \
+  static void both_ways_##name(const VerbsOptions& verbs);    \
+  TEST(name) { both_ways_##name(by(Eager::write)); }          \
+  TEST(name##_by_send) { both_ways_##name(by(Eager::send)); } \
+  static void both_ways_##name(const VerbsOptions& verbs)
+
 // --- the fabric alone ------------------------------------------------------------------------------------------------
 
-// Two fabrics that this thread drives.
-struct Pair {
-  explicit Pair(const VerbsOptions& options = {}) {
+// Fabrics that this thread drives.
+struct Fabrics {
+  Fabrics(Rank size, const VerbsOptions& options, uint32_t eager_limit) : seen(size) {
     need_device();
-    const auto segment = make_segment(2);
-    for (Rank rank = 0; rank < 2; ++rank) fabric[rank] = make_fabric(segment, rank, options);
+    const auto segment = make_segment(size);
+    for (Rank rank = 0; rank < size; ++rank) fabric.push_back(make_fabric(segment, rank, options, eager_limit));
   }
   void connect() {
-    until([&] { return fabric[0]->connect(1) == Connect::ready && fabric[1]->connect(0) == Connect::ready; });
+    until([&] {
+      bool all = true;
+      for (const auto& one : fabric) {
+        for (Rank peer = 0; peer < one->size(); ++peer) all &= one->connect(peer) == Connect::ready;
+      }
+      return all;
+    });
   }
   void pass(Rank rank) {
     Completion completions[16];
@@ -111,8 +139,7 @@ struct Pair {
   void until(const std::function<bool()>& done, milliseconds limit = milliseconds(20'000)) {
     const auto end = Clock::now() + limit;
     while (!done()) {
-      pass(0);
-      pass(1);
+      for (Rank rank = 0; rank < fabric.size(); ++rank) pass(rank);
       CHECK(Clock::now() < end);
     }
   }
@@ -130,12 +157,16 @@ struct Pair {
     CHECK(found >= 0);
     return found;
   }
-  std::unique_ptr<VerbsFabric> fabric[2];
-  std::vector<Completion> seen[2];
+  std::vector<std::unique_ptr<VerbsFabric>> fabric;
+  std::vector<std::vector<Completion>> seen;
 };
 
-TEST(a_commit_arrives_whole_and_announced) {
-  Pair pair;
+struct Pair : Fabrics {
+  explicit Pair(const VerbsOptions& options = {}, uint32_t eager_limit = 255) : Fabrics(2, options, eager_limit) {}
+};
+
+TEST_BOTH_WAYS(a_commit_arrives_whole_and_announced) {
+  Pair pair(verbs, 15'000);
   pair.connect();
   const Mailbox out = pair.fabric[0]->outbox(1);
   for (const size_t bytes : {size_t{4}, size_t{64}, size_t{220}, size_t{4096}, size_t{15'000}}) {
@@ -147,10 +178,12 @@ TEST(a_commit_arrives_whole_and_announced) {
     CHECK_EQ(first_difference(pair.fabric[1]->inbox(0).slots, bytes, bytes), bytes);
   }
   CHECK(pair.counter(0, "inlinedWrites") >= 2);
+  CHECK_EQ(pair.counter(0, "workRequests"), 5.0);
+  CHECK_EQ(pair.counter(0, "sends"), verbs.eager == Eager::send ? 5.0 : 0.0);
 }
 
-TEST(a_put_into_the_wrong_memory_writes_nothing_and_ends_the_connection) {
-  Pair pair;
+TEST_BOTH_WAYS(a_put_into_the_wrong_memory_writes_nothing_and_ends_the_connection) {
+  Pair pair(verbs);
   pair.connect();
   std::vector<std::byte> from(8192, std::byte{1});
   std::vector<std::byte> to(8192, std::byte{2});
@@ -210,7 +243,7 @@ TEST(a_key_is_dead_once_its_registration_was_evicted) {
   const auto expose = [&](const std::shared_ptr<std::vector<std::byte>>& keeper) {
     const Pinned home{keeper->data(), keeper->size(), keeper};
     ExposedBuffer exposed;
-    CHECK(pair.fabric[1]->expose({keeper->data(), keeper->size(), &home}, exposed));
+    CHECK(pair.fabric[1]->expose(0, {keeper->data(), keeper->size(), &home}, exposed));
     return exposed;
   };
   const ExposedBuffer exposed = expose(to);
@@ -221,8 +254,8 @@ TEST(a_key_is_dead_once_its_registration_was_evicted) {
   pair.until([&] { return pair.find(1, Completion::Kind::immediate) != nullptr; });
   for (const std::byte b : *to) CHECK(b == std::byte{1});
   pair.until([&] { return pair.find(0, Completion::Kind::put_done) != nullptr; });
-  pair.fabric[1]->conceal(exposed);
-  pair.fabric[1]->conceal(expose(other));
+  pair.fabric[1]->conceal(0, exposed);
+  pair.fabric[1]->conceal(0, expose(other));
   CHECK_EQ(pair.counter(1, "cacheEvictions"), 1.0);
   std::fill(to->begin(), to->end(), std::byte{2});
   for (std::vector<Completion>& seen : pair.seen) seen.clear();
@@ -235,8 +268,8 @@ TEST(a_key_is_dead_once_its_registration_was_evicted) {
   for (const std::byte b : *to) CHECK(b == std::byte{2});
 }
 
-TEST(puts_that_fail_tell_the_receiver_how_much_there_was) {
-  Pair pair;
+TEST_BOTH_WAYS(puts_that_fail_tell_the_receiver_how_much_there_was) {
+  Pair pair(narrow(verbs));
   pair.connect();
   std::byte byte{};
   for (uint32_t i = 0; i < 100; ++i) {
@@ -251,11 +284,8 @@ TEST(puts_that_fail_tell_the_receiver_how_much_there_was) {
 }
 
 // Far more than fits: nothing may be lost, overtaken, or fill a queue.
-TEST(queues_never_overflow) {
-  VerbsOptions options;
-  options.send_depth = 16;
-  options.receive_depth = 16;
-  Pair pair(options);
+TEST_BOTH_WAYS(queues_never_overflow) {
+  Pair pair(narrow(verbs));
   pair.connect();
   constexpr uint32_t kMany = 5000;
   auto from = std::make_shared<std::vector<std::byte>>(512, std::byte{3});
@@ -279,7 +309,7 @@ TEST(queues_never_overflow) {
     for (; checked < pair.seen[1].size(); ++checked) CHECK_EQ(pair.seen[1][checked].immediate, next++);
     return next == kMany;
   });
-  CHECK_EQ(pair.counter(0, "workRequests"), static_cast<double>(kMany));
+  CHECK_EQ(pair.counter(0, "workRequests") - pair.counter(0, "creditMessages"), static_cast<double>(kMany));
   CHECK(pair.counter(0, "chains") < kMany / 2);
   CHECK(pair.counter(1, "receivesRefilled") >= kMany);
   CHECK_EQ(pair.counter(0, "cacheMisses"), 1.0);
@@ -328,7 +358,7 @@ TEST(counters_tell_what_was_posted) {
   std::vector<std::byte> from(4096);
   std::vector<std::byte> to(4096);
   ExposedBuffer exposed;
-  CHECK(pair.fabric[1]->expose({to.data(), to.size(), nullptr}, exposed));
+  CHECK(pair.fabric[1]->expose(0, {to.data(), to.size(), nullptr}, exposed));
   const auto puts = [&] {
     pair.seen[0].clear();
     for (uint32_t i = 0; i < 10; ++i)
@@ -448,11 +478,179 @@ TEST(exposed_memory_is_registered_once_and_zeroed) {
   CHECK_EQ(memory->used(), 0u);
 }
 
+// --- SENDs -----------------------------------------------------------------------------------------------------------
+
+// Both post far more than they have credits for, before either looks: messages and puts in turns, which must not overtake each other.
+TEST(credits_run_out_in_both_directions) {
+  Pair pair(narrow(by(Eager::send)));
+  pair.connect();
+  constexpr uint32_t kMany = 1000;
+  Pinned memory[2];
+  ExposedBuffer exposed[2];
+  for (Rank rank = 0; rank < 2; ++rank) {
+    const auto bytes = std::make_shared<std::vector<std::byte>>(64);
+    memory[rank] = {bytes->data(), 64, bytes};
+    CHECK(pair.fabric[rank]->expose(1 - rank, {memory[rank].data, 64, &memory[rank]}, exposed[rank]));
+  }
+  for (Rank rank = 0; rank < 2; ++rank) {
+    VerbsFabric& fabric = *pair.fabric[rank];
+    const Rank peer = 1 - rank;
+    for (uint32_t i = 0; i < kMany; ++i) {
+      // Rank 0: every other one a put. Rank 1: only puts, which carry no credits.
+      if (rank == 1 || i % 2 == 0) {
+        fabric.put(peer, exposed[peer], {memory[rank].data, 64, &memory[rank]}, i, Error::none, nullptr);
+      } else {
+        fabric.commit(peer, fabric.outbox(peer).slots, 40, i, nullptr);
+      }
+    }
+    fabric.flush();
+    CHECK_EQ(pair.counter(rank, "workRequests"), 15.0);  // one credit of 16 is reserved
+    CHECK_EQ(pair.counter(rank, "creditWaits"), 1.0);
+    CHECK(fabric.holds_back());
+  }
+  uint32_t next[2] = {0, 0};
+  size_t checked[2] = {0, 0};
+  pair.until([&] {
+    for (Rank rank = 0; rank < 2; ++rank) {
+      for (; checked[rank] < pair.seen[rank].size(); ++checked[rank]) {
+        const Completion& completion = pair.seen[rank][checked[rank]];
+        CHECK(completion.kind != Completion::Kind::broken);
+        if (completion.kind != Completion::Kind::put_done) CHECK_EQ(completion.immediate, next[rank]++);
+      }
+    }
+    return next[0] == kMany && next[1] == kMany;
+  });
+  CHECK(pair.counter(1, "creditMessages") >= kMany / 16);
+  CHECK(pair.counter(1, "creditsReturned") >= kMany - 16);
+  CHECK_EQ(pair.counter(1, "sends"), pair.counter(1, "creditMessages"));
+  for (Rank rank = 0; rank < 2; ++rank) CHECK(!pair.fabric[rank]->holds_back());
+}
+
+// What comes in a SEND says where in the mailbox it belongs; a rank that lies writes nowhere.
+TEST(a_message_for_outside_the_mailbox_writes_nothing_and_ends_the_connection) {
+  // In the writer's terms, from the beginning of its outbox, in front of which lies its inbox: across the end, before the beginning, and
+  // so that offset and length together wrap around.
+  struct {
+    ptrdiff_t at;
+    size_t bytes;
+  } const wrong[] = {{verbs::kBoxBytes - 32, 64}, {-64, 64}, {-16, 32}};
+  for (const auto& [at, bytes] : wrong) {
+    Pair pair(by(Eager::send));
+    pair.connect();
+    std::byte* const victim = pair.fabric[1]->inbox(0).control;
+    fill(victim, 2 * verbs::kBoxBytes, 9);
+    pair.fabric[0]->commit(1, pair.fabric[0]->outbox(1).control + at, bytes, 7, nullptr);
+    pair.until([&] { return pair.find(1, Completion::Kind::broken) != nullptr; });
+    CHECK_EQ(pair.find(1, Completion::Kind::broken)->error, Error::unreachable);
+    CHECK(pair.find(1, Completion::Kind::message) == nullptr);
+    CHECK(pair.fabric[1]->why(0).find("does not fit") != std::string::npos);
+    CHECK_EQ(first_difference(victim, 2 * verbs::kBoxBytes, 9), 2 * verbs::kBoxBytes);
+  }
+}
+
+TEST(a_message_longer_than_a_receive_ends_the_connection) {
+  Pair pair(by(Eager::send), 255);
+  pair.connect();
+  std::byte* const victim = pair.fabric[1]->inbox(0).control;
+  fill(victim, verbs::kBoxBytes, 9);
+  pair.fabric[0]->commit(1, pair.fabric[0]->outbox(1).control, 4096, 7, nullptr);
+  pair.until([&] { return pair.find(1, Completion::Kind::broken) != nullptr; });
+  CHECK(pair.find(1, Completion::Kind::message) == nullptr);
+  CHECK_EQ(first_difference(victim, verbs::kBoxBytes, 9), verbs::kBoxBytes);
+}
+
+// What a connection that is gone has left in the shared queue goes back to it.
+TEST(receives_come_back_from_connections_that_broke) {
+  Fabrics three(3, narrow(by(Eager::send)), 255);
+  three.connect();
+  const auto refilled = [&] { return three.counter(2, "receivesRefilled"); };
+  const double before = refilled();
+  CHECK_EQ(before, 32.0 + 2 * 16);
+  const auto send = [&](Rank from, uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i)
+      three.fabric[from]->commit(2, three.fabric[from]->outbox(2).slots, 40, i, nullptr);
+    three.fabric[from]->flush();
+  };
+  // Rank 0's connection ends before what came through it is looked at.
+  send(0, 15);
+  three.fabric[2]->abandon(0);
+  send(1, 17);
+  three.until([&] { return three.seen[2].size() >= 1 + 17; });
+  for (const Completion& completion : three.seen[2])
+    CHECK(completion.kind == (completion.peer == 0 ? Completion::Kind::broken : Completion::Kind::message));
+  three.until([&] { return refilled() == before + 32; });
+}
+
+TEST(ranks_with_other_ways_to_send_refuse_each_other) {
+  need_device();
+  const auto segment = make_segment(2);
+  run_threads(2, [&](Rank rank) {
+    TestRank me(make_fabric(segment, rank, by(rank == 0 ? Eager::write : Eager::send)), mode(true));
+    CHECK_EQ(me.failure(me.irecv(me.plain(8), 1 - rank, 1)), Error::mismatch);
+    const std::string why = me.engine->fabric().why(1 - rank);
+    for (const char* part : {"verbs.eager", "'write'", "'send'"}) CHECK(why.find(part) != std::string::npos);
+  });
+}
+
+// Five ranks send to one as fast as they can, small and large, and it answers each message: one queue of receives for all.
+TEST(many_peers_share_one_queue) {
+  run_verbs(6, mode(true), narrow(by(Eager::send)), [](TestRank& me, Meeting& meeting) {
+    constexpr uint32_t kMany = 60;
+    const auto bytes = [](uint32_t i) { return i % 10 == 0 ? size_t{3000} : size_t{200}; };
+    const auto seed = [](Rank from, Rank to, uint32_t i) { return uint64_t{from} << 40 | uint64_t{to} << 32 | i; };
+    std::vector<Rank> peers{0};
+    if (me.rank == 0) peers = {1, 2, 3, 4, 5};
+    std::vector<Pinned> in;
+    std::vector<uint32_t> requests;
+    meeting.meet();
+    for (uint32_t i = 0; i < kMany; ++i) {
+      for (const Rank peer : peers) {
+        in.push_back(me.plain(bytes(i)));
+        requests.push_back(me.irecv(in.back(), peer, 1));
+        const Pinned out = me.plain(bytes(i));
+        fill(out.data, out.bytes, seed(me.rank, peer, i));
+        requests.push_back(me.isend(out, peer, 1));
+      }
+    }
+    for (const uint32_t request : requests) me.wait(request);
+    for (uint32_t i = 0; i < kMany; ++i) {
+      for (size_t p = 0; p < peers.size(); ++p) check_data(in[i * peers.size() + p], seed(peers[p], me.rank, i));
+    }
+    if (me.rank == 0) CHECK(me.counter("receivesRefilled") >= 5 * kMany);
+    CHECK(me.counter("creditsReturned") > 0);
+  });
+}
+
+// A rank that has sent more than it had credits for, and closes: all of it arrives, and then its end.
+TEST(a_rank_without_credits_closes) {
+  run_verbs(2, mode(true), narrow(by(Eager::send)), [](TestRank& me, Meeting& meeting) {
+    constexpr uint32_t kMany = 100;
+    if (me.rank == 0) {
+      me.wait(me.isend(me.filled(8, false, 1), 1, 0));
+      me.receive(me.plain(8), 1, 0);
+      for (uint32_t i = 0; i < kMany; ++i) me.wait(me.isend(me.filled(200, false, i), 1, 1));
+      CHECK(me.counter("creditWaits") > 0);
+      meeting.meet();
+      me.close();
+      return;
+    }
+    me.receive(me.plain(8), 0, 0);
+    me.wait(me.isend(me.filled(8, false, 1), 0, 0));
+    meeting.meet();
+    for (uint32_t i = 0; i < kMany; ++i) {
+      const Pinned in = me.plain(200);
+      me.receive(in, 0, 1);
+      check_data(in, i);
+    }
+    CHECK_EQ(me.failure(me.irecv(me.plain(8), 0, 2)), Error::peer_closed);
+  });
+}
+
 // --- messages --------------------------------------------------------------------------------------------------------
 
-TEST(messages_of_every_size) {
+TEST_BOTH_WAYS(messages_of_every_size) {
   for (const bool progress_thread : {true, false}) {
-    run_verbs(2, mode(progress_thread), {}, [](TestRank& me, Meeting&) {
+    run_verbs(2, mode(progress_thread), verbs, [](TestRank& me, Meeting&) {
       uint64_t seed = 1;
       for (const size_t bytes :
            {size_t{0}, size_t{1}, size_t{200}, size_t{255}, size_t{256}, size_t{1024}, size_t{4096}, size_t{65'535},
@@ -495,9 +693,9 @@ TEST(a_rank_sends_to_itself) {
 }
 
 // Many more eager messages than there are slots, before their receives and after.
-TEST(slots_run_out) {
+TEST_BOTH_WAYS(slots_run_out) {
   for (const bool receives_first : {true, false}) {
-    run_verbs(2, mode(true), {}, [&](TestRank& me, Meeting& meeting) {
+    run_verbs(2, mode(true), verbs, [&](TestRank& me, Meeting& meeting) {
       constexpr uint32_t kMany = 900;
       const Rank other = 1 - me.rank;
       std::vector<Pinned> in;
@@ -522,12 +720,10 @@ TEST(slots_run_out) {
   }
 }
 
-// What was sent has to leave even if the send queue was full and nobody calls any more: the receives of a rank that does not look run
-// out, so that the sender's queue fills; then the sender turns away, with everything complete as far as it knows.
-TEST(what_was_sent_leaves_without_another_call) {
-  VerbsOptions verbs;
-  verbs.send_depth = verbs.receive_depth = 16;
-  run_verbs(2, mode(true), verbs, [](TestRank& me, Meeting& meeting) {
+// What was sent has to leave even if the send queue was full, or the credits were spent, and nobody calls any more: the receives of a rank that
+// does not look run out, so that the sender's queue fills; then the sender turns away, with everything complete as far as it knows.
+TEST_BOTH_WAYS(what_was_sent_leaves_without_another_call) {
+  run_verbs(2, mode(true), narrow(verbs), [](TestRank& me, Meeting& meeting) {
     constexpr uint32_t kMany = 100;
     const Rank other = 1 - me.rank;
     me.wait(me.isend(me.filled(8, false, 1), other, 0));
@@ -547,10 +743,10 @@ TEST(what_was_sent_leaves_without_another_call) {
   });
 }
 
-TEST(random_mixes) {
+TEST_BOTH_WAYS(random_mixes) {
   for (const bool progress_thread : {true, false}) {
     for (const Rank size : {2u, 4u})
-      run_verbs(size, mode(progress_thread), {}, [](TestRank& me, Meeting&) { random_mix(me, 11, 60); });
+      run_verbs(size, mode(progress_thread), verbs, [](TestRank& me, Meeting&) { random_mix(me, 11, 60); });
   }
 }
 
@@ -653,8 +849,8 @@ TEST(exposed_memory_is_in_the_arena_and_registered) {
   }
 }
 
-TEST(schedules_of_several_rounds) {
-  run_verbs(4, mode(true), {}, [](TestRank& me, Meeting&) {
+TEST_BOTH_WAYS(schedules_of_several_rounds) {
+  run_verbs(4, mode(true), verbs, [](TestRank& me, Meeting&) {
     for (const uint64_t block : {uint64_t{8}, uint64_t{3000}, uint64_t{100'000}}) {
       const auto plan = me.load(ring_allgather(me.rank, me.size, block));
       const Pinned in = me.plain(block * me.size);
@@ -693,9 +889,9 @@ TEST(buffers_freed_and_made_again_at_one_address) {
 
 // --- sleeping --------------------------------------------------------------------------------------------------------
 
-TEST(a_sleeper_is_woken_by_what_it_waits_for) {
+TEST_BOTH_WAYS(a_sleeper_is_woken_by_what_it_waits_for) {
   for (const size_t bytes : {size_t{8}, size_t{100'000}}) {
-    run_verbs(2, mode(true), {}, [&](TestRank& me, Meeting&) {
+    run_verbs(2, mode(true), verbs, [&](TestRank& me, Meeting&) {
       for (uint64_t i = 0; i < 5; ++i) {
         const Pinned in = me.plain(bytes);
         if (me.rank == 0) {
@@ -715,8 +911,8 @@ TEST(a_sleeper_is_woken_by_what_it_waits_for) {
   }
 }
 
-TEST(operations_land_while_ranks_compute) {
-  run_verbs(2, mode(true), {}, [](TestRank& me, Meeting& meeting) {
+TEST_BOTH_WAYS(operations_land_while_ranks_compute) {
+  run_verbs(2, mode(true), verbs, [](TestRank& me, Meeting& meeting) {
     constexpr size_t kBlock = 1 << 20;
     const auto plan = me.load(alltoall(me.rank, me.size, kBlock));
     const Pinned in = me.plain(kBlock * 2);
@@ -733,8 +929,8 @@ TEST(operations_land_while_ranks_compute) {
 }
 
 // A message to a rank that is not looking: its progress thread answers the connection.
-TEST(a_connection_needs_nobodys_attention) {
-  run_verbs(2, mode(true), {}, [](TestRank& me, Meeting& meeting) {
+TEST_BOTH_WAYS(a_connection_needs_nobodys_attention) {
+  run_verbs(2, mode(true), verbs, [](TestRank& me, Meeting& meeting) {
     if (me.rank == 0) me.wait(me.isend(me.filled(100, false, 3), 1, 1));
     meeting.meet();
     if (me.rank == 1) {
@@ -795,9 +991,8 @@ TEST(ranks_with_other_eager_limits_refuse_each_other) {
   });
 }
 
-TEST(a_peer_that_closes_is_an_error_for_what_needs_it) {
-  need_device();
-  run_verbs(3, mode(true), {}, [](TestRank& me, Meeting& meeting) {
+TEST_BOTH_WAYS(a_peer_that_closes_is_an_error_for_what_needs_it) {
+  run_verbs(3, mode(true), verbs, [](TestRank& me, Meeting& meeting) {
     const Pinned in = me.plain(8);
     if (me.rank == 2) {
       me.wait(me.isend(me.filled(8, false, 1), 0, 1));
@@ -817,7 +1012,7 @@ TEST(a_peer_that_closes_is_an_error_for_what_needs_it) {
 
 // A process that is killed tells nobody. Its peer sleeps in wait, in the middle of a rendezvous both ways. As long as nobody has taken note
 // of its end only the network can tell; afterwards the system does.
-TEST(a_killed_peer_is_an_error_within_bounded_time) {
+TEST_BOTH_WAYS(a_killed_peer_is_an_error_within_bounded_time) {
   need_device();
   for (const bool reaped : {false, true}) {
     const int fd = shm::Segment::create(2, kTestArena);
@@ -827,13 +1022,13 @@ TEST(a_killed_peer_is_an_error_within_bounded_time) {
     CHECK(victim >= 0);
     if (victim == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      TestRank me(make_fabric(shm::Segment::map(fd), 1), mode(true));
+      TestRank me(make_fabric(shm::Segment::map(fd), 1, verbs), mode(true));
       const uint32_t sent = me.isend(me.filled(100, false, 1), 0, 1);
       if (sent != kNoRequest) me.wait(sent);
       if (write(pipes[1], "x", 1) != 1) _exit(1);
       pause();
     }
-    TestRank me(make_fabric(shm::Segment::map(fd), 0), mode(true));
+    TestRank me(make_fabric(shm::Segment::map(fd), 0, verbs), mode(true));
     close(fd);
     me.receive(me.plain(100), 1, 1);
     char byte;
@@ -862,8 +1057,8 @@ class WrongKeys final : public VerbsFabric {
  public:
   WrongKeys(std::unique_ptr<verbs::Bootstrap> bootstrap, const VerbsOptions& options)
       : VerbsFabric(std::move(bootstrap), options) {}
-  bool expose(const LocalBuffer& buffer, ExposedBuffer& out) override {
-    if (!VerbsFabric::expose(buffer, out)) return false;
+  bool expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) override {
+    if (!VerbsFabric::expose(peer, buffer, out)) return false;
     if (wrong) out.key ^= 0x5a00;
     return true;
   }
@@ -1053,9 +1248,9 @@ TEST(a_link_may_be_silent_for_a_moment) {
 }
 
 // The link goes down in the middle of transfers and comes back much later: nothing hangs, and both ranks learn of it.
-TEST(a_link_that_goes_down_is_an_error_within_bounded_time) {
+TEST_BOTH_WAYS(a_link_that_goes_down_is_an_error_within_bounded_time) {
   need_link();
-  run_verbs(2, mode(true), {}, [&](TestRank& me, Meeting& meeting) {
+  run_verbs(2, mode(true), verbs, [&](TestRank& me, Meeting& meeting) {
     constexpr size_t kBytes = 1 << 20;
     const Rank other = 1 - me.rank;
     const auto exchange = [&] {

@@ -3,6 +3,34 @@
  */
 import { NbcError, OptionError, show } from '../errors.js';
 
+/** What only verbs look at. */
+export interface VerbsOptions {
+  /**
+   * The device, by its name (default: the first with an active port). Several names, with commas between them, are for a
+   * machine with several devices: its ranks take them in turns, rank 0 the first. Variable NBC_VERBS_DEVICE.
+   */
+  device?: string | undefined;
+  /** The port of the device (default 0: the first active one). Variable NBC_VERBS_PORT. */
+  port?: number | undefined;
+  /**
+   * Which of the port's addresses (default -1: RoCE v2 before v1, routable before link-local). Variable
+   * NBC_VERBS_GID_INDEX.
+   */
+  gidIndex?: number | undefined;
+  /**
+   * How small messages travel. `'write'` (default): written into the receiver's mailbox by RDMA. `'send'`: sent into
+   * receives that all peers of a rank share, with flow control. Equal on all ranks. Variable NBC_VERBS_EAGER.
+   */
+  eager?: 'write' | 'send' | undefined;
+  /**
+   * How many plain buffers stay registered with the network card after use (default 1024), so that to use them again
+   * costs nothing. 0: none. Variable NBC_VERBS_CACHE_ENTRIES.
+   */
+  cacheEntries?: number | undefined;
+  /** How many bytes these may have together (default 2³⁰): that much memory is locked. Variable NBC_VERBS_CACHE_BYTES. */
+  cacheBytes?: number | undefined;
+}
+
 export interface InitOptions {
   /**
    * How ranks reach each other; all ranks must say the same. `'shm'`: shared memory of one machine. `'verbs'`: RDMA, over
@@ -15,28 +43,8 @@ export interface InitOptions {
    * `'verbs'` take their way to every rank, whatever NBC_HOST says.
    */
   transport?: 'auto' | 'shm' | 'tcp' | 'verbs' | undefined;
-  /**
-   * Verbs: the device, by its name (default: the first with an active port). Several names, with commas between them, are
-   * for a machine with several devices: its ranks take them in turns, rank 0 the first. Variable NBC_VERBS_DEVICE.
-   */
-  verbsDevice?: string | undefined;
-  /** Verbs: the port of the device (default 0: the first active one). Variable NBC_VERBS_PORT. */
-  verbsPort?: number | undefined;
-  /**
-   * Verbs: which of the port's addresses (default -1: RoCE v2 before v1, routable before link-local). Variable
-   * NBC_VERBS_GID_INDEX.
-   */
-  verbsGidIndex?: number | undefined;
-  /**
-   * Verbs: how many plain buffers stay registered with the network card after use (default 1024), so that to use them
-   * again costs nothing. 0: none. Variable NBC_VERBS_CACHE_ENTRIES.
-   */
-  verbsCacheEntries?: number | undefined;
-  /**
-   * Verbs: how many bytes these may have together (default 2³⁰): that much memory is locked. Variable
-   * NBC_VERBS_CACHE_BYTES.
-   */
-  verbsCacheBytes?: number | undefined;
+  /** Options of verbs, for `transport: 'verbs'` and `'auto'`. */
+  verbs?: VerbsOptions | undefined;
   /**
    * `'thread'` (default): operations progress by themselves. `'manual'`: only inside calls of this library, as in the
    * LibOF paper. Variable NBC_PROGRESS.
@@ -70,14 +78,17 @@ export interface InitOptions {
   crossMemory?: 'auto' | 'off' | undefined;
 }
 
-/** Complete and checked options. */
-export interface Settings {
+interface VerbsSettings {
+  device: string;
+  port: number;
+  gidIndex: number;
+  eager: 'write' | 'send';
+  cacheEntries: number;
+  cacheBytes: number;
+}
+
+interface CommonSettings {
   transport: 'auto' | 'shm' | 'verbs';
-  verbsDevice: string;
-  verbsPort: number;
-  verbsGidIndex: number;
-  verbsCacheEntries: number;
-  verbsCacheBytes: number;
   progress: 'thread' | 'manual';
   eagerLimit: number;
   testOnInit: boolean;
@@ -85,6 +96,11 @@ export interface Settings {
   startall: number;
   timeout: number;
   crossMemory: 'auto' | 'off';
+}
+
+/** Complete and checked options. */
+export interface Settings extends CommonSettings {
+  verbs: VerbsSettings;
 }
 
 /**
@@ -116,13 +132,10 @@ interface Rule<T> {
   expected: string;
 }
 
-const rules: { [K in keyof Settings]: Rule<Settings[K]> } = {
+type Rules<T> = { [K in keyof T]: Rule<T[K]> };
+
+const rules: Rules<CommonSettings> = {
   transport: oneOf('NBC_TRANSPORT', 'auto', ['auto', 'shm', 'verbs']),
-  verbsDevice: names('NBC_VERBS_DEVICE'),
-  verbsPort: integer('NBC_VERBS_PORT', 0, 255, ''),
-  verbsGidIndex: integer('NBC_VERBS_GID_INDEX', -1, 65535, '', -1),
-  verbsCacheEntries: integer('NBC_VERBS_CACHE_ENTRIES', 1024, 2 ** 20, ''),
-  verbsCacheBytes: integer('NBC_VERBS_CACHE_BYTES', 2 ** 30, Number.MAX_SAFE_INTEGER, 'bytes'),
   progress: oneOf('NBC_PROGRESS', 'thread', ['thread', 'manual']),
   eagerLimit: integer('NBC_EAGER_LIMIT', DEFAULT_EAGER_LIMIT, MAX_EAGER_LIMIT, 'bytes'),
   testOnInit: flag('NBC_TEST_ON_INIT', true),
@@ -130,6 +143,15 @@ const rules: { [K in keyof Settings]: Rule<Settings[K]> } = {
   startall: integer('NBC_STARTALL', 0, MAX_POLL, 'microseconds'),
   timeout: integer('NBC_TIMEOUT', 0, MAX_TIMEOUT, 'milliseconds'),
   crossMemory: oneOf('NBC_CROSS_MEMORY', 'auto', ['auto', 'off']),
+};
+
+const verbsRules: Rules<VerbsSettings> = {
+  device: names('NBC_VERBS_DEVICE'),
+  port: integer('NBC_VERBS_PORT', 0, 255, ''),
+  gidIndex: integer('NBC_VERBS_GID_INDEX', -1, 65535, '', -1),
+  eager: oneOf('NBC_VERBS_EAGER', 'write', ['write', 'send']),
+  cacheEntries: integer('NBC_VERBS_CACHE_ENTRIES', 1024, 2 ** 20, ''),
+  cacheBytes: integer('NBC_VERBS_CACHE_BYTES', 2 ** 30, Number.MAX_SAFE_INTEGER, 'bytes'),
 };
 
 /** Transports that are planned, so that whoever asks for one learns that it is not a typing error. */
@@ -140,40 +162,39 @@ const laterTransports = new Set<unknown>(['tcp']);
  * @throws {OptionError} naming the option or the variable
  */
 export function resolveOptions(options: InitOptions = {}, environment: Environment = process.env): Settings {
-  if (typeof (options as unknown) !== 'object' || (options as unknown) === null) {
-    throw new OptionError('options', `must be an object, not ${show(options)}`);
-  }
-  for (const name of Object.keys(options)) {
-    if (!Object.hasOwn(rules, name)) {
-      throw new OptionError(name, `no such option; there are ${Object.keys(rules).join(', ')}`);
-    }
-  }
-  return {
-    transport: resolve('transport', options, environment),
-    verbsDevice: resolve('verbsDevice', options, environment),
-    verbsPort: resolve('verbsPort', options, environment),
-    verbsGidIndex: resolve('verbsGidIndex', options, environment),
-    verbsCacheEntries: resolve('verbsCacheEntries', options, environment),
-    verbsCacheBytes: resolve('verbsCacheBytes', options, environment),
-    progress: resolve('progress', options, environment),
-    eagerLimit: resolve('eagerLimit', options, environment),
-    testOnInit: resolve('testOnInit', options, environment),
-    waitOnSend: resolve('waitOnSend', options, environment),
-    startall: resolve('startall', options, environment),
-    timeout: resolve('timeout', options, environment),
-    crossMemory: resolve('crossMemory', options, environment),
-  };
+  mustBeGroup('options', options, [...Object.keys(rules), 'verbs']);
+  const { verbs = {}, ...common } = options;
+  mustBeGroup('verbs', verbs, Object.keys(verbsRules), 'verbs.');
+  return { ...resolveAll(rules, common, environment), verbs: resolveAll(verbsRules, verbs, environment, 'verbs.') };
 }
 
-/** The device of one rank: see {@link InitOptions.verbsDevice}. In this version all ranks are on one machine. */
-export function deviceOf({ verbsDevice }: Pick<Settings, 'verbsDevice'>, rank: number): string {
-  const names = verbsDevice.split(',');
+/** The device of one rank: see {@link VerbsOptions.device}. In this version all ranks are on one machine. */
+export function deviceOf({ device }: Pick<VerbsSettings, 'device'>, rank: number): string {
+  const names = device.split(',');
   return names[rank % names.length].trim();
 }
 
-function resolve<K extends keyof Settings>(option: K, options: InitOptions, environment: Environment): Settings[K] {
-  const rule = rules[option] as Rule<Settings[K]>;
-  const given: unknown = options[option];
+/** Whether this is an object with options of these names and no others. */
+function mustBeGroup(group: string, given: unknown, names: string[], prefix = ''): void {
+  if (typeof given !== 'object' || given === null)
+    throw new OptionError(group, `must be an object, not ${show(given)}`);
+  for (const name of Object.keys(given)) {
+    if (!names.includes(name)) {
+      throw new OptionError(`${prefix}${name}`, `no such option; there are ${names.join(', ')}`);
+    }
+  }
+}
+
+type Given<T> = Partial<Record<keyof T, unknown>>;
+
+function resolveAll<T>(rules: Rules<T>, given: Given<T>, environment: Environment, prefix = ''): T {
+  const names = Object.keys(rules) as (keyof T & string)[];
+  return Object.fromEntries(
+    names.map((name) => [name, resolve(`${prefix}${name}`, rules[name], given[name], environment)]),
+  ) as T;
+}
+
+function resolve<T>(option: string, rule: Rule<T>, given: unknown, environment: Environment): T {
   if (given !== undefined) return check(option, rule, given, given);
   const text = environment[rule.variable];
   if (text === undefined || text === '') return rule.fallback;

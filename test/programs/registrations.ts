@@ -18,7 +18,7 @@ const SMALL = 3;
 const ENOUGH = 0;
 
 const gc = globalThis.gc!;
-const limits: Record<string, InitOptions> = { bounded: { verbsCacheEntries: 4, verbsCacheBytes: 3 * MIB } };
+const limits: Record<string, InitOptions> = { bounded: { verbs: { cacheEntries: 4, cacheBytes: 3 * MIB } } };
 const world = await init(limits[process.argv[2]]);
 
 /** Declared here, because TypeScript has it among the types of browsers only. */

@@ -14,6 +14,13 @@
 
 namespace nbc::verbs {
 
+// How what is committed travels. Equal on both sides of a connection.
+enum class Eager : uint8_t {
+  write,  // as a write with an immediate value, into the mailbox
+  send,   // as a SEND into the shared receives of the peer, which copies it into the mailbox
+};
+constexpr const char* name_of(Eager eager) { return eager == Eager::send ? "send" : "write"; }
+
 enum class CardState : uint32_t { none = 0, offered = 1, ready = 2 };
 
 struct Card {
@@ -23,9 +30,11 @@ struct Card {
   uint32_t queue_pair;
   uint32_t first_packet;  // sequence number that the writer of this card starts to send with
   uint32_t eager_limit;
+  uint32_t credits;  // eager 'send': how many messages the writer of this card can take (credits.h)
   uint16_t lid;
   uint8_t mtu;     // enum ibv_mtu
   uint8_t routed;  // 1: RoCE, the GID counts; 0: InfiniBand, the LID does
+  Eager eager;
 };
 
 enum class Standing { absent, open, gone };

@@ -13,32 +13,48 @@ namespace nbc::verbs {
 namespace {
 
 constexpr uint32_t kChain = 32;  // work requests built at a time, on the stack
+constexpr uint32_t kParts = 2;   // a header, and what was committed
 
 [[noreturn]] void fail(const char* what, int error) {
   throw FabricError{std::string("transport 'verbs': ") + what + ": " + std::strerror(error)};
 }
 
+bool takes_receive(const Work& work) { return work.verb != Verb::write; }
+
 }  // namespace
 
-Connection::Connection(Rank peer, const std::shared_ptr<Device>& device, Mailboxes& mailboxes, ibv_cq* completions,
-                       uint32_t send_depth, uint32_t receive_depth, uint32_t most_inline, VerbsCounters& counters)
-    : peer(peer), device_(device), send_depth_(send_depth), receive_depth_(receive_depth), counters_(counters) {
-  place = mailboxes.take();
+struct Connection::Chain {
+  uint32_t count = 0;
+  ibv_send_wr requests[kChain];
+  ibv_sge parts[kChain][kParts];
+};
+
+Connection::Connection(Rank peer, const Equipment& equipment)
+    : peer(peer),
+      credits(equipment.receive_depth),
+      device_(equipment.device),
+      sends_(equipment.shared != nullptr),
+      send_depth_(equipment.send_depth),
+      receive_depth_(equipment.receive_depth),
+      counters_(equipment.counters) {
+  place = equipment.mailboxes.take();
   first_packet_ = std::random_device{}() & 0xffffff;
+  if (sends_) equipment.shared->add(receive_depth_);
   // Devices say how much they take inline only by refusing more.
-  for (uint32_t wanted = most_inline;; wanted /= 2) {
+  for (uint32_t wanted = equipment.most_inline;; wanted /= 2) {
     ibv_qp_init_attr init{};
-    init.send_cq = completions;
-    init.recv_cq = completions;
+    init.send_cq = equipment.completions;
+    init.recv_cq = equipment.completions;
+    init.srq = sends_ ? equipment.shared->queue() : nullptr;
     init.cap.max_send_wr = send_depth_;
-    init.cap.max_recv_wr = receive_depth_;
-    init.cap.max_send_sge = 1;
+    init.cap.max_recv_wr = sends_ ? 0 : receive_depth_;
+    init.cap.max_send_sge = sends_ ? kParts : 1;
     init.cap.max_recv_sge = 1;
     init.cap.max_inline_data = wanted;
     init.qp_type = IBV_QPT_RC;
     qp_ = device_->lib.create_qp(device_->pd, &init);
     if (qp_ != nullptr) {
-      most_inline_ = std::min(init.cap.max_inline_data, most_inline);
+      most_inline_ = std::min(init.cap.max_inline_data, equipment.most_inline);
       break;
     }
     if (wanted == 0) fail("creating a queue pair", errno);
@@ -49,7 +65,7 @@ Connection::Connection(Rank peer, const std::shared_ptr<Device>& device, Mailbox
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
   const int error =
       device_->lib.modify_qp(qp_, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-  missing = receive_depth_;
+  missing = sends_ ? 0 : receive_depth_;
   if (error != 0 || !refill(true)) {
     device_->lib.destroy_qp(qp_);
     fail("preparing a queue pair", error);
@@ -66,14 +82,17 @@ Card Connection::card(uint32_t eager_limit) const {
   card.queue_pair = qp_->qp_num;
   card.first_packet = first_packet_;
   card.eager_limit = eager_limit;
+  card.eager = sends_ ? Eager::send : Eager::write;
+  card.credits = receive_depth_;
   card.lid = device_->port_attributes.lid;
   card.mtu = static_cast<uint8_t>(device_->port_attributes.active_mtu);
   card.routed = device_->routed ? 1 : 0;
   return card;
 }
 
-void Connection::connect(const Card& card, uint8_t timeout, uint8_t retries) {
+void Connection::connect(const Card& card, uint8_t timeout, uint8_t retries, uint8_t receiver_retries) {
   theirs = card;
+  credits.start(card.credits);
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RTR;
   attributes.path_mtu =
@@ -98,8 +117,7 @@ void Connection::connect(const Card& card, uint8_t timeout, uint8_t retries) {
   attributes.qp_state = IBV_QPS_RTS;
   attributes.timeout = timeout;
   attributes.retry_cnt = retries;
-  // Without limit: a peer that computes and does not look is slow, not dead. A dead one does not even say that it has no receive.
-  attributes.rnr_retry = 7;
+  attributes.rnr_retry = receiver_retries;
   attributes.sq_psn = first_packet_;
   attributes.max_rd_atomic = 1;
   error = device_->lib.modify_qp(
@@ -109,58 +127,113 @@ void Connection::connect(const Card& card, uint8_t timeout, uint8_t retries) {
   state = State::connected;
 }
 
+Work Connection::mail(const std::byte* from, size_t bytes, uint32_t immediate) const {
+  Work work;
+  work.from = from;
+  work.bytes = static_cast<uint32_t>(bytes);
+  work.local_key = place.mr->lkey;
+  work.to = theirs.inbox + static_cast<uint64_t>(from - place.outbox);
+  work.remote_key = theirs.inbox_key;
+  work.immediate = immediate;
+  work.verb = sends_ ? Verb::send : Verb::announced_write;
+  return work;
+}
+
 bool Connection::post() {
-  while (!queue.empty()) {
-    const uint32_t room = send_depth_ - (posted - completed);
-    const auto count = static_cast<uint32_t>(std::min<size_t>({room, queue.size(), kChain}));
-    if (count == 0) return true;
-    ibv_send_wr requests[kChain];
-    ibv_sge parts[kChain];
-    for (uint32_t i = 0; i < count; ++i) {
-      const Work& work = queue[i];
-      ibv_send_wr& request = requests[i];
-      std::memset(&request, 0, sizeof request);
-      request.wr_id = write_id(peer, posted + i);
-      request.next = i + 1 < count ? &requests[i + 1] : nullptr;
-      if (work.bytes > 0) {
-        parts[i] = {reinterpret_cast<uintptr_t>(work.from), work.bytes, work.local_key};
-        request.sg_list = &parts[i];
-        request.num_sge = 1;
-        if (work.bytes <= most_inline_) {
-          request.send_flags |= IBV_SEND_INLINE;
-          ++counters_.inlined;
-        }
-      }
-      request.opcode = work.has_immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
-      if (work.has_immediate) {
-        request.imm_data = htonl(work.immediate);
-        request.send_flags |= IBV_SEND_SOLICITED;  // wakes the peer if it sleeps
-      }
-      request.wr.rdma.remote_addr = work.to;
-      request.wr.rdma.rkey = work.remote_key;
-      if (work.signalled || ++unsignalled_ >= send_depth_ / 4) {
-        request.send_flags |= IBV_SEND_SIGNALED;
-        unsignalled_ = 0;
-        ++counters_.signalled;
-      }
-      if (work.ends_put) {
-        Put& put = puts[put_to_end_++];
-        put.last = posted + i;
-        put.posted = true;
+  for (;;) {
+    Chain chain;
+    while (chain.count < kChain && posted - completed < send_depth_) {
+      if (next_may_leave()) {
+        add(chain, queue.front());
+        queue.pop();
+      } else if (payment_due()) {
+        Work payment;
+        payment.verb = Verb::payment;
+        payment.signalled = true;  // nothing may come behind it
+        add(chain, payment);
+      } else {
+        break;
       }
     }
-    ibv_send_wr* refused = nullptr;
-    const int error = ibv_post_send(qp_, requests, &refused);
-    posted += count;
-    counters_.work_requests += count;
-    ++counters_.chains;
-    queue.pop(count);
-    if (error != 0) {
-      errno = error;
-      return false;
-    }
+    if (chain.count == 0) return true;
+    if (!post(chain)) return false;
   }
-  return true;
+}
+
+bool Connection::next_may_leave() {
+  if (queue.empty()) return false;
+  const bool may = !sends_ || !takes_receive(queue.front()) || credits.may_send();
+  if (!may && !waits_for_credit_) ++counters_.credit_waits;
+  waits_for_credit_ = !may;
+  return may;
+}
+
+void Connection::add(Chain& chain, const Work& work) {
+  ibv_send_wr& request = chain.requests[chain.count];
+  if (chain.count > 0) chain.requests[chain.count - 1].next = &request;
+  std::memset(&request, 0, sizeof request);
+  request.wr_id = write_id(peer, posted);
+  address(request, chain.parts[chain.count], work);
+  if (takes_receive(work)) {
+    request.send_flags |= IBV_SEND_SOLICITED;  // wakes the peer if it sleeps
+    if (sends_) credits.spend();
+  }
+  if (work.signalled || ++unsignalled_ >= send_depth_ / 4) {
+    request.send_flags |= IBV_SEND_SIGNALED;
+    unsignalled_ = 0;
+    ++counters_.signalled;
+  }
+  if (work.ends_put) {
+    Put& put = puts[put_to_end_++];
+    put.last = posted;
+    put.posted = true;
+  }
+  ++posted;
+  ++chain.count;
+}
+
+// What kind of request it is, where its bytes come from, and where they go.
+void Connection::address(ibv_send_wr& request, ibv_sge* parts, const Work& work) {
+  uint32_t bytes = 0;
+  const auto part = [&](const void* from, uint32_t length, uint32_t key) {
+    if (length == 0) return;
+    parts[request.num_sge++] = {reinterpret_cast<uintptr_t>(from), length, key};
+    request.sg_list = parts;
+    bytes += length;
+  };
+  if (work.verb == Verb::write || work.verb == Verb::announced_write) {
+    request.opcode = work.verb == Verb::write ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_WRITE_WITH_IMM;
+    request.imm_data = htonl(work.immediate);
+    request.wr.rdma.remote_addr = work.to;
+    request.wr.rdma.rkey = work.remote_key;
+  } else {
+    const uint32_t payment = credits.pay();
+    request.opcode = IBV_WR_SEND_WITH_IMM;
+    request.imm_data = htonl(payment);
+    ++counters_.sends;
+    counters_.credits_returned += payment;
+    if (work.verb == Verb::payment) ++counters_.credit_messages;
+  }
+  if (work.verb == Verb::send) {
+    // Used again when this request has completed: there are as many as the send queue has entries.
+    Header& header = place.headers[posted % send_depth_];
+    header = {work.immediate, static_cast<uint32_t>(work.to - theirs.inbox)};
+    part(&header, sizeof header, place.mr->lkey);
+  }
+  part(work.from, work.bytes, work.local_key);
+  if (bytes > 0 && bytes <= most_inline_) {
+    request.send_flags |= IBV_SEND_INLINE;
+    ++counters_.inlined;
+  }
+}
+
+bool Connection::post(Chain& chain) {
+  ibv_send_wr* refused = nullptr;
+  const int error = ibv_post_send(qp_, chain.requests, &refused);
+  counters_.work_requests += chain.count;
+  ++counters_.chains;
+  errno = error;
+  return error == 0;
 }
 
 bool Connection::refill(bool all) {

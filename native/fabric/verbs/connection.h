@@ -1,9 +1,10 @@
 // One reliable connection: a queue pair, what waits to be posted to it, and what was posted and has not completed.
 //
-//   queue     writes in the order in which they are to happen; posted as chains by post()
-//   depth     of the send queue. posted − completed never exceeds it. Of any depth / 4 writes in a row one is signalled, and every write
+//   queue     work in the order in which it is to happen; posted as chains by post()
+//   depth     of the send queue. posted − completed never exceeds it. Of any depth / 4 requests in a row one is signalled, and every one
 //             that somebody waits for; a completion stands for all before it. So room always comes back.
-//   receives  empty ones, taken by immediates; refilled in chains by refill()
+//   receives  eager 'write': empty ones of its own, taken by immediates; refilled in chains by refill(). Where there is none the card waits.
+//             eager 'send': those that all connections share (receives.h). Where there is none for us, work waits in `queue`: `credits`.
 //
 // Threads: the owner of the engine.
 #pragma once
@@ -11,23 +12,23 @@
 #include <memory>
 
 #include "fabric/verbs/bootstrap.h"
+#include "fabric/verbs/counters.h"
+#include "fabric/verbs/credits.h"
 #include "fabric/verbs/mailboxes.h"
+#include "fabric/verbs/receives.h"
 #include "fabric/verbs/registrations.h"
 #include "fabric/verbs/ring.h"
 
 namespace nbc::verbs {
 
-struct VerbsCounters {
-  uint64_t work_requests = 0;  // writes posted
-  uint64_t chains = 0;         // calls that posted them
-  uint64_t inlined = 0;        // of the writes: data went with the request
-  uint64_t signalled = 0;      // of the writes: asked for a completion
-  uint64_t receives_refilled = 0;
-  uint64_t parks = 0;
-  uint64_t probes = 0;  // are you there?
+enum class Verb : uint8_t {
+  write,
+  announced_write,  // with an immediate value, which takes a receive of the peer
+  send,             // a parcel (parcel.h) for the peer's mailbox, which takes a receive, too
+  payment,          // a SEND of nothing that returns credits, and takes a receive
 };
 
-// One RDMA write.
+// One work request.
 struct Work {
   const std::byte* from = nullptr;
   uint64_t to = 0;
@@ -35,7 +36,7 @@ struct Work {
   uint32_t local_key = 0;
   uint32_t remote_key = 0;
   uint32_t immediate = 0;
-  bool has_immediate = false;
+  Verb verb = Verb::write;
   bool signalled = false;
   bool ends_put = false;  // the next of Connection::puts is complete with it
 };
@@ -47,26 +48,43 @@ struct Put {
   bool posted = false;
 };
 
+// What the connections of a rank have in common.
+struct Equipment {
+  std::shared_ptr<Device> device;
+  Mailboxes& mailboxes;
+  ibv_cq* completions;
+  SharedReceives* shared;  // nullptr: eager 'write'
+  uint32_t send_depth;
+  uint32_t receive_depth;  // of a queue of its own, or its share
+  uint32_t most_inline;
+  VerbsCounters& counters;
+};
+
 class Connection {
  public:
   enum class State { offered, connected, ready, broken };
 
   // Takes a place for the mailboxes and makes a queue pair that can receive. Throws FabricError.
-  Connection(Rank peer, const std::shared_ptr<Device>& device, Mailboxes& mailboxes, ibv_cq* queue, uint32_t send_depth,
-             uint32_t receive_depth, uint32_t most_inline, VerbsCounters& counters);
+  Connection(Rank peer, const Equipment& equipment);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
   Card card(uint32_t eager_limit) const;
   // Both directions, once the peer's card is known. Throws FabricError.
-  void connect(const Card& theirs, uint8_t timeout, uint8_t retries);
-  // Posts what there is room for. False: the device refused (errno).
+  void connect(const Card& theirs, uint8_t timeout, uint8_t retries, uint8_t receiver_retries);
+  // What lies in our outbox, on its way into the peer's inbox.
+  Work mail(const std::byte* from, size_t bytes, uint32_t immediate) const;
+  // Posts what there is room and credit for, and a payment if one is due. False: the device refused (errno).
   bool post();
-  // Replaces receives that were used, if it is worth a call, or `all`. False: the device refused.
+  // Something is left to post.
+  bool has_more() { return state != State::broken && (!queue.empty() || payment_due()); }
+  bool payment_due() const { return sends_ && !peer_closed && credits.payment_due(); }
+  // Eager 'write': replaces receives that were used, if it is worth a call, or `all`. False: the device refused.
   bool refill(bool all);
   bool owns(const ibv_qp* pair) const { return pair == qp_; }
-  // A write has completed, and all before it.
+  uint32_t number() const { return qp_->qp_num; }
+  // A request has completed, and all before it.
   void complete(uint32_t number) { completed = number + 1; }
   // The next put whose last write has completed. False: there is none.
   bool take_done(Put& put);
@@ -82,25 +100,36 @@ class Connection {
   Place place;
   Card theirs{};
   Ring<Work> queue;
-  Ring<Put> puts;       // in the order of their last writes
-  uint32_t posted = 0;  // writes; they wrap
+  Ring<Put> puts;  // in the order of their last writes
+  Credits credits;
+  uint32_t posted = 0;  // requests; they wrap
   uint32_t completed = 0;
   uint32_t missing = 0;  // receives that were used and not replaced
 
  private:
+  struct Chain;
+  bool next_may_leave();
+  void add(Chain& chain, const Work& work);
+  void address(ibv_send_wr& request, ibv_sge* parts, const Work& work);
+  bool post(Chain& chain);
+
   std::shared_ptr<Device> device_;
   ibv_qp* qp_ = nullptr;
+  const bool sends_;  // eager 'send'
   uint32_t send_depth_;
   uint32_t receive_depth_;
   uint32_t most_inline_ = 0;
-  uint32_t unsignalled_ = 0;  // writes since the last signalled one
+  uint32_t unsignalled_ = 0;  // requests since the last signalled one
   uint32_t put_to_end_ = 0;   // of `puts`: the first whose last write was not posted
   uint32_t first_packet_;
+  bool waits_for_credit_ = false;
   VerbsCounters& counters_;
 };
 
-// Work request ids: the peer, whether it was a receive, and for a write its number.
+// Work request ids: the peer, whether it was a receive, and otherwise the number of the request. A receive that connections share has the
+// number of its buffer and no peer.
 constexpr uint64_t kReceiveId = uint64_t{1} << 31;
+constexpr uint64_t shared_receive_id(uint32_t number) { return static_cast<uint64_t>(number) << 32 | kReceiveId; }
 constexpr uint64_t write_id(Rank peer, uint32_t number) { return static_cast<uint64_t>(number) << 32 | peer; }
 
 }  // namespace nbc::verbs

@@ -16,7 +16,8 @@ constexpr size_t kPlacesPerSlab = 16;
 
 }  // namespace
 
-Mailboxes::Mailboxes(std::shared_ptr<Device> device, Rank peers) : device_(std::move(device)), peers_(peers) {
+Mailboxes::Mailboxes(std::shared_ptr<Device> device, Rank peers, uint32_t headers)
+    : device_(std::move(device)), peers_(peers), stride_((2 * kBoxBytes + headers * sizeof(Header) + 63) / 64 * 64) {
   if (peers_ > 0) add_slab();
 }
 
@@ -29,7 +30,7 @@ Mailboxes::~Mailboxes() {
 
 void Mailboxes::add_slab() {
   const size_t places = std::clamp<size_t>(peers_ - taken_, 1, kPlacesPerSlab);
-  const size_t bytes = places * 2 * kBoxBytes;
+  const size_t bytes = places * stride_;
   void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) throw FabricError{"no memory for mailboxes"};
   ibv_mr* mr = device_->lib.reg_mr(device_->pd, at, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
@@ -45,9 +46,9 @@ void Mailboxes::add_slab() {
 Place Mailboxes::take() {
   if (left_ == 0) add_slab();
   const Slab& slab = slabs_.back();
-  std::byte* at = slab.base + --left_ * 2 * kBoxBytes;
+  std::byte* at = slab.base + --left_ * stride_;
   ++taken_;
-  return {at, at + kBoxBytes, slab.mr};
+  return {at, at + kBoxBytes, reinterpret_cast<Header*>(at + 2 * kBoxBytes), slab.mr};
 }
 
 }  // namespace nbc::verbs

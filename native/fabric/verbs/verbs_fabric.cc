@@ -10,6 +10,8 @@
 #include <ctime>
 #include <sched.h>
 
+#include "fabric/verbs/parcel.h"
+
 namespace nbc::verbs {
 namespace {
 
@@ -26,12 +28,33 @@ int64_t now_milliseconds() {
   return static_cast<int64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1000000;
 }
 
-// Every connection has its share of the one completion queue, so that it cannot overflow.
-uint32_t share(uint32_t wanted, uint32_t per_peer, uint32_t eighths) {
-  return std::max(std::min(wanted, per_peer / 8 * eighths), 16u);
+uint32_t part_of(uint32_t all, uint32_t wanted, uint32_t eighths) {
+  return std::max(std::min(wanted, all / 8 * eighths), 16u);
 }
 
 }  // namespace
+
+VerbsFabric::Depths VerbsFabric::depths_of(const VerbsOptions& options, const ibv_device_attr& attributes, Rank peers) {
+  const bool sends = options.eager == Eager::send;
+  const auto completions = static_cast<uint32_t>(std::clamp(attributes.max_cqe, 64, 1 << 20));
+  const auto requests = static_cast<uint32_t>(std::max(attributes.max_qp_wr, 16));
+  const auto shared = static_cast<uint32_t>(std::max(attributes.max_srq_wr, 0));
+  const uint32_t each = completions / std::max<Rank>(peers, 1);
+  Depths depths{};
+  depths.send = std::min(part_of(each, options.send_depth, 3), requests);
+  depths.receive = part_of(each, sends ? options.share : options.receive_depth, 5);
+  if (!sends) depths.receive = std::min(depths.receive, requests);
+  depths.connections = std::min<uint32_t>(peers, completions / (depths.send + depths.receive));
+  if (sends) {
+    if (shared < SharedReceives::kChain + depths.receive)
+      throw FabricError{
+          "transport 'verbs', verbs.eager 'send': the device has no shared receive queues, or none that is large "
+          "enough; "
+          "use verbs.eager 'write'"};
+    depths.connections = std::min(depths.connections, (shared - SharedReceives::kChain) / depths.receive);
+  }
+  return depths;
+}
 
 VerbsFabric::VerbsFabric(std::unique_ptr<Bootstrap> bootstrap, const VerbsOptions& options,
                          std::shared_ptr<ExposedMemory> exposed)
@@ -43,18 +66,15 @@ VerbsFabric::VerbsFabric(std::unique_ptr<Bootstrap> bootstrap, const VerbsOption
       memory_(std::make_shared<Memory>(device_, std::move(exposed))),
       exposed_memory_(memory_),
       registrations_(device_, options.cache_entries, options.cache_bytes),
-      mailboxes_(device_, size_ - 1),
+      depths_(depths_of(options, device_->attributes, size_ - 1)),
+      mailboxes_(device_, size_ - 1, options.eager == Eager::send ? depths_.send : 0),
       parking_(device_, *bootstrap_),
       links_(size_) {
-  const Rank peers = std::max<Rank>(size_ - 1, 1);
-  const auto most = static_cast<uint32_t>(std::clamp(device_->attributes.max_cqe, 64, 1 << 20));
-  const auto most_requests = static_cast<uint32_t>(std::max(device_->attributes.max_qp_wr, 16));
-  send_depth_ = std::min(share(options_.send_depth, most / peers, 3), most_requests);
-  receive_depth_ = std::min(share(options_.receive_depth, most / peers, 5), most_requests);
-  most_connections_ = std::min<uint32_t>(peers, most / (send_depth_ + receive_depth_));
-  queue_ =
-      device_->lib.create_cq(device_->context, static_cast<int>(most_connections_ * (send_depth_ + receive_depth_)),
-                             nullptr, parking_.channel(), 0);
+  if (options_.eager == Eager::send && size_ > 1)
+    shared_ = std::make_unique<SharedReceives>(device_, depths_.connections * depths_.receive,
+                                               sizeof(Header) + kCommitHead + options_.eager_limit, counters_);
+  const uint32_t most = std::max(depths_.connections, 1u) * (depths_.send + depths_.receive);
+  queue_ = device_->lib.create_cq(device_->context, static_cast<int>(most), nullptr, parking_.channel(), 0);
   if (queue_ == nullptr)
     throw FabricError{std::string("transport 'verbs': creating the completion queue: ") + std::strerror(errno)};
   parking_.watch(queue_);
@@ -86,26 +106,24 @@ Connect VerbsFabric::advance(Rank peer, bool wanted) {
   if (link.connection == nullptr && state == CardState::none && !wanted) return Connect::later;
   try {
     if (link.connection == nullptr) {
-      if (connections_ == most_connections_)
+      if (connections_ == depths_.connections)
         throw FabricError{"this rank has " + std::to_string(connections_) +
                           " connections, as many as a completion queue of " + device_->name + " serves"};
-      link.connection = std::make_unique<Connection>(peer, device_, mailboxes_, queue_, send_depth_, receive_depth_,
-                                                     options_.most_inline, counters_);
+      link.connection =
+          std::make_unique<Connection>(peer, Equipment{device_, mailboxes_, queue_, shared_.get(), depths_.send,
+                                                       depths_.receive, options_.most_inline, counters_});
       ++connections_;
+      owners_[link.connection->number()] = peer;
       bootstrap_->publish(peer, link.connection->card(options_.eager_limit), CardState::offered);
     }
     if (state == CardState::none) {
       link.why = bootstrap_->refusal(peer);
       return link.why.empty() ? Connect::later : link.verdict = Connect::refused;
     }
-    if (theirs.eager_limit != options_.eager_limit) {
-      link.why = "rank " + std::to_string(peer) + " runs with eagerLimit " + std::to_string(theirs.eager_limit) +
-                 ", this rank with " + std::to_string(options_.eager_limit) + "; it must be equal on all ranks";
-      return link.verdict = Connect::refused;
-    }
+    if (!fits(theirs, link)) return link.verdict = Connect::refused;
     Connection& connection = *link.connection;
     if (connection.state == Connection::State::offered) {
-      connection.connect(theirs, options_.timeout, options_.retries);
+      connection.connect(theirs, options_.timeout, options_.retries, options_.receiver_retries);
       bootstrap_->publish(peer, connection.card(options_.eager_limit), CardState::ready);
     }
     if (state == CardState::ready) {
@@ -117,6 +135,21 @@ Connect VerbsFabric::advance(Rank peer, bool wanted) {
     link.verdict = Connect::broken;
   }
   return link.verdict;
+}
+
+// Whether the two may talk; if not, the link says why.
+bool VerbsFabric::fits(const Card& theirs, Link& link) const {
+  const auto differ = [&](const char* option, const std::string& there, const std::string& here) {
+    link.why = "rank " + std::to_string(link.connection->peer) + " runs with " + option + " " + there +
+               ", this rank with " + here + "; it must be equal on all ranks";
+    return false;
+  };
+  if (theirs.eager_limit != options_.eager_limit)
+    return differ("eagerLimit", std::to_string(theirs.eager_limit), std::to_string(options_.eager_limit));
+  if (theirs.eager != options_.eager)
+    return differ("verbs.eager", std::string("'") + name_of(theirs.eager) + "'",
+                  std::string("'") + name_of(options_.eager) + "'");
+  return true;
 }
 
 void VerbsFabric::answer_calls() {
@@ -217,6 +250,11 @@ void VerbsFabric::conceal(Rank, const ExposedBuffer& buffer) {
 
 void VerbsFabric::queue_work(Connection& connection, const Work& work) {
   connection.queue.push(work);
+  touch(connection);
+}
+
+// It has something to post.
+void VerbsFabric::touch(Connection& connection) {
   if (connection.dirty) return;
   connection.dirty = true;
   dirty_.push_back(&connection);
@@ -226,16 +264,8 @@ void VerbsFabric::commit(Rank peer, const void* written, size_t bytes, uint32_t 
   if (peer == rank_) {
     arrived_.push({Completion::Kind::message, Error::none, peer, note, 0, nullptr});
   } else if (Connection* connection = ready(peer); connection != nullptr) {
-    const auto* from = static_cast<const std::byte*>(written);
-    Work work;
-    work.from = from;
-    work.bytes = static_cast<uint32_t>(bytes);
-    work.local_key = connection->place.mr->lkey;
-    work.to = connection->theirs.inbox + static_cast<uint64_t>(from - connection->place.outbox);
-    work.remote_key = connection->theirs.inbox_key;
-    work.immediate = kMessage << kValueBits | note;
-    work.has_immediate = true;
-    queue_work(*connection, work);
+    queue_work(*connection,
+               connection->mail(static_cast<const std::byte*>(written), bytes, kMessage << kValueBits | note));
   }
   if (cookie != nullptr) arrived_.push({Completion::Kind::write_done, Error::none, peer, 0, 0, cookie});
 }
@@ -244,16 +274,8 @@ void VerbsFabric::queue_failure(Connection& connection, uint32_t immediate, Erro
   const size_t at = kControlBytes + links_[connection.peer].failures_sent++ % kNotes * sizeof(Note);
   const Note note{bytes, static_cast<uint32_t>(error), 0};
   std::memcpy(connection.place.outbox + at, &note, sizeof note);
-  Work work;
-  work.from = connection.place.outbox + at;
-  work.bytes = sizeof note;
-  work.local_key = connection.place.mr->lkey;
-  work.to = connection.theirs.inbox + at;
-  work.remote_key = connection.theirs.inbox_key;
-  queue_work(connection, work);
-  work.bytes = 0;
-  work.immediate = kFailed << kValueBits | immediate;
-  work.has_immediate = work.signalled = work.ends_put = true;
+  Work work = connection.mail(connection.place.outbox + at, sizeof note, kFailed << kValueBits | immediate);
+  work.signalled = work.ends_put = true;
   queue_work(connection, work);
 }
 
@@ -303,7 +325,8 @@ void VerbsFabric::put(Rank peer, const ExposedBuffer& to, const LocalBuffer& fro
     at += length;
     if (at == from.bytes) {
       work.immediate = kPut << kValueBits | immediate;
-      work.has_immediate = work.signalled = work.ends_put = true;
+      work.verb = Verb::announced_write;
+      work.signalled = work.ends_put = true;
     }
     queue_work(*connection, work);
   } while (at < from.bytes);
@@ -316,12 +339,9 @@ void VerbsFabric::flush() {
     if (!connection->post())
       break_off(links_[connection->peer], Error::unreachable,
                 std::string("the device refused a write: ") + std::strerror(errno));
-    // What finds no room now is posted when a completion has made some.
-    if (connection->queue.empty()) {
-      connection->dirty = false;
-    } else {
-      dirty_[kept++] = connection;
-    }
+    // What finds no room now is posted when a completion has made some, or a peer has returned credits.
+    connection->dirty = connection->has_more();
+    if (connection->dirty) dirty_[kept++] = connection;
   }
   dirty_.resize(kept);
   // What the last look before sleeping has left to post, or started, ends with completions that are not solicited.
@@ -350,40 +370,80 @@ unsigned VerbsFabric::collect() {
   const int count = ibv_poll_cq(queue_, kBatch, batch);
   if (count <= 0) return 0;
   // Receives first: a peer must not find the queue empty because we are busy with what it sent.
-  for (int i = 0; i < count; ++i) {
-    if ((batch[i].wr_id & kReceiveId) == 0 || batch[i].status != IBV_WC_SUCCESS) continue;
-    Connection& connection = *links_[static_cast<Rank>(batch[i].wr_id & (kReceiveId - 1))].connection;
-    ++connection.missing;
-    if (connection.state != Connection::State::broken) connection.refill(false);
-  }
+  if (shared_ == nullptr) replace_receives(batch, count);
   for (int i = 0; i < count; ++i) {
     const ibv_wc& wc = batch[i];
-    const bool receive = (wc.wr_id & kReceiveId) != 0;
-    Link& link = links_[static_cast<Rank>(wc.wr_id & (kReceiveId - 1))];
-    if (link.connection->state == Connection::State::broken) continue;
-    if (wc.status != IBV_WC_SUCCESS) {
-      std::string why = device_->lib.wc_status_str(wc.status);
-      if (wc.status == IBV_WC_RETRY_EXC_ERR) why = "it does not answer (transport retries exhausted)";
-      if (wc.status == IBV_WC_REM_ACCESS_ERR) why = "it refused a write into memory that it does not expose";
-      break_off(link, Error::unreachable, why);
-    } else if (receive) {
-      received(link, wc);
-    } else {
-      sent(*link.connection, wc);
-    }
+    Link* link = link_of(wc);
+    if (link != nullptr && link->connection->state != Connection::State::broken) completed(*link, wc);
+    // Whatever it brought, and from whom.
+    if (shared_ != nullptr && (wc.wr_id & kReceiveId) != 0) shared_->release(static_cast<uint32_t>(wc.wr_id >> 32));
   }
+  if (shared_ != nullptr) shared_->refill();
   flush();
   return static_cast<unsigned>(count);
 }
 
-void VerbsFabric::received(Link& link, const ibv_wc& wc) {
+void VerbsFabric::replace_receives(const ibv_wc* batch, int count) {
+  for (int i = 0; i < count; ++i) {
+    if ((batch[i].wr_id & kReceiveId) == 0 || batch[i].status != IBV_WC_SUCCESS) continue;
+    Connection& connection = *link_of(batch[i])->connection;
+    ++connection.missing;
+    if (connection.state != Connection::State::broken) connection.refill(false);
+  }
+}
+
+VerbsFabric::Link* VerbsFabric::link_of(const ibv_wc& wc) {
+  if (shared_ == nullptr || (wc.wr_id & kReceiveId) == 0)
+    return &links_[static_cast<Rank>(wc.wr_id & (kReceiveId - 1))];
+  const auto owner = owners_.find(wc.qp_num);
+  return owner != owners_.end() ? &links_[owner->second] : nullptr;
+}
+
+void VerbsFabric::completed(Link& link, const ibv_wc& wc) {
+  if (wc.status != IBV_WC_SUCCESS) {
+    std::string why = device_->lib.wc_status_str(wc.status);
+    if (wc.status == IBV_WC_RETRY_EXC_ERR) why = "it does not answer (transport retries exhausted)";
+    // The memory of a process that is killed goes before its connections do.
+    if (wc.status == IBV_WC_REM_ACCESS_ERR)
+      why = "it refused a write into memory that it does not expose; if it should, its process may be ending";
+    return break_off(link, Error::unreachable, why);
+  }
+  if ((wc.wr_id & kReceiveId) == 0) return sent(*link.connection, wc);
+  link.connection->heard = true;
+  if (shared_ == nullptr) return received(link, ntohl(wc.imm_data), wc.byte_len);
+  if (const char* wrong = took_shared(link, wc); wrong != nullptr) return break_off(link, Error::unreachable, wrong);
+  if (link.connection->payment_due()) touch(*link.connection);
+}
+
+// A message took one of the shared receives. Returns what is wrong with it, or nullptr.
+const char* VerbsFabric::took_shared(Link& link, const ibv_wc& wc) {
+  if (!link.connection->credits.arrived()) return "it sent a message that it had no credit for";
+  if (wc.opcode != IBV_WC_RECV_RDMA_WITH_IMM) return unpack(link, wc);
+  received(link, ntohl(wc.imm_data), wc.byte_len);
+  return nullptr;
+}
+
+// A SEND: credits, and what becomes part of the inbox, unless it is a payment only.
+const char* VerbsFabric::unpack(Link& link, const ibv_wc& wc) {
+  if ((wc.wc_flags & IBV_WC_WITH_IMM) == 0 || !link.connection->credits.paid(ntohl(wc.imm_data)))
+    return "it returned more credits than it had taken";
+  if (wc.byte_len == 0) return nullptr;
+  Parcel parcel;
+  if (!open_parcel(shared_->buffer(static_cast<uint32_t>(wc.wr_id >> 32)), wc.byte_len, parcel) ||
+      parcel.header.immediate >> kValueBits == kPut)
+    return "it sent a message that does not fit into its mailbox";
+  std::memcpy(link.connection->place.inbox + parcel.header.offset, parcel.data, parcel.bytes);
+  received(link, parcel.header.immediate, static_cast<uint32_t>(parcel.bytes));
+  return nullptr;
+}
+
+// Something is here, in the mailbox or in exposed memory.
+void VerbsFabric::received(Link& link, uint32_t immediate, uint32_t bytes) {
   Connection& connection = *link.connection;
-  connection.heard = true;
-  const uint32_t immediate = ntohl(wc.imm_data);
   const uint32_t value = immediate & kValueMask;
   switch (immediate >> kValueBits) {
     case kPut:
-      arrived_.push({Completion::Kind::immediate, Error::none, connection.peer, value, wc.byte_len, nullptr});
+      arrived_.push({Completion::Kind::immediate, Error::none, connection.peer, value, bytes, nullptr});
       break;
     case kFailed: {
       Note note;
@@ -462,11 +522,8 @@ void VerbsFabric::announce_closed() {
   for (Link& link : links_) {
     Connection* connection = link.connection.get();
     if (connection == nullptr || connection->state != Connection::State::ready || connection->peer_closed) continue;
-    Work work;
-    work.to = connection->theirs.inbox;
-    work.remote_key = connection->theirs.inbox_key;
-    work.immediate = static_cast<uint32_t>(kClosed) << kValueBits;
-    work.has_immediate = work.signalled = true;
+    Work work = connection->mail(connection->place.outbox, 0, kClosed << kValueBits);
+    work.signalled = true;
     queue_work(*connection, work);
   }
   flush();
@@ -493,6 +550,10 @@ void VerbsFabric::visit_counters(const std::function<void(const char*, double)>&
   add("chains", counters_.chains);
   add("inlinedWrites", counters_.inlined);
   add("signalledWrites", counters_.signalled);
+  add("sends", counters_.sends);
+  add("creditMessages", counters_.credit_messages);
+  add("creditsReturned", counters_.credits_returned);
+  add("creditWaits", counters_.credit_waits);
   add("receivesRefilled", counters_.receives_refilled);
   add("events", parking_.events());
   add("parks", counters_.parks);

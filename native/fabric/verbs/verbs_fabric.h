@@ -1,6 +1,13 @@
-// LibOF over an RDMA network: reliable connections, everything by RDMA write. What is committed travels as a write with an immediate value, so
-// that the receiver learns of it when all of it is there, in whatever order the bytes came; a put is a write into the user's memory with
-// an immediate behind its last piece. Completions of both directions come through one queue.
+// LibOF over an RDMA network: reliable connections. A put is a write into the user's memory with an immediate value behind its last piece, so that
+// the receiver learns of it when all of it is there, in whatever order the bytes came. What is committed travels in one of two ways, the
+// same on all ranks:
+//
+//   eager 'write'   as a write into the mailbox, also with an immediate. The card stops where the peer has no receive for it
+//   eager 'send'    as a SEND into receives that all connections of the peer share; the peer copies it into the mailbox (parcel.h), and
+//                   nothing leaves without a credit for a receive (credits.h). The immediate of a SEND returns credits, and
+//                   what is called immediate below stands in the header of the parcel
+//
+// Completions of both directions come through one queue.
 //
 //   immediate   bits 31-30: kind                                  bits 29-0
 //               0 put      data of a put is complete              LibOF's immediate
@@ -19,6 +26,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "fabric/verbs/bootstrap.h"
@@ -31,13 +39,18 @@ namespace nbc::verbs {
 struct VerbsOptions {
   DeviceOptions device;
   uint32_t eager_limit = 0;    // in the card, so that peers can refuse a rank with another one
+  Eager eager = Eager::write;  // this, too
   uint32_t most_inline = 512;  // bytes; the device may take less
   uint32_t send_depth = 128;
   uint32_t receive_depth = 256;
+  uint32_t share = 64;  // eager 'send': what a connection adds to the shared receives; each has a buffer
   size_t cache_entries = 1024;
   size_t cache_bytes = size_t{1} << 30;
   uint8_t timeout = 16;  // 4.096 µs × 2^16 = 0.27 s until a write is sent again
   uint8_t retries = 6;   // not 7: Soft-RoCE takes that for "for ever"
+  // Times that a write or SEND is tried again for which the peer has no receive. Without limit: a peer that computes and does not look is
+  // slow, not dead. A dead one does not even say that it has no receive.
+  uint8_t receiver_retries = 7;
 };
 
 class VerbsFabric : public FarFabric {
@@ -68,7 +81,8 @@ class VerbsFabric : public FarFabric {
   uint64_t work() const override { return arrived_.size(); }
   bool holds_back() const override { return !dirty_.empty(); }
   void expect_immediates(Rank, bool) override {}  // they all come through the one queue
-  uint32_t put_window() const override { return receive_depth_; }
+  // Credits for less than half a share are not returned yet.
+  uint32_t put_window() const override { return shared_ == nullptr ? depths_.receive : depths_.receive / 2; }
   bool called() const override { return parking_.called() || bootstrap_->called(); }
   bool receiver_copies() const override { return false; }
   uint32_t ticket(Sleeper) override { return 0; }  // a ring stays in its descriptor until somebody has slept
@@ -102,14 +116,29 @@ class VerbsFabric : public FarFabric {
     uint32_t failures_received = 0;
   };
 
+  // Every connection has its part of the one completion queue, so that it cannot overflow.
+  struct Depths {
+    uint32_t send;
+    uint32_t receive;
+    uint32_t connections;  // at most
+  };
+  static Depths depths_of(const VerbsOptions& options, const ibv_device_attr& attributes, Rank peers);
+
   Connect advance(Rank peer, bool wanted);
+  bool fits(const Card& theirs, Link& link) const;
   void answer_calls();
   void device_events();
   Connection* ready(Rank peer);
+  void touch(Connection& connection);
   void queue_work(Connection& connection, const Work& work);
   void queue_failure(Connection& connection, uint32_t immediate, Error error, uint64_t bytes);
   unsigned collect();
-  void received(Link& link, const ibv_wc& wc);
+  void replace_receives(const ibv_wc* batch, int count);
+  Link* link_of(const ibv_wc& wc);
+  void completed(Link& link, const ibv_wc& wc);
+  const char* took_shared(Link& link, const ibv_wc& wc);
+  const char* unpack(Link& link, const ibv_wc& wc);
+  void received(Link& link, uint32_t immediate, uint32_t bytes);
   void sent(Connection& connection, const ibv_wc& wc);
   void finish(const Put& put, Rank peer, Error error);
   void break_off(Link& link, Error error, const std::string& why);
@@ -123,16 +152,16 @@ class VerbsFabric : public FarFabric {
   std::shared_ptr<Memory> memory_;
   std::shared_ptr<ExposedMemory> exposed_memory_;  // the same
   Registrations registrations_;
+  const Depths depths_;
   Mailboxes mailboxes_;
   Parking parking_;
-  uint32_t send_depth_;
-  uint32_t receive_depth_;
-  uint32_t most_connections_;
   uint32_t connections_ = 0;
   ibv_cq* queue_ = nullptr;
   VerbsCounters counters_;
-  std::vector<Link> links_;         // by rank
-  std::vector<Connection*> dirty_;  // with something to post
+  std::unique_ptr<SharedReceives> shared_;     // eager 'send'
+  std::vector<Link> links_;                    // by rank
+  std::unordered_map<uint32_t, Rank> owners_;  // of queue pairs, by number
+  std::vector<Connection*> dirty_;             // with something to post
   struct alignas(64) Box {
     std::byte bytes[kBoxBytes];
   };
