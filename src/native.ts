@@ -40,7 +40,7 @@ export interface NativeOptions {
   /** Descriptor of the job's anonymous shared file, or -1 for a job of one rank. Native code duplicates it. */
   jobFd: number;
   /** What carries messages between ranks; 'auto' decides for each pair of ranks. */
-  transport: 'auto' | 'shm' | 'verbs';
+  transport: 'auto' | 'shm' | 'tcp' | 'verbs';
   /** For 'auto': ranks with equal ones are on one host. Empty: this machine. At most 127 bytes. */
   host: string;
   /** Verbs: device by name, port, and index of the GID; '', 0 and -1: the best. */
@@ -63,6 +63,21 @@ export interface NativeOptions {
   startall: number;
   /** May plain buffers move by cross-memory attach? 'auto' probes each peer; 'off' always stages. */
   crossMemory: 'auto' | 'off';
+  /** What transport 'tcp' needs. */
+  tcp?: NativeTcp | undefined;
+}
+
+/** Where all ranks are; lists have an element for each. */
+export interface NativeTcp {
+  /** This rank's listening socket, of {@link Native.listenTcp}. Native code takes it over. */
+  listener: number;
+  /** Numeric addresses, without ports. */
+  addresses: string[];
+  ports: number[];
+  /** Equal numbers: ranks on one machine. */
+  hosts: number[];
+  /** What connections prove that they know. */
+  secret: string;
 }
 
 export type NativeStats = Record<string, number>;
@@ -73,6 +88,8 @@ export interface Native {
    * ranks).
    */
   createJob(size: number): number;
+  /** Listens at a numeric address, at a port that is free. Close the descriptor if no world takes it over. */
+  listenTcp(address: string): { fd: number; port: number };
   /**
    * Opens this process's rank. One world per process at a time (ERR_NBC_ALREADY_OPEN). `onCompletions` is called from
    * the event loop, once for any number of watched requests that ended since the last call. Returns the state table:

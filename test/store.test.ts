@@ -31,7 +31,7 @@ interface Given {
 
 function joiner(port: number, size: number) {
   return ({ rank, timeout = 5000, secret = SECRET, size: own = size }: Given): Promise<unknown[]> =>
-    join({ host: HOST, port, secret, rank, size: own, timeout }, { me: rank });
+    join({ host: HOST, port, secret, rank, size: own, timeout }, () => ({ me: rank }));
 }
 
 function why(result: PromiseSettledResult<unknown>): string {

@@ -11,6 +11,7 @@
 #include "addon/buffer_pin.h"
 #include "addon/world.h"
 #include "fabric/shm/segment.h"
+#include "fabric/tcp/socket.h"
 
 namespace nbc::addon {
 namespace {
@@ -276,6 +277,45 @@ Napi::Value create_job(const Napi::CallbackInfo& info) {
   }
 }
 
+// Listens at a numeric address and any free port, before the world opens: others must know where.
+Napi::Value listen_tcp(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  try {
+    tcp::Socket socket = tcp::listen_on(tcp::parse_address(info[0].ToString().Utf8Value(), 0));
+    const auto result = Napi::Object::New(env);
+    result.Set("port", Napi::Number::New(env, tcp::port_of(tcp::address_of(socket))));
+    result.Set("fd", Napi::Number::New(env, socket.release()));
+    return result;
+  } catch (const FabricError& error) {
+    throw coded(env, "ERR_NBC_TRANSPORT", error.message);
+  }
+}
+
+std::vector<uint32_t> numbers(const Napi::Value& list) {
+  std::vector<uint32_t> out;
+  if (!list.IsArray()) return out;
+  const auto array = list.As<Napi::Array>();
+  for (uint32_t i = 0; i < array.Length(); ++i) out.push_back(array.Get(i).ToNumber().Uint32Value());
+  return out;
+}
+
+// The part of the options that transport 'tcp' needs; absent for others.
+World::Options::Tcp tcp_options(const Napi::Value& given) {
+  World::Options::Tcp tcp;
+  if (!given.IsObject()) return tcp;
+  const auto object = given.As<Napi::Object>();
+  tcp.listener = object.Get("listener").ToNumber().Int32Value();
+  tcp.secret = object.Get("secret").ToString().Utf8Value();
+  tcp.ports = numbers(object.Get("ports"));
+  tcp.hosts = numbers(object.Get("hosts"));
+  const Napi::Value addresses = object.Get("addresses");
+  if (addresses.IsArray()) {
+    const auto array = addresses.As<Napi::Array>();
+    for (uint32_t i = 0; i < array.Length(); ++i) tcp.addresses.push_back(array.Get(i).ToString().Utf8Value());
+  }
+  return tcp;
+}
+
 Napi::Value open(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   if (!info[0].IsObject() || !info[1].IsFunction())
@@ -301,6 +341,7 @@ Napi::Value open(const Napi::CallbackInfo& info) {
   options.verbs_cache_entries = amount("verbsCacheEntries");
   options.verbs_cache_bytes = amount("verbsCacheBytes");
   options.verbs_sends = given.Get("verbsEager").ToString().Utf8Value() == "send";
+  options.tcp = tcp_options(given.Get("tcp"));
   options.engine.progress_thread = given.Get("progressThread").ToBoolean();
   options.engine.wait_on_send_us = count("waitOnSend");
   options.engine.startall_us = count("startall");
@@ -436,6 +477,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   };
   napi_define_properties(env, exports, sizeof hot / sizeof hot[0], hot);
   exports.Set("createJob", Napi::Function::New(env, create_job));
+  exports.Set("listenTcp", Napi::Function::New(env, listen_tcp));
   exports.Set("open", Napi::Function::New(env, open));
   exports.Set("close", Napi::Function::New(env, close));
   exports.Set("alloc", Napi::Function::New(env, alloc));

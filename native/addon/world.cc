@@ -9,6 +9,7 @@
 
 #include "fabric/mixed/mixed_fabric.h"
 #include "fabric/shm/shm_fabric.h"
+#include "fabric/tcp/tcp_fabric.h"
 #include "fabric/verbs/available.h"
 #if NBC_HAS_VERBS
 #include "fabric/verbs/host_bootstrap.h"
@@ -49,14 +50,16 @@ void World::open(const Options& options, napi_value on_completions) {
                 "this process already has an open world; close it before init() is called again");
   try {
     std::shared_ptr<shm::Segment> segment;
-    if (options.job_fd < 0) {
+    if (options.transport == "tcp") {
+      // Ranks share nothing.
+    } else if (options.job_fd < 0) {
       const int fd = shm::Segment::create(1);
       segment = shm::Segment::map(fd);
       ::close(fd);
     } else {
       segment = shm::Segment::map(options.job_fd);
     }
-    if (segment->size() != options.size || options.rank >= options.size)
+    if (segment != nullptr && (segment->size() != options.size || options.rank >= options.size))
       throw FabricError{"the job has " + std::to_string(segment->size()) +
                         " ranks, but this process was started as rank " + std::to_string(options.rank) + " of " +
                         std::to_string(options.size)};
@@ -79,7 +82,7 @@ void World::open(const Options& options, napi_value on_completions) {
     napi_add_env_cleanup_hook(env_, at_environment_end, this);
   } catch (const FabricError& error) {
     give_up();
-    throw coded(env_, options.transport == "verbs" ? "ERR_NBC_TRANSPORT" : "ERR_NBC_OPEN", error.message);
+    throw coded(env_, options.transport == "verbs" || options.transport == "tcp" ? "ERR_NBC_TRANSPORT" : "ERR_NBC_OPEN", error.message);
   } catch (const std::system_error& error) {
     give_up();
     throw coded(env_, "ERR_NBC_OPEN", std::string("starting the progress thread: ") + error.what());
@@ -96,7 +99,24 @@ void World::give_up() {
   g_open.store(false);
 }
 
+std::unique_ptr<Fabric> World::make_tcp(const Options& options) {
+  const Options::Tcp& given = options.tcp;
+  tcp::Job job;
+  job.listener = tcp::Socket(given.listener);
+  if (given.addresses.size() != options.size || given.ports.size() != options.size || given.hosts.size() != options.size)
+    throw FabricError{"transport 'tcp': the addresses of all ranks are needed"};
+  job.rank = options.rank;
+  for (Rank rank = 0; rank < options.size; ++rank)
+    job.addresses.push_back(tcp::parse_address(given.addresses[rank], static_cast<uint16_t>(given.ports[rank])));
+  job.hosts = given.hosts;
+  job.secret = given.secret;
+  tcp::TcpOptions tcp;
+  tcp.eager_limit = options.engine.libof.eager_limit;
+  return std::make_unique<tcp::TcpFabric>(std::move(job), tcp);
+}
+
 std::unique_ptr<Fabric> World::make_fabric(const Options& options, std::shared_ptr<shm::Segment> segment) {
+  if (options.transport == "tcp") return make_tcp(options);
   if (options.transport == "verbs") return make_verbs(options, std::move(segment), nullptr);
   // Where no host is named, all ranks are on this one, and nothing is spent on a network.
   if (options.transport == "auto" && !options.host.empty() && options.size > 1)

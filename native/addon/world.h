@@ -18,7 +18,7 @@ class World {
     Rank rank;
     Rank size;
     int job_fd;             // -1: a job of its own
-    std::string transport;  // "auto", "shm" or "verbs"
+    std::string transport;  // "auto", "shm", "tcp" or "verbs"
     std::string host;       // ranks with equal ones are on one host; empty: the machine
     bool cross_memory;
     std::string verbs_device;  // empty, 0, −1: the best
@@ -27,6 +27,13 @@ class World {
     bool verbs_sends;            // eager 'send'
     double verbs_cache_entries;  // the most that the registration cache holds
     double verbs_cache_bytes;
+    struct Tcp {
+      int listener = -1;                   // this rank's, taken over
+      std::vector<std::string> addresses;  // of all ranks: numeric, without port
+      std::vector<uint32_t> ports;
+      std::vector<uint32_t> hosts;  // of all ranks: equal numbers, equal machines
+      std::string secret;
+    } tcp;
     EngineOptions engine;
   };
 
@@ -53,6 +60,7 @@ class World {
 
  private:
   static std::unique_ptr<Fabric> make_fabric(const Options& options, std::shared_ptr<shm::Segment> segment);
+  static std::unique_ptr<Fabric> make_tcp(const Options& options);
   static std::unique_ptr<Fabric> make_mixed(const Options& options, std::shared_ptr<shm::Segment> segment);
   static std::unique_ptr<FarFabric> make_verbs(const Options& options, std::shared_ptr<shm::Segment> segment,
                                                const std::shared_ptr<ExposedMemory>& exposed);

@@ -1,19 +1,26 @@
 #!/usr/bin/env node
 /** nbcrun: starts the ranks of a job on this machine. What the command line says; the work is in nbcrun/. */
+import { randomBytes } from 'node:crypto';
 import { closeSync, statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { allowedProcessors } from './processors.js';
 import { version } from './version.js';
+import { StoreServer } from '../transport/store/server.js';
 import { ExitCode, Job } from './nbcrun/job.js';
+
+const LOOPBACK = '127.0.0.1';
+/** Ranks of one machine start together; this is for programs that do something else before init(). */
+const JOIN_TIMEOUT_MS = 600_000;
 
 /** More processes than this on one machine is a typing error. */
 const MAX_RANKS = 1024;
 
 const HELP = `
 The program's own options follow its name; nbcrun does not look at them. Rank 0 reads standard input, the others
-have none. Each rank finds NBC_RANK, NBC_SIZE and NBC_JOB_FD in its environment, which is what init() needs.
+have none. Each rank finds NBC_RANK, NBC_SIZE, NBC_JOB_FD, NBC_STORE and NBC_SECRET in its environment, which is
+what init() needs.
 
 SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH are passed on to all ranks; a second SIGINT (Ctrl-C)
 kills them. When a rank fails, the others are ended: SIGTERM, and SIGKILL after --grace. What a rank leaves in
@@ -85,12 +92,24 @@ async function createJob(size: number): Promise<number> {
   }
 }
 
+/** Where ranks find each other if they are to use TCP. */
+async function openStore(size: number, secret: string): Promise<StoreServer> {
+  try {
+    return await StoreServer.open({ host: LOOPBACK, port: 0, secret, size, timeout: JOIN_TIMEOUT_MS });
+  } catch (error) {
+    throw new LaunchError(`no store for the job: ${(error as Error).message}`);
+  }
+}
+
 async function launch(program: string, args: string[], options: Options): Promise<number> {
   const path = findProgram(program);
   const jobFd = await createJob(options.ranks);
+  const secret = randomBytes(32).toString('hex');
+  const store = await openStore(options.ranks, secret);
   const job = new Job({
     size: options.ranks,
     jobFd,
+    environment: { NBC_STORE: `${LOOPBACK}:${store.port}`, NBC_SECRET: secret },
     command: [process.execPath, ...(options.nodeArg ?? []), path, ...args],
     processors: options.bind === 'core' ? allowedProcessors() : [],
     label: options.label ?? false,
@@ -101,6 +120,7 @@ async function launch(program: string, args: string[], options: Options): Promis
   try {
     return await job.run();
   } finally {
+    store.close();
     closeSync(jobFd);
   }
 }

@@ -7,6 +7,11 @@
  *
  * A program that was started without a launcher is a job of one rank.
  *
+ * Ranks that share no file find each other through a store (store/), which two more variables name; nbcrun sets them, too:
+ *
+ *     NBC_STORE    host:port where the store of the job is, or where rank 0 is to open it
+ *     NBC_SECRET   what only ranks of this job know; any text, the longer the better
+ *
  * And one says where it is: NBC_HOST, the name of its host, for transport 'auto'. Ranks with different values are treated
  * as if on different hosts. It is not set where all ranks are on one machine, which is what nbcrun starts; a program or a
  * container may set it before init() is called.
@@ -16,8 +21,10 @@ import { OptionError } from '../errors.js';
 export interface Bootstrap {
   rank: number;
   size: number;
-  /** Descriptor of the job's shared file; -1 in a job of one rank, which needs none. */
+  /** Descriptor of the job's shared file; -1: there is none. */
   jobFd: number;
+  /** How ranks find each other that share no file. */
+  store: StoreAddress | undefined;
   /** Ranks with equal ones are on one host. Empty: the machine. */
   host: string;
 }
@@ -25,21 +32,47 @@ export interface Bootstrap {
 /** Bytes; RankLine of native/fabric/shm/segment.h holds one more. */
 const MAX_HOST = 127;
 
-const VARIABLES = ['NBC_RANK', 'NBC_SIZE', 'NBC_JOB_FD'] as const;
+export interface StoreAddress {
+  host: string;
+  port: number;
+  secret: string;
+}
+
+const VARIABLES = ['NBC_RANK', 'NBC_SIZE', 'NBC_JOB_FD', 'NBC_STORE'] as const;
+
+type Environment = Record<string, string | undefined>;
 
 /** @throws {OptionError} naming the variable that is missing or makes no sense */
-export function readBootstrap(environment: Record<string, string | undefined> = process.env): Bootstrap {
+export function readBootstrap(environment: Environment = process.env): Bootstrap {
   const host = readHost(environment);
-  if (VARIABLES.every((name) => environment[name] === undefined)) return { rank: 0, size: 1, jobFd: -1, host };
+  const alone = { rank: 0, size: 1, jobFd: -1, store: undefined, host };
+  if (VARIABLES.every((name) => environment[name] === undefined)) return alone;
 
   const size = readInteger(environment, 'NBC_SIZE', 1);
   const rank = readInteger(environment, 'NBC_RANK', 0);
   if (rank >= size) throw new OptionError('NBC_RANK', `is ${rank}, but the job has ${size} ranks (NBC_SIZE)`);
-  if (size === 1 && environment.NBC_JOB_FD === undefined) return { rank, size, jobFd: -1, host };
-  return { rank, size, jobFd: readInteger(environment, 'NBC_JOB_FD', 0), host };
+  const store = readStore(environment);
+  const needed = size > 1 && store === undefined;
+  const jobFd = needed || environment.NBC_JOB_FD !== undefined ? readInteger(environment, 'NBC_JOB_FD', 0) : -1;
+  return { rank, size, jobFd, store, host };
 }
 
-function readHost(environment: Record<string, string | undefined>): string {
+function readStore(environment: Environment): StoreAddress | undefined {
+  const text = environment.NBC_STORE;
+  if (text === undefined || text === '') return undefined;
+  const parts = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text.trim());
+  const port = Number(parts?.[3]);
+  if (parts === null || port < 1 || port > 65535) {
+    throw new OptionError('NBC_STORE', `must be host:port, as in 'node-0:4711' or '[::1]:4711', not '${text}'`);
+  }
+  const secret = environment.NBC_SECRET;
+  if (secret === undefined || secret === '') {
+    throw new OptionError('NBC_SECRET', 'must be set where NBC_STORE is, to the same random text on all ranks');
+  }
+  return { host: parts[1] ?? parts[2], port, secret };
+}
+
+function readHost(environment: Environment): string {
   const host = environment.NBC_HOST ?? '';
   if (Buffer.byteLength(host) > MAX_HOST) {
     throw new OptionError('NBC_HOST', `must have at most ${MAX_HOST} bytes, not ${Buffer.byteLength(host)}`);
@@ -47,7 +80,7 @@ function readHost(environment: Record<string, string | undefined>): string {
   return host;
 }
 
-function readInteger(environment: Record<string, string | undefined>, name: string, min: number): number {
+function readInteger(environment: Environment, name: string, min: number): number {
   const text = environment[name];
   if (text === undefined) throw new OptionError(name, 'is not set, though others are; start the program with nbcrun');
   const value = /^\d+$/.test(text) ? Number(text) : NaN;

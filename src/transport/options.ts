@@ -1,7 +1,8 @@
 /**
  * The options of `init()`: defaults, environment variables, checks. An option that is given wins over its variable.
  */
-import { NbcError, OptionError, show } from '../errors.js';
+import { isIP } from 'node:net';
+import { OptionError, show } from '../errors.js';
 
 /** What only verbs look at. */
 export interface VerbsOptions {
@@ -31,9 +32,19 @@ export interface VerbsOptions {
   cacheBytes?: number | undefined;
 }
 
+/** What only TCP looks at. */
+export interface TcpOptions {
+  /**
+   * The numeric address of this machine that other ranks connect to (default: the one from which this rank reaches the
+   * store of the job; so it is loopback if all are on one machine). Variable NBC_TCP_ADDRESS.
+   */
+  address?: string | undefined;
+}
+
 export interface InitOptions {
   /**
-   * How ranks reach each other; all ranks must say the same. `'shm'`: shared memory of one machine. `'verbs'`: RDMA, over
+   * How ranks reach each other; all ranks must say the same. `'shm'`: shared memory of one machine. `'tcp'`: any
+   * network. `'verbs'`: RDMA, over
    * InfiniBand or RoCE; in this version between ranks of one machine. `'auto'` (default): shared memory between ranks of
    * one host, and verbs to others, side by side. Variable NBC_TRANSPORT.
    *
@@ -43,6 +54,13 @@ export interface InitOptions {
    * `'verbs'` take their way to every rank, whatever NBC_HOST says.
    */
   transport?: 'auto' | 'shm' | 'tcp' | 'verbs' | undefined;
+  /** Options of `transport: 'tcp'`. */
+  tcp?: TcpOptions | undefined;
+  /**
+   * How long, in milliseconds, ranks that find each other through a store wait for those that are missing (default
+   * 60 000). Variable NBC_JOIN_TIMEOUT.
+   */
+  joinTimeout?: number | undefined;
   /** Options of verbs, for `transport: 'verbs'` and `'auto'`. */
   verbs?: VerbsOptions | undefined;
   /**
@@ -87,8 +105,13 @@ interface VerbsSettings {
   cacheBytes: number;
 }
 
+interface TcpSettings {
+  address: string;
+}
+
 interface CommonSettings {
-  transport: 'auto' | 'shm' | 'verbs';
+  transport: 'auto' | 'shm' | 'tcp' | 'verbs';
+  joinTimeout: number;
   progress: 'thread' | 'manual';
   eagerLimit: number;
   testOnInit: boolean;
@@ -100,6 +123,7 @@ interface CommonSettings {
 
 /** Complete and checked options. */
 export interface Settings extends CommonSettings {
+  tcp: TcpSettings;
   verbs: VerbsSettings;
 }
 
@@ -135,13 +159,14 @@ interface Rule<T> {
 type Rules<T> = { [K in keyof T]: Rule<T[K]> };
 
 const rules: Rules<CommonSettings> = {
-  transport: oneOf('NBC_TRANSPORT', 'auto', ['auto', 'shm', 'verbs']),
+  transport: oneOf('NBC_TRANSPORT', 'auto', ['auto', 'shm', 'tcp', 'verbs']),
   progress: oneOf('NBC_PROGRESS', 'thread', ['thread', 'manual']),
   eagerLimit: integer('NBC_EAGER_LIMIT', DEFAULT_EAGER_LIMIT, MAX_EAGER_LIMIT, 'bytes'),
   testOnInit: flag('NBC_TEST_ON_INIT', true),
   waitOnSend: integer('NBC_WAIT_ON_SEND', 0, MAX_POLL, 'microseconds'),
   startall: integer('NBC_STARTALL', 0, MAX_POLL, 'microseconds'),
   timeout: integer('NBC_TIMEOUT', 0, MAX_TIMEOUT, 'milliseconds'),
+  joinTimeout: integer('NBC_JOIN_TIMEOUT', 60_000, MAX_TIMEOUT, 'milliseconds', 1),
   crossMemory: oneOf('NBC_CROSS_MEMORY', 'auto', ['auto', 'off']),
 };
 
@@ -154,18 +179,30 @@ const verbsRules: Rules<VerbsSettings> = {
   cacheBytes: integer('NBC_VERBS_CACHE_BYTES', 2 ** 30, Number.MAX_SAFE_INTEGER, 'bytes'),
 };
 
-/** Transports that are planned, so that whoever asks for one learns that it is not a typing error. */
-const laterTransports = new Set<unknown>(['tcp']);
+const tcpRules: Rules<TcpSettings> = {
+  address: {
+    variable: 'NBC_TCP_ADDRESS',
+    fallback: '',
+    parse: (text) => text.trim(),
+    accepts: (value) => typeof value === 'string' && isIP(value) !== 0,
+    expected: "a numeric address of this machine, as '10.1.2.3'",
+  },
+};
 
 /**
  * Options, environment and defaults, in this order.
  * @throws {OptionError} naming the option or the variable
  */
 export function resolveOptions(options: InitOptions = {}, environment: Environment = process.env): Settings {
-  mustBeGroup('options', options, [...Object.keys(rules), 'verbs']);
-  const { verbs = {}, ...common } = options;
+  mustBeGroup('options', options, [...Object.keys(rules), 'tcp', 'verbs']);
+  const { tcp = {}, verbs = {}, ...common } = options;
+  mustBeGroup('tcp', tcp, Object.keys(tcpRules), 'tcp.');
   mustBeGroup('verbs', verbs, Object.keys(verbsRules), 'verbs.');
-  return { ...resolveAll(rules, common, environment), verbs: resolveAll(verbsRules, verbs, environment, 'verbs.') };
+  return {
+    ...resolveAll(rules, common, environment),
+    tcp: resolveAll(tcpRules, tcp, environment, 'tcp.'),
+    verbs: resolveAll(verbsRules, verbs, environment, 'verbs.'),
+  };
 }
 
 /** The device of one rank: see {@link VerbsOptions.device}. In this version all ranks are on one machine. */
@@ -203,10 +240,6 @@ function resolve<T>(option: string, rule: Rule<T>, given: unknown, environment: 
 
 function check<T>(name: string, rule: Rule<T>, value: unknown, shown: unknown): T {
   if (rule.accepts(value)) return value as T;
-  if (rule === (rules.transport as Rule<unknown>) && laterTransports.has(value)) {
-    const message = `${name}: transport ${show(value)} is not in this version; use 'auto', 'shm' or 'verbs'`;
-    throw new NbcError('ERR_NBC_TRANSPORT', message);
-  }
   throw new OptionError(name, `must be ${rule.expected}, not ${show(shown)}`);
 }
 

@@ -65,6 +65,11 @@ std::string text_of(const Address& address) {
   return std::string(host) + ":" + std::to_string(ntohs(v4.sin_port));
 }
 
+uint16_t port_of(const Address& address) {
+  return ntohs(address.storage.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(address.storage).sin6_port
+                                                     : reinterpret_cast<const sockaddr_in&>(address.storage).sin_port);
+}
+
 Socket listen_on(const Address& address) {
   Socket socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) fail("no socket");

@@ -23,6 +23,8 @@ class Socket {
   int get() const { return descriptor_; }
   explicit operator bool() const { return descriptor_ >= 0; }
   void reset();
+  // Whoever calls it closes it.
+  int release() { return std::exchange(descriptor_, -1); }
 
  private:
   int descriptor_ = -1;
@@ -38,6 +40,7 @@ struct Address {
 Address parse_address(const std::string& host, uint16_t port);
 // "127.0.0.1:4711", "[::1]:4711"
 std::string text_of(const Address& address);
+uint16_t port_of(const Address& address);
 
 // Listens there; port 0 takes a free one. Throws FabricError.
 Socket listen_on(const Address& address);

@@ -17,6 +17,8 @@ export interface JobSettings {
   size: number;
   /** Descriptor of the job's shared file. Stays open here; the caller closes it. */
   jobFd: number;
+  /** Variables that every rank finds. */
+  environment: Record<string, string>;
   /** What every rank runs: file and arguments. */
   command: readonly string[];
   /** The processors that ranks are bound to, in turn; none: the system decides. */
@@ -94,13 +96,14 @@ export class Job {
   }
 
   #start(rank: number): void {
-    const { size, jobFd, label, command, processors } = this.#settings;
+    const { size, jobFd, environment, label, command, processors } = this.#settings;
     const processor = processors.length > 0 ? `${processors[rank % processors.length]}` : '-';
     const input = rank > 0 ? 'ignore' : process.stdin.isTTY ? 'pipe' : 'inherit';
     const output = label ? 'pipe' : 'inherit';
     const stdio: StdioOptions = [input, output, output, jobFd];
     const env = {
       ...process.env,
+      ...environment,
       NBC_RANK: `${rank}`,
       NBC_SIZE: `${size}`,
       NBC_JOB_FD: '3',

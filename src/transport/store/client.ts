@@ -55,6 +55,11 @@ export class StoreClient {
     }, options.timeout + GRACE_MS);
   }
 
+  /** The address of this machine from which the store is reached. */
+  get localAddress(): string {
+    return this.#lines.socket.localAddress ?? '';
+  }
+
   async set(key: string, value: unknown): Promise<void> {
     await this.#ask({ op: 'set', key, value });
   }

@@ -6,13 +6,17 @@
 import { StoreClient, type StoreClientOptions } from './client.js';
 import { StoreServer } from './server.js';
 
-/** What all ranks told, by rank. @throws {BootstrapError} */
-export async function join(options: StoreClientOptions, mine: unknown): Promise<unknown[]> {
+/**
+ * What all ranks told, by rank.
+ * @param mine what this rank tells, which may depend on the address from which it reaches the store
+ * @throws {BootstrapError}
+ */
+export async function join(options: StoreClientOptions, mine: (localAddress: string) => unknown): Promise<unknown[]> {
   const server = options.rank === 0 ? await openHere(options) : undefined;
   try {
     const client = await StoreClient.open(options);
     try {
-      await client.set(`rank/${options.rank}`, mine);
+      await client.set(`rank/${options.rank}`, mine(client.localAddress));
       await client.barrier('joined');
       const all = await Promise.all(Array.from({ length: options.size }, (_, rank) => client.get(`rank/${rank}`)));
       await client.done();
