@@ -923,7 +923,7 @@ TEST(an_event_of_the_device_is_an_error_for_all_that_needs_it) {
 TEST(a_link_may_be_silent_for_a_moment) {
   need_link();
   run_verbs(2, mode(true), {}, [&](TestRank& me, Meeting& meeting) {
-    constexpr size_t kBytes = 8 << 20;
+    constexpr size_t kBytes = 16 << 20;
     const Rank other = 1 - me.rank;
     const auto exchange = [&](const std::function<void(const Pinned&)>& meanwhile) {
       const Pinned in = me.filled(kBytes, false, 99);
