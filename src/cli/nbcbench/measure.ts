@@ -82,9 +82,10 @@ const JIT_ROUNDS = 4;
 const JIT_PART = 100;
 const JIT_LIMIT_MS = 500;
 
-/** How far ahead, in µs, rank 0 sets the common start at first, and at most, where others learn of it too late. */
+/** How far ahead, in µs, rank 0 sets the common start at first, and at most, where others learn of it too late: over a network, much later. */
 const FIRST_LEAD = 20;
 const MOST_LEAD = 500;
+const MOST_LEAD_VERBS = 20_000;
 
 /** An implementation at work with one number of ranks. */
 interface Team {
@@ -163,7 +164,13 @@ export async function measure(
   return results;
 }
 
-const longer = (lead: number): number => Math.min(MOST_LEAD, lead * 1.25);
+const mostLead = ({ implementation }: Team): number =>
+  implementation.transport === 'verbs' ? MOST_LEAD_VERBS : MOST_LEAD;
+
+/** Gives the ranks more time to learn of the common start; much more if none of their repetitions counted. */
+function giveTime(team: Team, none: boolean): void {
+  team.lead = Math.min(mostLead(team), team.lead * (none ? 2 : 1.25));
+}
 
 async function launch(
   implementations: readonly Implementation[],
@@ -232,8 +239,8 @@ async function emptyRepetition(team: Team, start: Start, listener: Listener): Pr
     const words = ['run', 'compute', 'ibcast', 8, 'plain', 0, 0, 200, start, team.lead];
     if (!(await attempt(team, listener, words))) return NaN;
     const found = repetitions(team.job.results());
-    if (found.length > 0 || team.lead >= MOST_LEAD) return median(found.map(({ total }) => total));
-    team.lead = longer(team.lead);
+    if (found.length > 0 || team.lead >= mostLead(team)) return median(found.map(({ total }) => total));
+    giveTime(team, true);
   }
 }
 
