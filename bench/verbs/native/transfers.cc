@@ -55,8 +55,8 @@ class RankOfTwo {
     EngineOptions options;
     options.libof.eager_limit = kEagerLimit;
     auto bootstrap = std::make_unique<verbs::HostBootstrap>(segment, rank, kEagerLimit);
-    engine_ = std::make_unique<Engine>(std::make_unique<verbs::VerbsFabric>(std::move(bootstrap), verbs), options, slots_,
-                                       [] {});
+    engine_ = std::make_unique<Engine>(std::make_unique<verbs::VerbsFabric>(std::move(bootstrap), verbs), options,
+                                       slots_, [] {});
     group_.members = {0, 1};
     group_.rank = rank;
     group_.context = 10;
@@ -64,7 +64,9 @@ class RankOfTwo {
 
   Rank rank() const { return rank_; }
   // Slots are the caller's: each has one message at a time.
-  void send(uint32_t slot, const Pinned& buffer) { waits_[slot] = !engine_->isend(group_, slot, buffer, 1 - rank_, kTag); }
+  void send(uint32_t slot, const Pinned& buffer) {
+    waits_[slot] = !engine_->isend(group_, slot, buffer, 1 - rank_, kTag);
+  }
   void receive(uint32_t slot, const Pinned& buffer) {
     waits_[slot] = !engine_->irecv(group_, slot, buffer, 1 - rank_, kTag);
   }
