@@ -86,6 +86,8 @@ const JIT_LIMIT_MS = 500;
 const FIRST_LEAD = 20;
 const MOST_LEAD = 500;
 const MOST_LEAD_VERBS = 20_000;
+/** So many times the time limit until a combination in which no repetition counted is given up. */
+const LATE_PATIENCE = 4;
 
 /** An implementation at work with one number of ranks. */
 interface Team {
@@ -289,7 +291,9 @@ async function passOne(
     contender.result.repetitions = series.found.length;
     if (series.found.length === 0 && contender.team.alive) {
       contender.team.alive = false;
-      listener.failure(new Error(`${describe(series)}: ranks never started together within ${settings.maxSeconds} s`));
+      listener.failure(
+        new Error(`${describe(series)}: ranks never started together within ${settings.maxSeconds * LATE_PATIENCE} s`),
+      );
     }
   }
   return all.map(({ contender }) => contender);
@@ -370,8 +374,10 @@ async function takeTurns(
     const pace = warmUps > 0 ? (await runBatch(series, warmUps, listener)) / warmUps : each;
     series.batch = clamp(BATCH_MS / pace, 1, BATCH_LIMIT);
   }
+  // Ranks that never started together get more time to find out how: without a single repetition nothing can be said.
+  const limit = (found: readonly Repetition[]) => settings.maxSeconds * (found.length === 0 ? LATE_PATIENCE : 1);
   const unfinished = ({ team, found, seconds }: Series) =>
-    team.alive && found.length < settings.repetitions && seconds < settings.maxSeconds;
+    team.alive && found.length < settings.repetitions && seconds < limit(found);
   for (let round = 0; all.some(unfinished); round++) {
     for (let i = 0; i < all.length; i++) {
       const series = all[(i + round) % all.length];
@@ -394,7 +400,7 @@ async function takeTurns(
   for (const series of all) {
     if (!series.team.alive || series.words.mode === 'compute') continue;
     if (series.found.length < settings.repetitions) {
-      listener.note(`${describe(series)}: ${series.found.length} repetitions in ${settings.maxSeconds} s`);
+      listener.note(`${describe(series)}: ${series.found.length} repetitions in ${series.seconds.toFixed(1)} s`);
     }
   }
 }
