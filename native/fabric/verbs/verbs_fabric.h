@@ -118,6 +118,7 @@ class VerbsFabric final : public Fabric {
     uint32_t send;
     uint32_t receive;
     uint32_t connections;  // at most
+    uint32_t completions;
   };
   static Depths depths_of(const VerbsOptions& options, const ibv_device_attr& attributes, Rank peers);
 
