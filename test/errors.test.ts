@@ -131,8 +131,8 @@ describe('wrong options', () => {
   for (const [option, variable, values, texts] of bad) {
     it(`${option} and ${variable} are refused by name`, async () => {
       for (const value of values) {
-        const [group, inner] = option.split('.') as [string, string?];
-        const given = inner === undefined ? value : { [inner]: value };
+        const [group, ...inner] = option.split('.');
+        const given = inner.length === 0 ? value : { [inner[0]]: value };
         await assert.rejects(init({ [group]: given }), (error: unknown) => {
           assert(error instanceof OptionError, `${option}: ${String(value)} gives ${String(error)}`);
           assert.equal(error.argument, option);
