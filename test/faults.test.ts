@@ -4,6 +4,9 @@
  */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describeJob, reports, runJob, runRanks } from './helpers.js';
 
 interface End {
@@ -43,7 +46,11 @@ describe('in the middle of a large message', function () {
     for (const how of ['up', 'free']) execFileSync(link, [how]);
   });
   it('a link that is silent for a moment harms nothing, and one that goes down fails the requests of both ends', async () => {
-    const env = (rank: number): Record<string, string> => ({ NBC_VERBS_DEVICE: ['rxc', 'rxd'][rank] });
+    const board = mkdtempSync(join(tmpdir(), 'nbc-faults-'));
+    const env = (rank: number): Record<string, string> => ({
+      NBC_VERBS_DEVICE: ['rxc', 'rxd'][rank],
+      TEST_BOARD: board,
+    });
     const results = await runRanks('faults', { size: 2, args: ['interrupted'], env });
     for (const { codes, elapsed } of reports<End>(results)) {
       assert.deepEqual(codes, Array(3).fill('ERR_NBC_UNREACHABLE'));
