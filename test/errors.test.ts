@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import type { ChildProcess } from 'node:child_process';
 import { init, type InitOptions, NbcError, OptionError } from 'node-nbc';
-import { describeJob, reports, runJob, runRanks } from './helpers.js';
+import { describeJob, reports, runJob, type RankResult, runRanks } from './helpers.js';
 
 describe('wrong arguments', function () {
   this.timeout(60_000);
@@ -44,11 +44,13 @@ describe('ranks that disagree', function () {
 
   for (const mode of ['thread', 'manual']) {
     for (const crossMemory of ['auto', 'off']) {
-      const env = { NBC_PROGRESS: mode, NBC_CROSS_MEMORY: crossMemory };
+      const disagree = (scenario: string, pairs: readonly (readonly [number, number])[]): Promise<RankResult[]> => {
+        const env = { NBC_PROGRESS: mode, NBC_CROSS_MEMORY: crossMemory, TEST_PAIRS: JSON.stringify(pairs) };
+        return runRanks('errors', { size: 2, args: [scenario], env, timeoutMs: 100_000 });
+      };
 
       it(`about the size of a message both hear of it ('${mode}', crossMemory '${crossMemory}')`, async () => {
-        const args = ['sizes', JSON.stringify(PAIRS)];
-        const results = await runRanks('errors', { size: 2, args, env, timeoutMs: 100_000 });
+        const results = await disagree('sizes', PAIRS);
         const [sender, receiver] = reports<string[]>(results) as [string[], string[]];
         for (const [index, [sent, received]] of PAIRS.entries()) {
           const what = `${sent} bytes sent, ${received} received`;
@@ -64,8 +66,7 @@ describe('ranks that disagree', function () {
       it(`about the sizes of a collective hear of it ('${mode}', crossMemory '${crossMemory}')`, async () => {
         // A rank with nothing to send or to receive sends no message in a collective, so nobody can learn of it.
         const pairs = PAIRS.filter(([a, b]) => a > 0 && b > 0);
-        const args = ['sizesOfCollectives', JSON.stringify(pairs)];
-        const results = await runRanks('errors', { size: 2, args, env, timeoutMs: 100_000 });
+        const results = await disagree('sizesOfCollectives', pairs);
         const [zero, one] = reports<Record<string, string[]>>(results) as [
           Record<string, string[]>,
           Record<string, string[]>,
@@ -131,8 +132,8 @@ describe('wrong options', () => {
   for (const [option, variable, values, texts] of bad) {
     it(`${option} and ${variable} are refused by name`, async () => {
       for (const value of values) {
-        const [group, inner] = option.split('.') as [string, string?];
-        const given = inner === undefined ? value : { [inner]: value };
+        const [group, ...inner] = option.split('.');
+        const given = inner.length === 0 ? value : { [inner[0]]: value };
         await assert.rejects(init({ [group]: given }), (error: unknown) => {
           assert(error instanceof OptionError, `${option}: ${String(value)} gives ${String(error)}`);
           assert.equal(error.argument, option);

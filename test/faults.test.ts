@@ -3,6 +3,10 @@
  * time, and nothing is written outside the memory that was exposed.
  */
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describeJob, reports, runJob, runRanks } from './helpers.js';
 
 interface End {
@@ -35,9 +39,18 @@ describe('in the middle of a large message', function () {
   });
 
   // scripts/guest/link: it has to be there, and may be interrupted.
-  if (process.env['NBC_TEST_LINK'] === undefined) return;
+  const link = process.env['NBC_TEST_LINK'];
+  if (link === undefined) return;
+  // Whatever became of the test before.
+  before(() => {
+    for (const how of ['up', 'free']) execFileSync(link, [how]);
+  });
   it('a link that is silent for a moment harms nothing, and one that goes down fails the requests of both ends', async () => {
-    const env = (rank: number): Record<string, string> => ({ NBC_VERBS_DEVICE: ['rxc', 'rxd'][rank] });
+    const board = mkdtempSync(join(tmpdir(), 'nbc-faults-'));
+    const env = (rank: number): Record<string, string> => ({
+      NBC_VERBS_DEVICE: ['rxc', 'rxd'][rank],
+      TEST_BOARD: board,
+    });
     const results = await runRanks('faults', { size: 2, args: ['interrupted'], env });
     for (const { codes, elapsed } of reports<End>(results)) {
       assert.deepEqual(codes, Array(3).fill('ERR_NBC_UNREACHABLE'));

@@ -3,8 +3,8 @@
 //   connect   make a peer reachable, lazily, without waiting for it
 //   mailbox   memory of ours that one peer writes (inbox), and the memory that becomes the peer's (outbox)
 //   commit    what was built in a part of the outbox is on its way. Where outbox and inbox are the same memory, a release store of a
-//             stamp made it visible already (see libof/mailbox.h); an asynchronous fabric tells the owner by a completion (message), and
-//             until then the owner must not look, because bytes arrive in any order. Local completion at once, or later as write_done
+//             stamp made it visible already (see libof/mailbox.h); where a peer is reached asynchronously, a completion (message) tells the
+//             owner, and until then it must not look, because bytes arrive in any order. Local completion at once, or later as write_done
 //   put       write a large local buffer into memory that the peer exposed, then deliver a 32-bit immediate value there, after
 //             everything that was committed to that peer before
 //   poll      completions: of our puts (put_done), of the peers' puts (immediate), of their commits (message), ends of connections (broken)

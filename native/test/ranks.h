@@ -185,6 +185,9 @@ inline void check_data(const Pinned& block, uint64_t seed) {
   CHECK_EQ(first_difference(block.data, block.bytes, seed), block.bytes);
 }
 
+// What a rank says that fails only because another one has.
+constexpr const char* kAnotherFailed = "another rank failed";
+
 // Runs the body once per rank, each in a thread. The first failure is the test's; a rank that fails closes its world, which ends the others.
 inline void run_threads(Rank count, const std::function<void(Rank)>& body) {
   std::mutex mutex;
@@ -196,7 +199,7 @@ inline void run_threads(Rank count, const std::function<void(Rank)>& body) {
         body(rank);
       } catch (const Failure& failure) {
         const std::lock_guard<std::mutex> guard(mutex);
-        if (first == nullptr) first = std::make_unique<Failure>(failure);
+        if (first == nullptr || first->why == kAnotherFailed) first = std::make_unique<Failure>(failure);
       } catch (const FabricError& error) {
         const std::lock_guard<std::mutex> guard(mutex);
         if (first == nullptr) first = std::make_unique<Failure>(Failure{error.message});
@@ -215,7 +218,7 @@ class Meeting {
     const uint32_t round = arrived_.fetch_add(1, std::memory_order_acq_rel) / count_;
     while (arrived_.load(std::memory_order_acquire) / count_ == round && !broken_.load(std::memory_order_acquire))
       sched_yield();
-    if (broken_.load(std::memory_order_acquire)) throw Failure{"another rank failed"};
+    if (broken_.load(std::memory_order_acquire)) throw Failure{kAnotherFailed};
   }
   void give_up() { broken_.store(true, std::memory_order_release); }
 

@@ -47,9 +47,7 @@ function overlaps(rows) {
       size(bytes),
       ...delays.flatMap((ms) => {
         const row = rows.find((each) => each.op === op && each.bytes === bytes && each.delay_ms === ms);
-        return row
-          ? [digits(row.blocking_us), digits(row.overhead_us), `${Math.round(row.overlap_pct)} %`]
-          : ['–', '–', '–'];
+        return row ? [digits(row.blocking_us), digits(row.overhead_us), percent(row.overlap_pct)] : ['–', '–', '–'];
       }),
     ]),
   );
@@ -73,6 +71,8 @@ function middle(figures, kind, bytes, side) {
 const size = (bytes) =>
   bytes >= 1 << 20 ? `${bytes / (1 << 20)} MiB` : bytes >= 1024 ? `${bytes / 1024} KiB` : `${bytes} B`;
 const digits = (value) => (Number.isFinite(value) ? value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0) : '–');
+/** null: nothing was measured, in JSON. */
+const percent = (value) => (Number.isFinite(value) ? `${Math.round(value)} %` : '–');
 const ratio = (value) => (Number.isFinite(value) ? `${value.toFixed(2)}×` : '–');
 
 /** The first `left` columns flush left, the others flush right. */

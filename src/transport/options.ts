@@ -222,9 +222,12 @@ function mustBeGroup(group: string, given: unknown, names: string[], prefix = ''
   }
 }
 
-type Given<T> = Partial<Record<keyof T, unknown>>;
-
-function resolveAll<T>(rules: Rules<T>, given: Given<T>, environment: Environment, prefix = ''): T {
+function resolveAll<T>(
+  rules: Rules<T>,
+  given: Partial<Record<keyof T, unknown>>,
+  environment: Environment,
+  prefix = '',
+): T {
   const names = Object.keys(rules) as (keyof T & string)[];
   return Object.fromEntries(
     names.map((name) => [name, resolve(`${prefix}${name}`, rules[name], given[name], environment)]),

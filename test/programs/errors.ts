@@ -190,7 +190,7 @@ type Pair = [zero: number, one: number];
 
 /** The ranks begin at opposite ends, so that each is the first one for half of the pairs. */
 function eachPair(rank: number, start: (pair: Pair, index: number) => void): void {
-  const pairs = [...(JSON.parse(process.argv[3]) as Pair[]).entries()];
+  const pairs = [...(JSON.parse(process.env['TEST_PAIRS'] ?? '') as Pair[]).entries()];
   if (rank === 1) pairs.reverse();
   for (const [index, pair] of pairs) start(pair, index);
 }
@@ -243,7 +243,7 @@ async function sizesOfCollectives(): Promise<void> {
   const { rank } = world;
   // A communicator each: ranks that disagree are out of step there.
   const communicators: Communicator[][] = [];
-  for (let index = 0; index < (JSON.parse(process.argv[3]) as Pair[]).length; index++) {
+  for (let index = 0; index < (JSON.parse(process.env['TEST_PAIRS'] ?? '') as Pair[]).length; index++) {
     communicators.push([await world.dup(), await world.dup(), await world.dup()]);
   }
   const requests: Record<string, Request[]> = { ibcast: [], igather: [], ialltoall: [] };

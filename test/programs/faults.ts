@@ -5,8 +5,11 @@
  */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { existsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { init, NbcError, type Request, UnreachableError } from 'node-nbc';
+import { until } from '../support/until.js';
 import { assertBytes, piece } from './noise.js';
 import { play, report, say } from './scenario.js';
 
@@ -178,6 +181,10 @@ async function interrupted(): Promise<void> {
   const receive = world.irecv(new Uint8Array(8), other, OTHER);
   await assert.rejects(async () => receive, UnreachableError);
   report(end);
+  // Whoever ends first has closed its world, and the other would hear of that instead.
+  const board = process.env['TEST_BOARD']!;
+  writeFileSync(join(board, `${world.rank}`), '');
+  await until('the other rank has heard of it, too', () => existsSync(join(board, `${other}`)));
 }
 
 /** scripts/guest/link */

@@ -56,7 +56,7 @@ function checkAlltoall(world: Communicator, make: (bytes: number) => Uint8Array,
  */
 async function waking(): Promise<void> {
   const world = await init();
-  const SLEPT = 4;
+  const SLEPT = 8;
   const PAUSE_MS = 20;
   const spent: Record<string, number> = {};
   for (const [how, sleeps] of [

@@ -12,7 +12,7 @@ namespace {
 bool same_host(const RankLine& one, const RankLine& other) { return std::strcmp(one.host, other.host) == 0; }
 
 std::string host_of(const RankLine& line) {
-  return line.host[0] == 0 ? "this machine (NBC_HOST is not set there)" : "host '" + std::string(line.host) + "'";
+  return line.host[0] == 0 ? "a host without a name (NBC_HOST is not set)" : "host '" + std::string(line.host) + "'";
 }
 
 }  // namespace

@@ -78,8 +78,8 @@ class Connection {
   // Posts what there is room and credit for, and a payment if one is due. False: the device refused (errno).
   bool post();
   // Something is left to post.
-  bool has_more() { return state != State::broken && (!queue.empty() || payment_due()); }
-  bool payment_due() const { return sends_ && !peer_closed && credits.payment_due(); }
+  bool has_more() const { return !queue.empty() || payment_due(); }
+  bool payment_due() const { return sends_ && state != State::broken && !peer_closed && credits.payment_due(); }
   // Eager 'write': replaces receives that were used, if it is worth a call, or `all`. False: the device refused.
   bool refill(bool all);
   bool owns(const ibv_qp* pair) const { return pair == qp_; }

@@ -36,7 +36,9 @@ uint32_t part_of(uint32_t all, uint32_t wanted, uint32_t eighths) {
 
 VerbsFabric::Depths VerbsFabric::depths_of(const VerbsOptions& options, const ibv_device_attr& attributes, Rank peers) {
   const bool sends = options.eager == Eager::send;
-  const auto completions = static_cast<uint32_t>(std::clamp(attributes.max_cqe, 64, 1 << 20));
+  // A peer that sends more than it may can use all shared receives before it is found out; there is room for that, too.
+  const uint32_t spare = sends ? SharedReceives::kChain : 0;
+  const uint32_t completions = static_cast<uint32_t>(std::clamp(attributes.max_cqe, 128, 1 << 20)) - spare;
   const auto requests = static_cast<uint32_t>(std::max(attributes.max_qp_wr, 16));
   const auto shared = static_cast<uint32_t>(std::max(attributes.max_srq_wr, 0));
   const uint32_t each = completions / std::max<Rank>(peers, 1);
@@ -46,13 +48,12 @@ VerbsFabric::Depths VerbsFabric::depths_of(const VerbsOptions& options, const ib
   if (!sends) depths.receive = std::min(depths.receive, requests);
   depths.connections = std::min<uint32_t>(peers, completions / (depths.send + depths.receive));
   if (sends) {
-    if (shared < SharedReceives::kChain + depths.receive)
+    if (shared < depths.receive + spare)
       throw FabricError{
-          "transport 'verbs', verbs.eager 'send': the device has no shared receive queues, or none that is large "
-          "enough; "
-          "use verbs.eager 'write'"};
-    depths.connections = std::min(depths.connections, (shared - SharedReceives::kChain) / depths.receive);
+          "transport 'verbs', verbs.eager 'send': the device has too few shared receives; use verbs.eager 'write'"};
+    depths.connections = std::min(depths.connections, (shared - spare) / depths.receive);
   }
+  depths.completions = std::max(depths.connections, 1u) * (depths.send + depths.receive) + spare;
   return depths;
 }
 
@@ -73,8 +74,8 @@ VerbsFabric::VerbsFabric(std::unique_ptr<Bootstrap> bootstrap, const VerbsOption
   if (options_.eager == Eager::send && size_ > 1)
     shared_ = std::make_unique<SharedReceives>(device_, depths_.connections * depths_.receive,
                                                sizeof(Header) + kCommitHead + options_.eager_limit, counters_);
-  const uint32_t most = std::max(depths_.connections, 1u) * (depths_.send + depths_.receive);
-  queue_ = device_->lib.create_cq(device_->context, static_cast<int>(most), nullptr, parking_.channel(), 0);
+  queue_ =
+      device_->lib.create_cq(device_->context, static_cast<int>(depths_.completions), nullptr, parking_.channel(), 0);
   if (queue_ == nullptr)
     throw FabricError{std::string("transport 'verbs': creating the completion queue: ") + std::strerror(errno)};
   parking_.watch(queue_);

@@ -121,6 +121,7 @@ class VerbsFabric : public FarFabric {
     uint32_t send;
     uint32_t receive;
     uint32_t connections;  // at most
+    uint32_t completions;
   };
   static Depths depths_of(const VerbsOptions& options, const ibv_device_attr& attributes, Rank peers);
 

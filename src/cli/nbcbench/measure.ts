@@ -82,9 +82,12 @@ const JIT_ROUNDS = 4;
 const JIT_PART = 100;
 const JIT_LIMIT_MS = 500;
 
-/** How far ahead, in µs, rank 0 sets the common start at first, and at most, where others learn of it too late. */
+/** How far ahead, in µs, rank 0 sets the common start at first, and at most, where others learn of it too late: over a network, much later. */
 const FIRST_LEAD = 20;
 const MOST_LEAD = 500;
+const MOST_LEAD_VERBS = 20_000;
+/** So many times the time limit until a combination in which no repetition counted is given up. */
+const LATE_PATIENCE = 4;
 
 /** An implementation at work with one number of ranks. */
 interface Team {
@@ -163,7 +166,13 @@ export async function measure(
   return results;
 }
 
-const longer = (lead: number): number => Math.min(MOST_LEAD, lead * 1.25);
+const mostLead = ({ implementation }: Team): number =>
+  implementation.transport === 'verbs' ? MOST_LEAD_VERBS : MOST_LEAD;
+
+/** Gives the ranks more time to learn of the common start; much more if none of their repetitions counted. */
+function giveTime(team: Team, none: boolean): void {
+  team.lead = Math.min(mostLead(team), team.lead * (none ? 2 : 1.25));
+}
 
 async function launch(
   implementations: readonly Implementation[],
@@ -232,8 +241,8 @@ async function emptyRepetition(team: Team, start: Start, listener: Listener): Pr
     const words = ['run', 'compute', 'ibcast', 8, 'plain', 0, 0, 200, start, team.lead];
     if (!(await attempt(team, listener, words))) return NaN;
     const found = repetitions(team.job.results());
-    if (found.length > 0 || team.lead >= MOST_LEAD) return median(found.map(({ total }) => total));
-    team.lead = longer(team.lead);
+    if (found.length > 0 || team.lead >= mostLead(team)) return median(found.map(({ total }) => total));
+    giveTime(team, true);
   }
 }
 
@@ -282,7 +291,9 @@ async function passOne(
     contender.result.repetitions = series.found.length;
     if (series.found.length === 0 && contender.team.alive) {
       contender.team.alive = false;
-      listener.failure(new Error(`${describe(series)}: ranks never started together within ${settings.maxSeconds} s`));
+      listener.failure(
+        new Error(`${describe(series)}: ranks never started together within ${settings.maxSeconds * LATE_PATIENCE} s`),
+      );
     }
   }
   return all.map(({ contender }) => contender);
@@ -363,8 +374,10 @@ async function takeTurns(
     const pace = warmUps > 0 ? (await runBatch(series, warmUps, listener)) / warmUps : each;
     series.batch = clamp(BATCH_MS / pace, 1, BATCH_LIMIT);
   }
+  // Ranks that never started together get more time to find out how: without a single repetition nothing can be said.
+  const limit = (found: readonly Repetition[]) => settings.maxSeconds * (found.length === 0 ? LATE_PATIENCE : 1);
   const unfinished = ({ team, found, seconds }: Series) =>
-    team.alive && found.length < settings.repetitions && seconds < settings.maxSeconds;
+    team.alive && found.length < settings.repetitions && seconds < limit(found);
   for (let round = 0; all.some(unfinished); round++) {
     for (let i = 0; i < all.length; i++) {
       const series = all[(i + round) % all.length];
@@ -387,7 +400,7 @@ async function takeTurns(
   for (const series of all) {
     if (!series.team.alive || series.words.mode === 'compute') continue;
     if (series.found.length < settings.repetitions) {
-      listener.note(`${describe(series)}: ${series.found.length} repetitions in ${settings.maxSeconds} s`);
+      listener.note(`${describe(series)}: ${series.found.length} repetitions in ${series.seconds.toFixed(1)} s`);
     }
   }
 }
