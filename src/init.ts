@@ -2,11 +2,11 @@
  * From the environment of a process to its world.
  */
 import { Communicator } from './communicator.js';
-import { errorFromNative, OptionError } from './errors.js';
+import { errorFromNative } from './errors.js';
 import { native } from './native.js';
 import { readBootstrap } from './transport/bootstrap.js';
+import { meet, type Ways } from './transport/meeting.js';
 import { deviceOf, type InitOptions, resolveOptions } from './transport/options.js';
-import { meetOverTcp } from './transport/tcp.js';
 import { openWorld, type World } from './world.js';
 
 /**
@@ -22,24 +22,18 @@ import { openWorld, type World } from './world.js';
 export async function init(options: InitOptions = {}): Promise<Communicator> {
   const settings = resolveOptions(options);
   const bootstrap = readBootstrap();
-  const { rank, size, jobFd, host } = bootstrap;
-  const needsFile = settings.transport !== 'tcp' && size > 1;
-  if (needsFile && jobFd < 0) {
-    throw new OptionError('NBC_JOB_FD', `is not set; without it, which nbcrun sets, ranks are reached by transport 'tcp'`);
-  }
+  const { rank, size, host } = bootstrap;
+  let ways: Ways | undefined;
   let world: World;
   try {
-    const tcp =
-      settings.transport === 'tcp'
-        ? await meetOverTcp(native, bootstrap, { ...settings.tcp, joinTimeout: settings.joinTimeout })
-        : undefined;
+    ways = await meet(native, bootstrap, settings);
     world = openWorld(
       native,
       {
         rank,
         size,
-        jobFd,
-        transport: settings.transport,
+        jobFd: ways.jobFd,
+        transport: ways.transport,
         host,
         verbsDevice: deviceOf(settings.verbs, rank),
         verbsPort: settings.verbs.port,
@@ -53,12 +47,14 @@ export async function init(options: InitOptions = {}): Promise<Communicator> {
         waitOnSend: settings.waitOnSend,
         startall: settings.startall,
         crossMemory: settings.crossMemory,
-        tcp,
+        tcp: ways.tcp,
       },
       settings.timeout,
     );
   } catch (thrown) {
     throw errorFromNative(thrown, { rank, operation: 'init' });
+  } finally {
+    ways?.closeFile();
   }
   const everybody = Uint32Array.from({ length: size }, (_, index) => index);
   return new Communicator(world, everybody, rank, { high: 0, low: 0 });

@@ -8,7 +8,7 @@ import { until } from './support/until.js';
 const dist = (file: string): string => new URL(`../../dist/transport/store/${file}`, import.meta.url).href;
 const { StoreServer, listRanks } = (await import(dist('server.js'))) as typeof import('../src/transport/store/server.js');
 const { StoreClient } = (await import(dist('client.js'))) as typeof import('../src/transport/store/client.js');
-const { join } = (await import(dist('join.js'))) as typeof import('../src/transport/store/join.js');
+const { exchange, join } = (await import(dist('join.js'))) as typeof import('../src/transport/store/join.js');
 
 const SECRET = 'of this test';
 const HOST = '127.0.0.1';
@@ -30,8 +30,10 @@ interface Given {
 }
 
 function joiner(port: number, size: number) {
-  return ({ rank, timeout = 5000, secret = SECRET, size: own = size }: Given): Promise<unknown[]> =>
-    join({ host: HOST, port, secret, rank, size: own, timeout }, () => ({ me: rank }));
+  return ({ rank, timeout = 5000, secret = SECRET, size: own = size }: Given): Promise<unknown[]> => {
+    const options = { host: HOST, port, secret, rank, size: own, timeout };
+    return join(options, (store) => exchange(store, options, 'rank', { me: rank }));
+  };
 }
 
 function why(result: PromiseSettledResult<unknown>): string {
@@ -88,7 +90,7 @@ describe('the store', function () {
     const [doubled] = await Promise.allSettled([join({ rank: 2 })]);
     assert.match(why(doubled), /another process has joined as rank 2/);
     await client.set('rank/2', 'here');
-    await client.barrier('joined');
+    await client.barrier('rank');
     await client.done();
     for (const table of await Promise.all(first)) assert.equal(table[2], 'here');
   });

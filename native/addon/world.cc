@@ -99,10 +99,11 @@ void World::give_up() {
   g_open.store(false);
 }
 
-std::unique_ptr<Fabric> World::make_tcp(const Options& options) {
+std::unique_ptr<FarFabric> World::make_tcp(const Options& options, tcp::Socket listener,
+                                           const std::shared_ptr<ExposedMemory>& exposed) {
   const Options::Tcp& given = options.tcp;
   tcp::Job job;
-  job.listener = tcp::Socket(given.listener);
+  job.listener = std::move(listener);
   if (given.addresses.size() != options.size || given.ports.size() != options.size || given.hosts.size() != options.size)
     throw FabricError{"transport 'tcp': the addresses of all ranks are needed"};
   job.rank = options.rank;
@@ -112,11 +113,24 @@ std::unique_ptr<Fabric> World::make_tcp(const Options& options) {
   job.secret = given.secret;
   tcp::TcpOptions tcp;
   tcp.eager_limit = options.engine.libof.eager_limit;
-  return std::make_unique<tcp::TcpFabric>(std::move(job), tcp);
+  return std::make_unique<tcp::TcpFabric>(std::move(job), tcp, exposed);
+}
+
+// Shared memory between ranks of one host, TCP to all others; who is where was found out when they met.
+std::unique_ptr<Fabric> World::make_beside_tcp(const Options& options, tcp::Socket listener,
+                                               std::shared_ptr<shm::Segment> segment) {
+  auto near = std::make_unique<shm::ShmFabric>(std::move(segment), shm_options(options), shm::ShmFabric::Opening::later);
+  auto far = make_tcp(options, std::move(listener), near->memory());
+  const std::vector<uint32_t>& hosts = options.tcp.hosts;
+  std::vector<shm::Way> ways;
+  for (const uint32_t host : hosts) ways.push_back(host == hosts[options.rank] ? shm::Way::near : shm::Way::far);
+  return std::make_unique<mixed::MixedFabric>(std::move(near), std::move(far), std::move(ways));
 }
 
 std::unique_ptr<Fabric> World::make_fabric(const Options& options, std::shared_ptr<shm::Segment> segment) {
-  if (options.transport == "tcp") return make_tcp(options);
+  tcp::Socket listener(options.tcp.listener);
+  if (options.transport == "tcp") return make_tcp(options, std::move(listener), nullptr);
+  if (listener) return make_beside_tcp(options, std::move(listener), std::move(segment));
   if (options.transport == "verbs") return make_verbs(options, std::move(segment), nullptr);
   // Where no host is named, all ranks are on this one, and nothing is spent on a network.
   if (options.transport == "auto" && !options.host.empty() && options.size > 1)

@@ -9,6 +9,7 @@
 
 #include "engine/engine.h"
 #include "fabric/shm/segment.h"
+#include "fabric/tcp/socket.h"
 
 namespace nbc::addon {
 
@@ -60,7 +61,10 @@ class World {
 
  private:
   static std::unique_ptr<Fabric> make_fabric(const Options& options, std::shared_ptr<shm::Segment> segment);
-  static std::unique_ptr<Fabric> make_tcp(const Options& options);
+  static std::unique_ptr<FarFabric> make_tcp(const Options& options, tcp::Socket listener,
+                                             const std::shared_ptr<ExposedMemory>& exposed);
+  static std::unique_ptr<Fabric> make_beside_tcp(const Options& options, tcp::Socket listener,
+                                                 std::shared_ptr<shm::Segment> segment);
   static std::unique_ptr<Fabric> make_mixed(const Options& options, std::shared_ptr<shm::Segment> segment);
   static std::unique_ptr<FarFabric> make_verbs(const Options& options, std::shared_ptr<shm::Segment> segment,
                                                const std::shared_ptr<ExposedMemory>& exposed);

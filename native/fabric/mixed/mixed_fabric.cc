@@ -6,8 +6,11 @@ namespace nbc::mixed {
 
 using shm::Way;
 
-MixedFabric::MixedFabric(std::unique_ptr<shm::ShmFabric> near, std::unique_ptr<FarFabric> far)
-    : near_(std::move(near)), far_(std::move(far)), ways_(near_->size(), Way::unknown) {
+MixedFabric::MixedFabric(std::unique_ptr<shm::ShmFabric> near, std::unique_ptr<FarFabric> far, std::vector<Way> ways)
+    : near_(std::move(near)),
+      far_(std::move(far)),
+      known_(!ways.empty()),
+      ways_(known_ ? std::move(ways) : std::vector<Way>(near_->size(), Way::unknown)) {
   near_->open_sockets();
   for (const Sleeper who : {Sleeper::caller, Sleeper::progress}) far_->wake_on(who, near_->descriptor(who));
   near_->open(true, {});

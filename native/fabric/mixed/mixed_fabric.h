@@ -31,8 +31,9 @@ namespace nbc::mixed {
 
 class MixedFabric final : public Fabric {
  public:
-  // Opens the rank: `near` was made to be opened later. The exposed memory of `far` has to come from the arena of `near`. Throws FabricError.
-  MixedFabric(std::unique_ptr<shm::ShmFabric> near, std::unique_ptr<FarFabric> far);
+  // Opens the rank: `near` was made to be opened later. The exposed memory of `far` has to come from the arena of `near`. `ways`: for each peer,
+  // near or far, where that is known before they open; then those that are far need not share a file with this rank. Throws FabricError.
+  MixedFabric(std::unique_ptr<shm::ShmFabric> near, std::unique_ptr<FarFabric> far, std::vector<shm::Way> ways = {});
   ~MixedFabric() override { announce_closed(); }
 
   Rank rank() const override { return near_->rank(); }
@@ -71,7 +72,7 @@ class MixedFabric final : public Fabric {
   void sleep(Sleeper who, uint32_t ticket, int64_t nanoseconds) override;
   void ring_self(Sleeper who) override { far_->ring_self(who); }
   void announce_closed() override;
-  Crowd crowd() const override { return near_->crowd(); }
+  Crowd crowd() const override { return known_ ? far_->crowd() : near_->crowd(); }
   void visit_counters(const std::function<void(const char*, double)>& visit) const override;
 
  private:
@@ -81,7 +82,8 @@ class MixedFabric final : public Fabric {
 
   std::unique_ptr<shm::ShmFabric> near_;
   std::unique_ptr<FarFabric> far_;
-  std::vector<shm::Way> ways_;       // by peer; decided once, when both have opened
+  bool known_;                       // the ways were given
+  std::vector<shm::Way> ways_;       // by peer; decided once, when both have opened at the latest
   Sleeper armed_ = Sleeper::nobody;  // whom arm() was called for, until disarm()
   bool far_first_ = false;           // who is polled first
 };

@@ -68,7 +68,7 @@ bool Handshake::received(void* into, size_t bytes) {
     if (count > 0) {
       in_ += static_cast<size_t>(count);
     } else if (count == 0) {
-      fail("it closed the connection before it was settled");
+      fail("it ended before the connection was settled", ECONNRESET);
       return false;
     } else if (errno == EINTR) {
       continue;
@@ -151,8 +151,8 @@ Handshake::State Handshake::listen_to_acceptor() {
     if (!send_rest()) return state_;
   }
   if (!received(&reply_, sizeof reply_)) {
-    if (state_ == State::failed && error_ == 0)
-      why_ = "it closed the connection when it was told who calls; does it belong to another job, or has it another secret?";
+    if (state_ == State::failed && error_ == ECONNRESET)
+      return fail("it closed the connection when it was told who calls; does it belong to another job, or has it another secret?");
     return state_;
   }
   if (!same(reply_.proof, acceptor_proof())) return fail("it does not know the secret of this job");

@@ -55,6 +55,7 @@ void Parking::remove_call(const Socket& socket) { control(calls_, EPOLL_CTL_DEL,
 
 void Parking::wake_on(Sleeper who, int descriptor) {
   need(control(set_[index(who)], EPOLL_CTL_ADD, descriptor, EPOLLIN, kOther));
+  shared_ = true;
 }
 
 void Parking::arm(Sleeper who) {

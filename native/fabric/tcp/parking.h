@@ -37,6 +37,7 @@ class Parking {
 
   // FarFabric::wake_on().
   void wake_on(Sleeper who, int descriptor);
+  bool shared() const { return shared_; }
   void arm(Sleeper who);
   void disarm() {
     if (armed_.load(std::memory_order_relaxed) != 0) armed_.store(0, std::memory_order_seq_cst);
@@ -57,6 +58,7 @@ class Parking {
   Socket calls_;
   Socket bell_[2];
   Socket set_[2];
+  bool shared_ = false;                // another fabric's descriptors are in the sets, too
   Sleeper watcher_ = Sleeper::nobody;  // in whose set `sockets` may fire; owner
   std::atomic<uint32_t> armed_{0};
   std::atomic<bool> called_{false};

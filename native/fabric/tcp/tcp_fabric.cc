@@ -58,13 +58,13 @@ bool ended(int error) { return error == 0 || error == ECONNRESET || error == EPI
 
 }  // namespace
 
-TcpFabric::TcpFabric(Job job, const TcpOptions& options)
+TcpFabric::TcpFabric(Job job, const TcpOptions& options, std::shared_ptr<ExposedMemory> exposed)
     : identity_{job.secret, job.rank, static_cast<Rank>(job.addresses.size()), options.eager_limit},
       options_(options),
       addresses_(std::move(job.addresses)),
       listener_(std::move(job.listener)),
       crowd_(crowd_of(job)),
-      memory_(std::make_shared<Memory>()),
+      memory_(exposed != nullptr ? std::move(exposed) : std::make_shared<Memory>()),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
       spare_(::open("/dev/null", O_RDONLY | O_CLOEXEC)),
       links_(addresses_.size()) {
@@ -484,6 +484,16 @@ void TcpFabric::put_to_self(const ExposedBuffer& to, const LocalBuffer& from, ui
   arrived_.push({Completion::Kind::immediate, error, rank(), immediate, from.bytes, nullptr});
 }
 
+// --- sleeping --------------------------------------------------------------------------------------------------------
+
+void TcpFabric::sleep(Sleeper who, uint32_t /*ticket*/, int64_t nanoseconds) {
+  if (who == Sleeper::caller) ++parks_;
+  // A ring of another fabric is a datagram, which can be lost where its sender has too many on their way.
+  constexpr int64_t kLongest = 1'000'000'000;
+  if (parking_.shared() && (nanoseconds < 0 || nanoseconds > kLongest)) nanoseconds = kLongest;
+  parking_.sleep(who, nanoseconds);
+}
+
 // --- the end ---------------------------------------------------------------------------------------------------------
 
 // What we wrote must have arrived before the sockets close: one that closes with something unread takes back what it sent.
@@ -523,6 +533,7 @@ void TcpFabric::visit_counters(const std::function<void(const char*, double)>& v
   add("connectionsAccepted", accepted_);
   add("connectionsRefused", refused_);
   add("events", parking_.events());
+  add("parks", parks_);
 }
 
 }  // namespace nbc::tcp

@@ -40,8 +40,8 @@ struct TcpOptions {
 
 class TcpFabric final : public FarFabric {
  public:
-  // Throws FabricError.
-  TcpFabric(Job job, const TcpOptions& options);
+  // `exposed`: where its exposed memory is to come from; null: from the system. Throws FabricError.
+  TcpFabric(Job job, const TcpOptions& options, std::shared_ptr<ExposedMemory> exposed = nullptr);
   ~TcpFabric() override;
 
   Rank rank() const override { return identity_.rank; }
@@ -71,7 +71,7 @@ class TcpFabric final : public FarFabric {
   void arm(Sleeper who, uint32_t) override { parking_.arm(who); }
   void disarm() override { parking_.disarm(); }
   bool is_armed() const override { return parking_.is_armed(); }
-  void sleep(Sleeper who, uint32_t, int64_t nanoseconds) override { parking_.sleep(who, nanoseconds); }
+  void sleep(Sleeper who, uint32_t ticket, int64_t nanoseconds) override;
   void ring_self(Sleeper who) override { parking_.ring(who); }
   void wake_on(Sleeper who, int descriptor) override { parking_.wake_on(who, descriptor); }
   void announce_closed() override;
@@ -138,6 +138,7 @@ class TcpFabric final : public FarFabric {
   uint32_t waiting_strangers_ = 0;
   uint64_t refused_ = 0;   // of them, those that did not prove themselves, or were too many
   uint64_t accepted_ = 0;
+  uint64_t parks_ = 0;  // times the calling thread slept
   struct alignas(64) Box {
     std::byte bytes[kInboxBytes];
   };

@@ -7,28 +7,37 @@ import { StoreClient, type StoreClientOptions } from './client.js';
 import { StoreServer } from './server.js';
 
 /**
- * What all ranks told, by rank.
- * @param mine what this rank tells, which may depend on the address from which it reaches the store
+ * Joins the job, and leaves the store when `meet` has done what needs it.
  * @throws {BootstrapError}
  */
-export async function join(options: StoreClientOptions, mine: (localAddress: string) => unknown): Promise<unknown[]> {
+export async function join<T>(options: StoreClientOptions, meet: (store: StoreClient) => Promise<T>): Promise<T> {
   const server = options.rank === 0 ? await openHere(options) : undefined;
   try {
     const client = await StoreClient.open(options);
     try {
-      await client.set(`rank/${options.rank}`, mine(client.localAddress));
-      await client.barrier('joined');
-      const all = await Promise.all(Array.from({ length: options.size }, (_, rank) => client.get(`rank/${rank}`)));
+      const result = await meet(client);
       await client.done();
       // A program may keep the event loop busy from now on; the others must have got theirs before.
       await server?.finished();
-      return all;
+      return result;
     } finally {
       client.close();
     }
   } finally {
     server?.close();
   }
+}
+
+/** What all ranks tell, by rank. Each calls it once for a name. @throws {BootstrapError} */
+export async function exchange(
+  store: StoreClient,
+  { rank, size }: StoreClientOptions,
+  name: string,
+  mine: unknown,
+): Promise<unknown[]> {
+  await store.set(`${name}/${rank}`, mine);
+  await store.barrier(name);
+  return Promise.all(Array.from({ length: size }, (_, other) => store.get(`${name}/${other}`)));
 }
 
 async function openHere(options: StoreClientOptions): Promise<StoreServer | undefined> {
