@@ -26,6 +26,7 @@ export async function init(options: InitOptions = {}): Promise<Communicator> {
   let ways: Ways | undefined;
   let world: World;
   try {
+    native.checkNoneOpen();
     ways = await meet(native, bootstrap, settings);
     world = openWorld(
       native,

@@ -88,6 +88,8 @@ export interface Native {
    * ranks).
    */
   createJob(size: number): number;
+  /** Throws ERR_NBC_ALREADY_OPEN if this process has an open world. */
+  checkNoneOpen(): void;
   /** Listens at a numeric address, at a port that is free. Close the descriptor if no world takes it over. */
   listenTcp(address: string): { fd: number; port: number };
   /**

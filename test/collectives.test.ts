@@ -8,7 +8,7 @@ import { BRIEF, reports, runRanks } from './helpers.js';
 const MOST_RANKS = 17;
 const IN_BRIEF = [2, 3, 4, 5, 6, 7, 8];
 /** What counts data that went past the mailboxes. */
-const MOVED = process.env.NBC_TRANSPORT === 'verbs' ? 'workRequests' : 'mappedBytes';
+const MOVED = { verbs: 'workRequests', tcp: 'bytesReceived' }[process.env.NBC_TRANSPORT ?? ''] ?? 'mappedBytes';
 
 interface Report {
   cases: number;

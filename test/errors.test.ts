@@ -174,10 +174,6 @@ describe('wrong options', () => {
     await assert.rejects(init(verbs), { name: 'OptionError', argument: 'verbs.gid', message: /gidIndex/ });
   });
 
-  it("transport 'tcp' is for later", async () => {
-    await assert.rejects(init({ transport: 'tcp' }), { code: 'ERR_NBC_TRANSPORT', message: /not in this version/ });
-  });
-
   it("transport 'verbs' without what it needs says what is missing", async () => {
     // There is no such device anywhere; where there is no device, no library or no verbs in this build, that is said.
     const options = { transport: 'verbs', verbs: { device: 'no-such-device' } } as const;

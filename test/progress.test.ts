@@ -29,15 +29,17 @@ describe('progress during a computation', function () {
       assert.deepEqual(await firstTests(size, { NBC_PROGRESS: 'manual' }), Array(size).fill(false));
     });
   }
+  // Over TCP a receiver has to read what comes, so nothing that is done inside start can be enough.
+  const covered = process.env['NBC_TRANSPORT'] !== 'tcp';
   // With alloc() buffers, where the sender can always do all of the copying.
-  it("is covered by wait-on-send in 'manual' mode", async () => {
+  it("is covered by wait-on-send in 'manual' mode, unless receivers must read", async () => {
     const env = { NBC_PROGRESS: 'manual', NBC_WAIT_ON_SEND: PATIENT };
-    assert.deepEqual(await firstTests(2, env, 'alloc'), [true, true]);
+    assert.deepEqual(await firstTests(2, env, 'alloc'), [covered, covered]);
   });
-  it("is covered by startall in 'manual' mode", async () => {
+  it("is covered by startall in 'manual' mode, unless receivers must read", async () => {
     const env = { NBC_PROGRESS: 'manual', NBC_STARTALL: PATIENT };
-    assert.deepEqual(await firstTests(2, env, 'alloc'), [true, true]);
-    assert.deepEqual(await firstTests(4, env, 'alloc'), [true, true, true, true]);
+    assert.deepEqual(await firstTests(2, env, 'alloc'), [covered, covered]);
+    assert.deepEqual(await firstTests(4, env, 'alloc'), Array(4).fill(covered));
   });
 
   it('is made under the priority that the user chose', () => {

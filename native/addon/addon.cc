@@ -360,6 +360,11 @@ Napi::Value open(const Napi::CallbackInfo& info) {
   return Napi::Int32Array::New(env, kSlots, buffer, 0);
 }
 
+Napi::Value check_none_open(const Napi::CallbackInfo& info) {
+  world_of(info.Env())->check_none_open();
+  return info.Env().Undefined();
+}
+
 Napi::Value close(const Napi::CallbackInfo& info) {
   world_of(info.Env())->close();
   return info.Env().Undefined();
@@ -477,6 +482,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   };
   napi_define_properties(env, exports, sizeof hot / sizeof hot[0], hot);
   exports.Set("createJob", Napi::Function::New(env, create_job));
+  exports.Set("checkNoneOpen", Napi::Function::New(env, check_none_open));
   exports.Set("listenTcp", Napi::Function::New(env, listen_tcp));
   exports.Set("open", Napi::Function::New(env, open));
   exports.Set("close", Napi::Function::New(env, close));

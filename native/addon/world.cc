@@ -44,10 +44,17 @@ shm::ShmOptions shm_options(const World::Options& options) {
 
 }  // namespace
 
+void World::refuse_second() const {
+  throw coded(env_, "ERR_NBC_ALREADY_OPEN",
+              "this process already has an open world; close it before init() is called again");
+}
+
+void World::check_none_open() const {
+  if (g_open.load()) refuse_second();
+}
+
 void World::open(const Options& options, napi_value on_completions) {
-  if (is_open() || g_open.exchange(true))
-    throw coded(env_, "ERR_NBC_ALREADY_OPEN",
-                "this process already has an open world; close it before init() is called again");
+  if (is_open() || g_open.exchange(true)) refuse_second();
   try {
     std::shared_ptr<shm::Segment> segment;
     if (options.transport == "tcp") {

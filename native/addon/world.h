@@ -43,6 +43,8 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
+  // Throws Napi::Error if this process has an open world already.
+  void check_none_open() const;
   // Throws Napi::Error.
   void open(const Options& options, napi_value on_completions);
   void close();
@@ -60,6 +62,7 @@ class World {
   void free_plan(uint32_t handle);
 
  private:
+  [[noreturn]] void refuse_second() const;
   static std::unique_ptr<Fabric> make_fabric(const Options& options, std::shared_ptr<shm::Segment> segment);
   static std::unique_ptr<FarFabric> make_tcp(const Options& options, tcp::Socket listener,
                                              const std::shared_ptr<ExposedMemory>& exposed);
