@@ -1,5 +1,6 @@
 /**
- * `transport: 'auto'` where ranks are on different hosts, by NBC_HOST: shared memory and verbs in one job; and what happens without a device.
+ * `transport: 'auto'` where ranks are on different hosts, by NBC_HOST: shared memory and a network, verbs or TCP, in one job;
+ * and what happens without either.
  * NBC_TEST_DEVICE=1 says that there is one (scripts/test-verbs.mjs).
  */
 import assert from 'node:assert/strict';
@@ -10,46 +11,53 @@ const DEVICE = process.env['NBC_TEST_DEVICE'] === '1';
 const NO_DEVICE = { NBC_VERBS_DEVICE: 'there-is-none' };
 
 /** Ranks 0 and 1 on host a, 2 and 3 on host b. */
-function twoHosts(scenario: string, more: Record<string, string> = {}): JobOptions {
+function twoHosts(scenario: string, more: Record<string, string | undefined> = {}): JobOptions {
   const env = (rank: number) => ({ NBC_TRANSPORT: 'auto', NBC_HOST: rank < 2 ? 'a' : 'b', ...more });
   return { size: 4, args: [scenario], env };
 }
 
-describe("transport 'auto' on two hosts", function () {
-  this.timeout(120_000);
-  if (!DEVICE) return;
+/** Without a shared file of the whole job ranks find each other through the store, and hosts by TCP. */
+const NETWORKS = [
+  ...(DEVICE ? [{ name: 'verbs', moved: 'workRequests', more: {} }] : []),
+  { name: 'tcp', moved: 'framesReceived', more: { NBC_JOB_FD: undefined } },
+];
 
-  it('takes shared memory to the ranks of a host, and verbs to the others', async () => {
-    const counters = reports<Record<string, number>>(await runRanks('mixed', twoHosts('collectives')));
-    for (const host of [counters.slice(0, 2), counters.slice(2)]) {
-      // Between the two of a host at least 300 001 bytes each way, from alloc() memory and from other; either of them may copy.
-      for (const way of ['mappedBytes', 'crossMemoryBytes']) {
-        const bytes = host[0][way] + host[1][way];
-        assert(bytes >= 600_002, `${bytes} ${way} between the ranks of a host`);
+for (const { name, moved, more } of NETWORKS) {
+  describe(`transport 'auto' on two hosts, ${name} between them`, function () {
+    this.timeout(120_000);
+
+    it('takes shared memory to the ranks of a host, and the network to the others', async () => {
+      const counters = reports<Record<string, number>>(await runRanks('mixed', twoHosts('collectives', more)));
+      for (const host of [counters.slice(0, 2), counters.slice(2)]) {
+        // Between the two of a host at least 300 001 bytes each way, from alloc() memory and from other; either of them may copy.
+        for (const way of ['mappedBytes', 'crossMemoryBytes']) {
+          const bytes = host[0][way] + host[1][way];
+          assert(bytes >= 600_002, `${bytes} ${way} between the ranks of a host`);
+        }
       }
-    }
-    for (const { workRequests } of counters) assert(workRequests > 20, `${workRequests} work requests`);
-  });
+      for (const { [moved]: count } of counters) assert(count > 20, `${count} ${moved}`);
+    });
 
-  it('sleeps for both, and is woken by both', async () => {
-    const [spent] = reports<Record<string, number>>(await runRanks('mixed', twoHosts('waking')));
-    assert.equal(Object.keys(spent).length, 4);
-    // A rank that nobody wakes looks after a second by itself. Eight sleeps, of 20 ms each.
-    for (const [what, milliseconds] of Object.entries(spent)) {
-      assert(milliseconds < 5_000, `${what}: ${milliseconds} ms`);
-    }
-  });
+    it('sleeps for both, and is woken by both', async () => {
+      const [spent] = reports<Record<string, number>>(await runRanks('mixed', twoHosts('waking', more)));
+      assert.equal(Object.keys(spent).length, 4);
+      // A rank that nobody wakes looks after a second by itself. Eight sleeps, of 20 ms each.
+      for (const [what, milliseconds] of Object.entries(spent)) {
+        assert(milliseconds < 5_000, `${what}: ${milliseconds} ms`);
+      }
+    });
 
-  it('goes on without a rank of the other host that was killed', async () => {
-    const results = await runJob('mixed', { ...twoHosts('killed'), stopOnFailure: false });
-    assert.equal(results[2].signal, 'SIGKILL', describeJob(results));
-    const others = results.filter(({ rank }) => rank !== 2);
-    assertAllEnded(others);
-    for (const codes of reports<string[]>(others.slice(0, 2))) {
-      assert.deepEqual(codes, Array(5).fill('ERR_NBC_PEER_CLOSED'));
-    }
+    it('goes on without a rank of the other host that was killed', async () => {
+      const results = await runJob('mixed', { ...twoHosts('killed', more), stopOnFailure: false });
+      assert.equal(results[2].signal, 'SIGKILL', describeJob(results));
+      const others = results.filter(({ rank }) => rank !== 2);
+      assertAllEnded(others);
+      for (const codes of reports<string[]>(others.slice(0, 2))) {
+        assert.deepEqual(codes, Array(5).fill('ERR_NBC_PEER_CLOSED'));
+      }
+    });
   });
-});
+}
 
 describe("transport 'auto' where no host has a name", function () {
   this.timeout(60_000);

@@ -6,9 +6,13 @@ import { BootstrapError } from 'node-nbc';
 import { until } from './support/until.js';
 
 const dist = (file: string): string => new URL(`../../dist/transport/store/${file}`, import.meta.url).href;
-const { StoreServer, listRanks } = (await import(dist('server.js'))) as typeof import('../src/transport/store/server.js');
+const { StoreServer, listRanks } = (await import(
+  dist('server.js')
+)) as typeof import('../src/transport/store/server.js');
 const { StoreClient } = (await import(dist('client.js'))) as typeof import('../src/transport/store/client.js');
-const { exchange, join } = (await import(dist('join.js'))) as typeof import('../src/transport/store/join.js');
+const { throughStore } = (await import(
+  dist('../directory/store.js')
+)) as typeof import('../src/transport/directory/store.js');
 
 const SECRET = 'of this test';
 const HOST = '127.0.0.1';
@@ -32,7 +36,7 @@ interface Given {
 function joiner(port: number, size: number) {
   return ({ rank, timeout = 5000, secret = SECRET, size: own = size }: Given): Promise<unknown[]> => {
     const options = { host: HOST, port, secret, rank, size: own, timeout };
-    return join(options, (store) => exchange(store, options, 'rank', { me: rank }));
+    return throughStore(options, (directory) => directory.exchange('rank', { me: rank }));
   };
 }
 

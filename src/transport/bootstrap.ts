@@ -12,11 +12,14 @@
  *     NBC_STORE    host:port where the store of the job is, or where rank 0 is to open it
  *     NBC_SECRET   what only ranks of this job know; any text, the longer the better
  *
+ * Under MPICH's mpirun, PMI_RANK, PMI_SIZE and PMI_FD say the same (directory/pmi.ts).
+ *
  * And one says where it is: NBC_HOST, the name of its host, for transport 'auto'. Ranks with different values are treated
  * as if on different hosts. It is not set where all ranks are on one machine, which is what nbcrun starts; a program or a
  * container may set it before init() is called.
  */
 import { OptionError } from '../errors.js';
+import { findPmi, type PmiPlace } from './directory/pmi.js';
 
 export interface Bootstrap {
   rank: number;
@@ -25,6 +28,8 @@ export interface Bootstrap {
   jobFd: number;
   /** How ranks find each other that share no file. */
   store: StoreAddress | undefined;
+  /** The same by MPICH's process manager. */
+  pmi: PmiPlace | undefined;
   /** Ranks with equal ones are on one host. Empty: the machine. */
   host: string;
 }
@@ -45,8 +50,10 @@ type Environment = Record<string, string | undefined>;
 /** @throws {OptionError} naming the variable that is missing or makes no sense */
 export function readBootstrap(environment: Environment = process.env): Bootstrap {
   const host = readHost(environment);
-  const alone = { rank: 0, size: 1, jobFd: -1, store: undefined, host };
-  if (VARIABLES.every((name) => environment[name] === undefined)) return alone;
+  if (VARIABLES.every((name) => environment[name] === undefined)) {
+    const pmi = findPmi(environment);
+    return { rank: pmi?.rank ?? 0, size: pmi?.size ?? 1, jobFd: -1, store: undefined, pmi, host };
+  }
 
   const size = readInteger(environment, 'NBC_SIZE', 1);
   const rank = readInteger(environment, 'NBC_RANK', 0);
@@ -54,7 +61,7 @@ export function readBootstrap(environment: Environment = process.env): Bootstrap
   const store = readStore(environment);
   const needed = size > 1 && store === undefined;
   const jobFd = needed || environment.NBC_JOB_FD !== undefined ? readInteger(environment, 'NBC_JOB_FD', 0) : -1;
-  return { rank, size, jobFd, store, host };
+  return { rank, size, jobFd, store, pmi: undefined, host };
 }
 
 function readStore(environment: Environment): StoreAddress | undefined {

@@ -2,16 +2,18 @@
  * How the ranks of a job come together before the world opens, by what their launcher gave them:
  *
  *     a shared file   all ranks are on this machine, and reach each other through it
- *     a store         each tells all others where it listens; ranks of one host then share a file that one of them makes
+ *     a directory     each tells all others where it listens; ranks of one host then share a file that one of them makes
  */
+import { randomBytes } from 'node:crypto';
 import { closeSync, constants, openSync, readFileSync, readlinkSync } from 'node:fs';
-import { hostname } from 'node:os';
+import { hostname, networkInterfaces } from 'node:os';
 import { OptionError } from '../errors.js';
 import type { Native, NativeTcp } from '../native.js';
 import type { Bootstrap } from './bootstrap.js';
+import type { Directory } from './directory/directory.js';
+import { throughPmi } from './directory/pmi.js';
+import { throughStore } from './directory/store.js';
 import type { Settings } from './options.js';
-import type { StoreClient, StoreClientOptions } from './store/client.js';
-import { exchange, join } from './store/join.js';
 
 /** What the world is opened with. */
 export interface Ways {
@@ -27,53 +29,47 @@ export interface Ways {
 interface Place {
   address: string;
   port: number;
-  host: string;
 }
 
 const NOTHING_TO_CLOSE = (): void => undefined;
 
 /** @throws {BootstrapError} if ranks do not find each other */
 export async function meet(native: Native, bootstrap: Bootstrap, settings: Settings): Promise<Ways> {
-  const { transport } = settings;
-  const { size, jobFd, store } = bootstrap;
+  const { transport, joinTimeout } = settings;
+  const { rank, size, jobFd, store, pmi } = bootstrap;
   if (transport === 'tcp' && size === 1) return aloneOverTcp(native);
-  const overStore = transport === 'tcp' || (transport === 'auto' && jobFd < 0 && size > 1);
-  if (!overStore) {
+  const apart = transport === 'tcp' || (transport === 'auto' && jobFd < 0 && size > 1);
+  if (!apart) {
     if (jobFd < 0 && size > 1) throw new OptionError('NBC_JOB_FD', `is not set, and transport '${transport}' needs it`);
     return { transport, jobFd, tcp: undefined, closeFile: NOTHING_TO_CLOSE };
   }
-  if (store === undefined) throw new OptionError('NBC_STORE', "is not set; over TCP ranks find each other by it");
-  const options = { ...store, rank: bootstrap.rank, size, timeout: settings.joinTimeout };
-  return join(options, (client) => tellEverybody(native, client, options, bootstrap.host, settings));
+  const tell = (directory: Directory): Promise<Ways> => tellEverybody(native, directory, bootstrap.host, settings);
+  if (store !== undefined) return throughStore({ ...store, rank, size, timeout: joinTimeout }, tell);
+  if (pmi !== undefined) return throughPmi(pmi, joinTimeout, tell);
+  throw new OptionError('NBC_STORE', 'is not set; ranks that share no file find each other by it');
 }
 
 async function tellEverybody(
   native: Native,
-  client: StoreClient,
-  options: StoreClientOptions,
+  directory: Directory,
   named: string,
   { transport, tcp: { address: wanted } }: Settings,
 ): Promise<Ways> {
-  const address = wanted === '' ? plain(client.localAddress) : wanted;
+  const { rank, size } = directory;
+  const hosts = numbered((await directory.exchange('host', hostIdentity(named))) as string[]);
+  const neighbours = hosts.filter((host) => host === hosts[rank]).length;
+  const secret = directory.secret ?? (await sharedSecret(directory));
+  const address = wanted === '' ? (directory.localAddress ?? ownAddress(neighbours === size)) : wanted;
   const { fd: listener, port } = native.listenTcp(address);
   try {
-    const mine: Place = { address, port, host: hostIdentity(named) };
-    const places = (await exchange(client, options, 'place', mine)) as Place[];
-    const hosts = numbered(places.map(({ host }) => host));
-    const tcp = {
-      listener,
-      addresses: places.map((place) => place.address),
-      ports: places.map((place) => place.port),
-      hosts,
-      secret: options.secret,
-    };
-    const neighbours = hosts.filter((host) => host === hosts[options.rank]).length;
-    if (transport === 'tcp' || neighbours === 1) {
-      return { transport: 'tcp', jobFd: -1, tcp, closeFile: NOTHING_TO_CLOSE };
-    }
-    const jobFd = await shareFile(native, client, options, hosts);
+    const places = (await directory.exchange('place', { address, port })) as Place[];
+    const addresses = places.map((place) => place.address);
+    const tcp = { listener, addresses, ports: places.map((place) => place.port), hosts, secret };
+    // All ranks take part in the making of files, also those who have no use for one.
+    const jobFd = transport === 'tcp' ? -1 : await shareFile(native, directory, hosts);
+    if (jobFd < 0) return { transport: 'tcp', jobFd, tcp, closeFile: NOTHING_TO_CLOSE };
     const closeFile = (): void => closeSync(jobFd);
-    if (neighbours < options.size) return { transport: 'auto', jobFd, tcp, closeFile };
+    if (neighbours < size) return { transport: 'auto', jobFd, tcp, closeFile };
     closeSync(listener);
     return { transport: 'auto', jobFd, tcp: undefined, closeFile };
   } catch (error) {
@@ -82,20 +78,32 @@ async function tellEverybody(
   }
 }
 
-/** The first rank of each host makes a file without a name, which the others open where the kernel shows it. */
-async function shareFile(
-  native: Native,
-  store: StoreClient,
-  { rank, size }: StoreClientOptions,
-  hosts: number[],
-): Promise<number> {
-  const host = hosts[rank];
-  const first = hosts.indexOf(host) === rank;
-  const fd = first ? native.createJob(size) : undefined;
-  if (fd !== undefined) await store.set(`file/${host}`, `/proc/${process.pid}/fd/${fd}`);
-  const path = (await store.get(`file/${host}`)) as string;
-  const opened = fd ?? openSync(path, constants.O_RDWR);
-  await store.barrier('files');
+/** Where the process manager keeps other jobs out, rank 0 makes the secret of this one. */
+async function sharedSecret(directory: Directory): Promise<string> {
+  const [secret] = await directory.exchange('secret', directory.rank === 0 ? randomBytes(32).toString('hex') : '');
+  return secret as string;
+}
+
+/** Loopback if nobody else needs to reach this machine, otherwise the first address of it that others can. */
+function ownAddress(alone: boolean): string {
+  const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  const found = all.find(({ internal, family }) => !internal && family === 'IPv4');
+  return alone || found === undefined ? '127.0.0.1' : found.address;
+}
+
+/**
+ * The first rank of each host makes a file without a name, which the others open where the kernel shows it.
+ * @returns -1 on a rank that is alone on its host
+ */
+async function shareFile(native: Native, directory: Directory, hosts: number[]): Promise<number> {
+  const { rank, size } = directory;
+  const first = hosts.indexOf(hosts[rank]);
+  const shared = hosts.lastIndexOf(hosts[rank]) !== first;
+  const made = shared && first === rank ? native.createJob(size) : -1;
+  const paths = await directory.exchange('file', made < 0 ? '' : `/proc/${process.pid}/fd/${made}`);
+  const opened = shared && made < 0 ? openSync(paths[first] as string, constants.O_RDWR) : made;
+  // Whoever made it may close it now.
+  await directory.exchange('opened', 1);
   return opened;
 }
 
@@ -116,7 +124,12 @@ function plain(address: string): string {
  * user says.
  */
 function hostIdentity(named: string): string {
-  return [read('/proc/sys/kernel/random/boot_id') ?? hostname(), link('/proc/self/ns/pid'), link('/proc/self/ns/net'), named].join(' ');
+  return [
+    read('/proc/sys/kernel/random/boot_id') ?? hostname(),
+    link('/proc/self/ns/pid'),
+    link('/proc/self/ns/net'),
+    named,
+  ].join(' ');
 }
 
 function read(path: string): string | undefined {

@@ -18,8 +18,8 @@ async function collectives(): Promise<void> {
       checkAlltoall(world, make, block);
     }
   }
-  const { mappedBytes, crossMemoryBytes, workRequests } = world.stats();
-  report({ mappedBytes, crossMemoryBytes, workRequests });
+  const { mappedBytes, crossMemoryBytes, workRequests, framesReceived } = world.stats();
+  report({ mappedBytes, crossMemoryBytes, workRequests, framesReceived });
   await world.close();
 }
 

@@ -49,7 +49,7 @@ const MOST_KEYS_PER_RANK = 64;
 /** `0, 1 and 5 to 9`: ranks in ascending order. */
 export function listRanks(ranks: readonly number[]): string {
   const parts: string[] = [];
-  for (let i = 0; i < ranks.length; ) {
+  for (let i = 0; i < ranks.length;) {
     let last = i;
     while (ranks[last + 1] === ranks[last] + 1) last++;
     if (last - i >= 2) parts.push(`${ranks[i]} to ${ranks[last]}`);
@@ -264,7 +264,9 @@ export class StoreServer {
     const missing = Array.from({ length: this.#options.size }, (_, rank) => rank).filter(
       (rank) => this.#gates.get(name)?.arrived.has(rank) !== true,
     );
-    const hint = missing.some((rank) => this.#clients.has(rank)) ? '' : '; did they start, and can they reach the store?';
+    const hint = missing.some((rank) => this.#clients.has(rank))
+      ? ''
+      : '; did they start, and can they reach the store?';
     return `${ranksText(missing)} of ${this.#options.size} did not join within ${this.#options.timeout} ms${hint}`;
   }
 

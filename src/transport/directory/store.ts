@@ -1,0 +1,57 @@
+/**
+ * The directory that is a store of ours. Rank 0 opens it at its address, unless somebody else (a launcher) has opened it there or the address is
+ * another machine's.
+ */
+import { StoreClient, type StoreClientOptions } from '../store/client.js';
+import { StoreServer } from '../store/server.js';
+import type { Directory } from './directory.js';
+
+/**
+ * Joins the job, and leaves the store when `meet` has done what needs it.
+ * @throws {BootstrapError}
+ */
+export async function throughStore<T>(
+  options: StoreClientOptions,
+  meet: (directory: Directory) => Promise<T>,
+): Promise<T> {
+  const server = options.rank === 0 ? await openHere(options) : undefined;
+  try {
+    const client = await StoreClient.open(options);
+    try {
+      const result = await meet(directoryOf(client, options));
+      await client.done();
+      // A program may keep the event loop busy from now on; the others must have got theirs before.
+      await server?.finished();
+      return result;
+    } finally {
+      client.close();
+    }
+  } finally {
+    server?.close();
+  }
+}
+
+function directoryOf(client: StoreClient, { rank, size, secret }: StoreClientOptions): Directory {
+  return {
+    rank,
+    size,
+    secret,
+    localAddress: client.localAddress,
+    async exchange(name, mine) {
+      await client.set(`${name}/${rank}`, mine);
+      await client.barrier(name);
+      return Promise.all(Array.from({ length: size }, (_, other) => client.get(`${name}/${other}`)));
+    },
+  };
+}
+
+async function openHere(options: StoreClientOptions): Promise<StoreServer | undefined> {
+  try {
+    return await StoreServer.open(options);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    // Somebody listens there already, or it is another machine's: then the store is there.
+    if (code === 'EADDRINUSE' || code === 'EADDRNOTAVAIL') return undefined;
+    throw error;
+  }
+}
