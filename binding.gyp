@@ -6,6 +6,7 @@
         "native/addon/addon.cc",
         "native/addon/world.cc",
         "native/addon/buffer_pin.cc",
+        "native/addon/pmix.cc",
         "native/engine/engine.cc",
         "native/engine/lock.cc",
         "native/engine/plan.cc",

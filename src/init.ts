@@ -5,6 +5,7 @@ import { Communicator } from './communicator.js';
 import { errorFromNative } from './errors.js';
 import { native } from './native.js';
 import { readBootstrap } from './transport/bootstrap.js';
+import { openPmix } from './transport/directory/pmix.js';
 import { meet, type Ways } from './transport/meeting.js';
 import { deviceOf, type InitOptions, resolveOptions } from './transport/options.js';
 import { openWorld, type World } from './world.js';
@@ -22,21 +23,21 @@ import { openWorld, type World } from './world.js';
 export async function init(options: InitOptions = {}): Promise<Communicator> {
   const settings = resolveOptions(options);
   const bootstrap = readBootstrap();
-  const { rank, size, host } = bootstrap;
   let ways: Ways | undefined;
   let world: World;
   try {
     native.checkNoneOpen();
+    if (bootstrap.pmix) Object.assign(bootstrap, await openPmix(native, Number(process.env.PMIX_RANK)));
     ways = await meet(native, bootstrap, settings);
     world = openWorld(
       native,
       {
-        rank,
-        size,
+        rank: bootstrap.rank,
+        size: bootstrap.size,
         jobFd: ways.jobFd,
         transport: ways.transport,
-        host,
-        verbsDevice: deviceOf(settings.verbs, rank),
+        host: bootstrap.host,
+        verbsDevice: deviceOf(settings.verbs, bootstrap.rank),
         verbsPort: settings.verbs.port,
         verbsGidIndex: settings.verbs.gidIndex,
         verbsEager: settings.verbs.eager,
@@ -53,10 +54,11 @@ export async function init(options: InitOptions = {}): Promise<Communicator> {
       settings.timeout,
     );
   } catch (thrown) {
-    throw errorFromNative(thrown, { rank, operation: 'init' });
+    throw errorFromNative(thrown, { rank: bootstrap.rank, operation: 'init' });
   } finally {
     ways?.closeFile();
+    if (bootstrap.pmix) await native.pmixClose();
   }
-  const everybody = Uint32Array.from({ length: size }, (_, index) => index);
-  return new Communicator(world, everybody, rank, { high: 0, low: 0 });
+  const everybody = Uint32Array.from({ length: bootstrap.size }, (_, index) => index);
+  return new Communicator(world, everybody, bootstrap.rank, { high: 0, low: 0 });
 }

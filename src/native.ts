@@ -90,6 +90,13 @@ export interface Native {
   createJob(size: number): number;
   /** Throws ERR_NBC_ALREADY_OPEN if this process has an open world. */
   checkNoneOpen(): void;
+  /**
+   * The PMIx client of this process: who it is; what all ranks tell under a name, each once; and its end. They reject with
+   * a message.
+   */
+  pmixOpen(): Promise<{ rank: number; size: number }>;
+  pmixExchange(name: string, value: string, seconds: number): Promise<string[]>;
+  pmixClose(): Promise<void>;
   /** Listens at a numeric address, at a port that is free. Close the descriptor if no world takes it over. */
   listenTcp(address: string): { fd: number; port: number };
   /**

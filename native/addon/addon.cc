@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "addon/buffer_pin.h"
+#include "addon/pmix.h"
 #include "addon/world.h"
 #include "fabric/shm/segment.h"
 #include "fabric/tcp/socket.h"
@@ -483,6 +484,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   napi_define_properties(env, exports, sizeof hot / sizeof hot[0], hot);
   exports.Set("createJob", Napi::Function::New(env, create_job));
   exports.Set("checkNoneOpen", Napi::Function::New(env, check_none_open));
+  export_pmix(env, exports);
   exports.Set("listenTcp", Napi::Function::New(env, listen_tcp));
   exports.Set("open", Napi::Function::New(env, open));
   exports.Set("close", Napi::Function::New(env, close));

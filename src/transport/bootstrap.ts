@@ -12,7 +12,8 @@
  *     NBC_STORE    host:port where the store of the job is, or where rank 0 is to open it
  *     NBC_SECRET   what only ranks of this job know; any text, the longer the better
  *
- * Under MPICH's mpirun, PMI_RANK, PMI_SIZE and PMI_FD say the same (directory/pmi.ts).
+ * Under MPICH's mpirun, PMI_RANK, PMI_SIZE and PMI_FD say the same (directory/pmi.ts); under Open MPI's, and Slurm's srun
+ * with --mpi=pmix, PMIx does (directory/pmix.ts).
  *
  * And one says where it is: NBC_HOST, the name of its host, for transport 'auto'. Ranks with different values are treated
  * as if on different hosts. It is not set where all ranks are on one machine, which is what nbcrun starts; a program or a
@@ -20,6 +21,7 @@
  */
 import { OptionError } from '../errors.js';
 import { findPmi, type PmiPlace } from './directory/pmi.js';
+import { offersPmix } from './directory/pmix.js';
 
 export interface Bootstrap {
   rank: number;
@@ -30,6 +32,8 @@ export interface Bootstrap {
   store: StoreAddress | undefined;
   /** The same by MPICH's process manager. */
   pmi: PmiPlace | undefined;
+  /** PMIx says which rank this is, and how ranks find each other. */
+  pmix: boolean;
   /** Ranks with equal ones are on one host. Empty: the machine. */
   host: string;
 }
@@ -52,7 +56,8 @@ export function readBootstrap(environment: Environment = process.env): Bootstrap
   const host = readHost(environment);
   if (VARIABLES.every((name) => environment[name] === undefined)) {
     const pmi = findPmi(environment);
-    return { rank: pmi?.rank ?? 0, size: pmi?.size ?? 1, jobFd: -1, store: undefined, pmi, host };
+    const pmix = pmi === undefined && offersPmix(environment);
+    return { rank: pmi?.rank ?? 0, size: pmi?.size ?? 1, jobFd: -1, store: undefined, pmi, pmix, host };
   }
 
   const size = readInteger(environment, 'NBC_SIZE', 1);
@@ -61,7 +66,7 @@ export function readBootstrap(environment: Environment = process.env): Bootstrap
   const store = readStore(environment);
   const needed = size > 1 && store === undefined;
   const jobFd = needed || environment.NBC_JOB_FD !== undefined ? readInteger(environment, 'NBC_JOB_FD', 0) : -1;
-  return { rank, size, jobFd, store, pmi: undefined, host };
+  return { rank, size, jobFd, store, pmi: undefined, pmix: false, host };
 }
 
 function readStore(environment: Environment): StoreAddress | undefined {

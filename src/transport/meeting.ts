@@ -12,6 +12,7 @@ import type { Native, NativeTcp } from '../native.js';
 import type { Bootstrap } from './bootstrap.js';
 import type { Directory } from './directory/directory.js';
 import { throughPmi } from './directory/pmi.js';
+import { throughPmix } from './directory/pmix.js';
 import { throughStore } from './directory/store.js';
 import type { Settings } from './options.js';
 
@@ -36,7 +37,7 @@ const NOTHING_TO_CLOSE = (): void => undefined;
 /** @throws {BootstrapError} if ranks do not find each other */
 export async function meet(native: Native, bootstrap: Bootstrap, settings: Settings): Promise<Ways> {
   const { transport, joinTimeout } = settings;
-  const { rank, size, jobFd, store, pmi } = bootstrap;
+  const { rank, size, jobFd, store, pmi, pmix } = bootstrap;
   if (transport === 'tcp' && size === 1) return aloneOverTcp(native);
   const apart = transport === 'tcp' || (transport === 'auto' && jobFd < 0 && size > 1);
   if (!apart) {
@@ -46,6 +47,7 @@ export async function meet(native: Native, bootstrap: Bootstrap, settings: Setti
   const tell = (directory: Directory): Promise<Ways> => tellEverybody(native, directory, bootstrap.host, settings);
   if (store !== undefined) return throughStore({ ...store, rank, size, timeout: joinTimeout }, tell);
   if (pmi !== undefined) return throughPmi(pmi, joinTimeout, tell);
+  if (pmix) return throughPmix(native, { rank, size }, joinTimeout, tell);
   throw new OptionError('NBC_STORE', 'is not set; ranks that share no file find each other by it');
 }
 
