@@ -12,6 +12,9 @@
  *     NBC_STORE    host:port where the store of the job is, or where rank 0 is to open it
  *     NBC_SECRET   what only ranks of this job know; any text, the longer the better
  *
+ * Other launchers have names of their own for the rank and the number of ranks, which are as good beside NBC_STORE: see LAUNCHERS. What torchrun
+ * and its like set (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT) needs nothing but NBC_SECRET.
+ *
  * Under MPICH's mpirun, PMI_RANK, PMI_SIZE and PMI_FD say the same (directory/pmi.ts); under Open MPI's, and Slurm's srun
  * with --mpi=pmix, PMIx does (directory/pmix.ts).
  *
@@ -47,39 +50,73 @@ export interface StoreAddress {
   secret: string;
 }
 
-const VARIABLES = ['NBC_RANK', 'NBC_SIZE', 'NBC_JOB_FD', 'NBC_STORE'] as const;
-
 type Environment = Record<string, string | undefined>;
+
+/** The variables that say which rank this is, and of how many. */
+interface Launcher {
+  rank: string;
+  size: string;
+}
+
+const NBCRUN: Launcher = { rank: 'NBC_RANK', size: 'NBC_SIZE' };
+const TORCHRUN: Launcher = { rank: 'RANK', size: 'WORLD_SIZE' };
+/** Used where NBC_STORE is set; the first whose rank is there. */
+const LAUNCHERS: Launcher[] = [
+  NBCRUN,
+  { rank: 'JOB_COMPLETION_INDEX', size: 'NBC_SIZE' }, // an indexed job of Kubernetes
+  { rank: 'SLURM_PROCID', size: 'SLURM_STEP_NUM_TASKS' }, // srun
+  TORCHRUN,
+];
+const OURS = [NBCRUN.rank, NBCRUN.size, 'NBC_JOB_FD', 'NBC_STORE'];
 
 /** @throws {OptionError} naming the variable that is missing or makes no sense */
 export function readBootstrap(environment: Environment = process.env): Bootstrap {
   const host = readHost(environment);
-  if (VARIABLES.every((name) => environment[name] === undefined)) {
-    const pmi = findPmi(environment);
-    const pmix = pmi === undefined && offersPmix(environment);
-    return { rank: pmi?.rank ?? 0, size: pmi?.size ?? 1, jobFd: -1, store: undefined, pmi, pmix, host };
+  const has = (name: string): boolean => environment[name] !== undefined;
+  const nothing = { jobFd: -1, store: undefined, pmi: undefined, pmix: false, host };
+  if (OURS.some(has)) return { ...nothing, ...readOurs(environment, has) };
+  const pmi = findPmi(environment);
+  if (pmi !== undefined) return { ...nothing, rank: pmi.rank, size: pmi.size, pmi };
+  // Who this is, is asked later.
+  if (offersPmix(environment)) return { ...nothing, rank: 0, size: 1, pmix: true };
+  if ([TORCHRUN.rank, TORCHRUN.size, 'MASTER_ADDR', 'MASTER_PORT'].every(has)) {
+    const address = environment.MASTER_ADDR as string;
+    const text = `${address.includes(':') ? `[${address}]` : address}:${environment.MASTER_PORT}`;
+    return { ...nothing, ...readPlace(environment, TORCHRUN), store: readStore(environment, 'MASTER_ADDR', text) };
   }
-
-  const size = readInteger(environment, 'NBC_SIZE', 1);
-  const rank = readInteger(environment, 'NBC_RANK', 0);
-  if (rank >= size) throw new OptionError('NBC_RANK', `is ${rank}, but the job has ${size} ranks (NBC_SIZE)`);
-  const store = readStore(environment);
-  const needed = size > 1 && store === undefined;
-  const jobFd = needed || environment.NBC_JOB_FD !== undefined ? readInteger(environment, 'NBC_JOB_FD', 0) : -1;
-  return { rank, size, jobFd, store, pmi: undefined, pmix: false, host };
+  return { ...nothing, rank: 0, size: 1 };
 }
 
-function readStore(environment: Environment): StoreAddress | undefined {
+function readOurs(
+  environment: Environment,
+  has: (name: string) => boolean,
+): Pick<Bootstrap, 'rank' | 'size' | 'jobFd' | 'store'> {
   const text = environment.NBC_STORE;
-  if (text === undefined || text === '') return undefined;
+  const store = text === undefined || text === '' ? undefined : readStore(environment, 'NBC_STORE', text);
+  const launcher = store === undefined ? NBCRUN : (LAUNCHERS.find(({ rank }) => has(rank)) ?? NBCRUN);
+  const place = readPlace(environment, launcher);
+  const needed = place.size > 1 && store === undefined;
+  const jobFd = needed || has('NBC_JOB_FD') ? readInteger(environment, 'NBC_JOB_FD', 0) : -1;
+  return { ...place, jobFd, store };
+}
+
+function readPlace(environment: Environment, launcher: Launcher): { rank: number; size: number } {
+  const size = readInteger(environment, launcher.size, 1);
+  const rank = readInteger(environment, launcher.rank, 0);
+  if (rank >= size)
+    throw new OptionError(launcher.rank, `is ${rank}, but the job has ${size} ranks (${launcher.size})`);
+  return { rank, size };
+}
+
+function readStore(environment: Environment, variable: string, text: string): StoreAddress {
   const parts = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text.trim());
   const port = Number(parts?.[3]);
   if (parts === null || port < 1 || port > 65535) {
-    throw new OptionError('NBC_STORE', `must be host:port, as in 'node-0:4711' or '[::1]:4711', not '${text}'`);
+    throw new OptionError(variable, `must be host:port, as in 'node-0:4711' or '[::1]:4711', not '${text}'`);
   }
   const secret = environment.NBC_SECRET;
   if (secret === undefined || secret === '') {
-    throw new OptionError('NBC_SECRET', 'must be set where NBC_STORE is, to the same random text on all ranks');
+    throw new OptionError('NBC_SECRET', `must be set where ${variable} is, to the same random text on all ranks`);
   }
   return { host: parts[1] ?? parts[2], port, secret };
 }
