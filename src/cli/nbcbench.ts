@@ -68,9 +68,11 @@ function writeJson(file: string | undefined, value: unknown): void {
   else writeFileSync(file, text);
 }
 
-function peersIf(wanted: Peers): Implementation[] {
+/** Over TCP, if that is all that is measured of ours. */
+function peersIf(wanted: Peers, transports: readonly string[] = []): Implementation[] {
   if (wanted === false) return [];
-  return findPeers(wanted === true ? peerNames : wanted, (text) => line.log(`nbcbench: ${text}`));
+  const transport = transports.join() === 'tcp' ? 'tcp' : 'shm';
+  return findPeers(wanted === true ? peerNames : wanted, transport, (text) => line.log(`nbcbench: ${text}`));
 }
 
 async function benchmark(options: MeasureOptions, command: Command): Promise<void> {
@@ -84,7 +86,7 @@ async function benchmark(options: MeasureOptions, command: Command): Promise<voi
         options.progress.map((progress) => nodeNbc(transport, progress, options.buffers)),
       )
     : [];
-  const implementations = [...ours, ...peersIf(options.peers)];
+  const implementations = [...ours, ...peersIf(options.peers, options.transport)];
   if (implementations.length === 0) throw new Error('nothing to measure');
   line.log(`nbcbench ${version}: ${[...new Set(implementations.map(({ title }) => title))].join(', ')}`);
   const network = new Delays(options.links);
@@ -240,7 +242,12 @@ const program = new Command('nbcbench')
     [8, 1024, 16384, 131072, 1048576],
   )
   .option('--intervals <list>', 'a test every so many bytes of the block; 0: no tests', parse.parseIntervals, [0])
-  .option('--transport <list>', "node-nbc's transport: auto, shm, verbs", parse.parseTransports, ['auto'])
+  .option(
+    '--transport <list>',
+    "node-nbc's transport: auto, shm, tcp, verbs; peers use TCP if it is tcp",
+    parse.parseTransports,
+    ['auto'],
+  )
   .option('--progress <list>', "node-nbc's progress: thread, manual", parse.parseProgress, ['thread'])
   .option('--buffers <kind>', "node-nbc's buffers: plain, alloc or both", parse.parseBuffers, [...BUFFER_KINDS])
   .option('--repetitions <n>', 'measured repetitions of each combination and pass', parse.parsePositive, 500)

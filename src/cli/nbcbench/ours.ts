@@ -1,9 +1,14 @@
 /** node-nbc as something to measure. */
+import { randomBytes } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
+import { StoreServer } from '../../transport/store/server.js';
 import type { Implementation } from './implementations.js';
 import { Job } from './job.js';
 import type { BufferKind } from './wire.js';
 import { version } from '../version.js';
+
+const LOOPBACK = '127.0.0.1';
+const JOIN_TIMEOUT_MS = 60_000;
 
 const program = fileURLToPath(new URL('rank.js', import.meta.url));
 
@@ -16,7 +21,9 @@ export function nodeNbc(transport: string, progress: string, buffers: readonly B
     buffers,
     async launch(ranks, placement) {
       const { native } = await import('../../native.js');
-      return Job.launch('node-nbc', ranks, (directory) => ({
+      const secret = randomBytes(32).toString('hex');
+      const store = await StoreServer.open({ host: LOOPBACK, port: 0, secret, size: ranks, timeout: JOIN_TIMEOUT_MS });
+      const started = Job.launch('node-nbc', ranks, (directory) => ({
         inherit: native.createJob(ranks),
         commands: Array.from({ length: ranks }, (_, rank) => {
           const node = [process.execPath, program, directory];
@@ -26,12 +33,15 @@ export function nodeNbc(transport: string, progress: string, buffers: readonly B
             NBC_RANK: String(rank),
             NBC_SIZE: String(ranks),
             NBC_JOB_FD: '3',
+            NBC_STORE: `${LOOPBACK}:${store.port}`,
+            NBC_SECRET: secret,
             NBC_TRANSPORT: transport,
             NBC_PROGRESS: progress,
           };
           return { file, arguments: rest, env };
         }),
       }));
+      return started.finally(() => store.close());
     },
   };
 }

@@ -21,7 +21,12 @@ interface Mpi {
   version: { command: string[]; pattern: RegExp };
   flags(placement: Placement): string[];
   env: Record<string, string>;
+  /** What keeps it from shared memory: TCP over loopback. */
+  tcp: { flags: string[]; env: Record<string, string> };
 }
+
+/** What carries messages between the ranks of a peer. */
+export type PeerTransport = 'shm' | 'tcp';
 
 const mpis: readonly Mpi[] = [
   {
@@ -34,6 +39,7 @@ const mpis: readonly Mpi[] = [
     // The program binds itself (see nbcbench_mpi.c). --oversubscribe also makes waiting ranks yield.
     flags: (placement) => ['--bind-to', 'none', ...(placement.dedicated ? [] : ['--oversubscribe'])],
     env: process.getuid?.() === 0 ? { OMPI_ALLOW_RUN_AS_ROOT: '1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1' } : {},
+    tcp: { flags: '--mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include lo'.split(' '), env: {} },
   },
   {
     name: 'mpich',
@@ -44,6 +50,7 @@ const mpis: readonly Mpi[] = [
     version: { command: ['mpirun.mpich', '--version'], pattern: /Version:\s*(\S+)/ },
     flags: () => ['-bind-to', 'none'],
     env: {},
+    tcp: { flags: [], env: { MPIR_CVAR_NOLOCAL: '1', FI_PROVIDER: 'tcp' } },
   },
 ];
 
@@ -57,7 +64,11 @@ export const peerNames: readonly string[] = mpis.map(({ name }) => name);
  * Builds the program for every MPI of these names that is found, in a directory that goes when nbcbench does. An MPI that is missing or does not
  * build is left out, and `warn` is told what to do about it.
  */
-export function findPeers(names: readonly string[], warn: (text: string) => void): Implementation[] {
+export function findPeers(
+  names: readonly string[],
+  transport: PeerTransport,
+  warn: (text: string) => void,
+): Implementation[] {
   const found: Implementation[] = [];
   let directory: string | undefined;
   for (const mpi of mpis.filter(({ name }) => names.includes(name))) {
@@ -76,18 +87,19 @@ export function findPeers(names: readonly string[], warn: (text: string) => void
       warn(`${mpi.title} is left out: ${mpi.compiler} could not build ${source}\n${built.stderr}`);
       continue;
     }
-    found.push(peer(mpi, program));
+    found.push(peer(mpi, program, transport));
   }
   return found;
 }
 
-function peer(mpi: Mpi, program: string): Implementation {
+function peer(mpi: Mpi, program: string, transport: PeerTransport): Implementation {
+  const over = transport === 'tcp' ? mpi.tcp : { flags: [], env: {} };
   const [command, ...args] = mpi.version.command;
   const version = mpi.version.pattern.exec(spawnSync(command, args, { encoding: 'utf8' }).stdout)?.[1] ?? '';
   return {
     name: mpi.name,
     title: `${mpi.title} ${version}`.trim(),
-    transport: 'shm',
+    transport,
     progress: 'manual', // neither has a progress thread unless asked for one
     buffers: ['plain'],
     launch: (ranks, placement) =>
@@ -99,11 +111,12 @@ function peer(mpi: Mpi, program: string): Implementation {
               '-n',
               String(ranks),
               ...mpi.flags(placement),
+              ...over.flags,
               program,
               directory,
               placement.cpus?.join(',') ?? '-',
             ],
-            env: { ...process.env, ...mpi.env },
+            env: { ...process.env, ...mpi.env, ...over.env },
           },
         ],
       })),
