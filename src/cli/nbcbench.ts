@@ -9,6 +9,7 @@ import { measure, type Listener, type Result, type Settings } from './nbcbench/m
 import { measureMemory, type Memory } from './nbcbench/memory.js';
 import * as parse from './nbcbench/options.js';
 import { nodeNbc } from './nbcbench/ours.js';
+import { measureNbov, NBOV_WAYS, type Nbov } from './nbcbench/nbov.js';
 import { findPeers, peerNames } from './nbcbench/peers.js';
 import { ProgressLine } from './nbcbench/progress.js';
 import { blockingTable, formatRatio, formatTime, overheadTable, table, toRows } from './nbcbench/report.js';
@@ -133,6 +134,37 @@ async function waiting(options: { ranks: number; seconds: number; peers: Peers; 
     one.cpu_pct.toFixed(3),
   ]);
   print(table(['implementation', 'how', 'ranks that waited', 'ms', '% of one core'], body, 2), options.json);
+  writeJson(options.json, found);
+}
+
+async function nbov(options: {
+  sizes: number[];
+  repetitions: number;
+  transport: string[];
+  progress: string[];
+  json?: string;
+}): Promise<void> {
+  const found: Nbov[] = [];
+  for (const transport of options.transport) {
+    for (const progress of options.progress) {
+      for (const way of NBOV_WAYS) {
+        line.update(0, `${transport}, progress '${progress}': ${way}`);
+        found.push(...(await measureNbov(transport, progress, way, options.sizes, options.repetitions)));
+      }
+    }
+  }
+  print('Ping-pong of two ranks, medians, µs\n', options.json);
+  const body = found.map((row) => [
+    row.transport,
+    row.progress,
+    row.way,
+    parse.formatBytes(row.bytes),
+    ...[row.isend_us, row.irecv_us, row.test_us].map(formatTime),
+    row.tests.toFixed(1),
+    formatTime(row.round_trip_us),
+  ]);
+  const header = ['transport', 'progress', 'mode', 'size', 'isend', 'irecv', 'each test', 'tests', 'round trip'];
+  print(table(header, body, 3), options.json);
   writeJson(options.json, found);
 }
 
@@ -301,6 +333,16 @@ program
   .addOption(peersOption('also of these peers, where installed'))
   .option('--json <file>', 'write the figures as JSON; "-" is standard output')
   .action(waiting);
+
+program
+  .command('nbov')
+  .description("what isend, irecv and each test of a ping-pong cost, in the paper's three modes (Netgauge's nbov)")
+  .option('--sizes <list>', 'bytes of a message', parse.parseSizes, [8, 1024, 16384, 131072, 1048576])
+  .option('--repetitions <n>', 'measured round trips of each size', parse.parsePositive, 1000)
+  .option('--transport <list>', 'auto, shm, tcp, verbs', parse.parseTransports, ['auto'])
+  .option('--progress <list>', 'thread, manual', parse.parseProgress, ['manual'])
+  .option('--json <file>', 'write the figures as JSON; "-" is standard output')
+  .action(nbov);
 
 program
   .command('memory')

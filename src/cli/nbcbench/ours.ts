@@ -12,7 +12,13 @@ const JOIN_TIMEOUT_MS = 60_000;
 
 const program = fileURLToPath(new URL('rank.js', import.meta.url));
 
-export function nodeNbc(transport: string, progress: string, buffers: readonly BufferKind[]): Implementation {
+/** `variables`: settings of node-nbc beyond these. */
+export function nodeNbc(
+  transport: string,
+  progress: string,
+  buffers: readonly BufferKind[],
+  variables: Record<string, string> = {},
+): Implementation {
   return {
     name: 'node-nbc',
     title: `node-nbc ${version} (Node ${process.versions.node})`,
@@ -37,6 +43,7 @@ export function nodeNbc(transport: string, progress: string, buffers: readonly B
             NBC_SECRET: secret,
             NBC_TRANSPORT: transport,
             NBC_PROGRESS: progress,
+            ...variables,
           };
           return { file, arguments: rest, env };
         }),

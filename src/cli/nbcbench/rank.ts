@@ -317,6 +317,43 @@ async function waitForRoot(seconds: number, how: string): Promise<Float64Array> 
   return result;
 }
 
+// ---- Netgauge's pattern "nbov": a ping-pong of which each call is timed ----
+
+/** Of each repetition, in µs: isend, irecv, a test (mean), how many tests, the round trip. Ranks above 1 have no part in it. */
+function pingPong(bytes: number, repetitions: number): Float64Array {
+  const outgoing = filled(bytes, 'plain');
+  const incoming = filled(bytes, 'plain');
+  const found = new Float64Array(repetitions * 5);
+  barrier();
+  if (rank > 1) return found;
+  for (let i = 0; i < repetitions; i++) {
+    if (rank === 1) {
+      testUntilDone(world.irecv(incoming, 0, 2));
+      testUntilDone(world.isend(outgoing, 0, 2));
+      continue;
+    }
+    const t0 = now();
+    const sent = world.isend(outgoing, 1, 2);
+    const t1 = now();
+    const received = world.irecv(incoming, 1, 2);
+    const t2 = now();
+    let tests = 0;
+    let cost = 0;
+    for (let done = false; !done; tests++) {
+      const before = now();
+      done = (tests % 2 === 0 ? sent : received).test() && sent.test() && received.test();
+      cost += now() - before - timerCost;
+    }
+    const t3 = now();
+    found.set([t1 - t0 - timerCost, t2 - t1 - timerCost, cost / tests, tests / 1000, t3 - t0], i * 5);
+  }
+  return found.map((milliseconds) => milliseconds * 1000);
+}
+
+function testUntilDone(request: Request): void {
+  while (!request.test());
+}
+
 // ---- commands ----
 
 /**
@@ -324,6 +361,7 @@ async function waitForRoot(seconds: number, how: string): Promise<Float64Array> 
  *     check OP BYTES BUFFERS                                             runs OP once on a pattern and verifies the data
  *     run MODE OP BYTES BUFFERS COMPUTE TESTS REPETITIONS START LEAD     result: start, init, test, wait, total of each repetition
  *     wait SECONDS HOW                                                   result: processor time, elapsed time
+ *     nbov BYTES REPETITIONS                                             result: isend, irecv, test, tests, round trip of each repetition
  *     quit
  */
 async function obey(line: string): Promise<boolean> {
@@ -355,6 +393,9 @@ async function obey(line: string): Promise<boolean> {
     }
     case 'wait':
       result = await waitForRoot(Number(words[0]), words[1]);
+      break;
+    case 'nbov':
+      result = pingPong(Number(words[0]), Number(words[1]));
       break;
     default:
       throw new Error(`unknown command: ${line}`);

@@ -1,0 +1,72 @@
+/**
+ * `nbcbench nbov`: the pattern of that name of Netgauge, which the paper's figures of isend, irecv and test come from. Two ranks play ping-pong; every call
+ * is timed, in each of the paper's three modes.
+ */
+import { nodeNbc } from './ours.js';
+import { place } from './placement.js';
+
+export const NBOV_WAYS = ['no test-on-init', 'test-on-init', 'wait-on-send'] as const;
+export type NbovWay = (typeof NBOV_WAYS)[number];
+
+/** Longer than a receiver that takes part needs; a send that waits longer has lost it. Microseconds. */
+const WAIT_US = '1000000';
+
+const VARIABLES: Record<NbovWay, Record<string, string>> = {
+  'no test-on-init': { NBC_TEST_ON_INIT: '0', NBC_WAIT_ON_SEND: '0' },
+  'test-on-init': { NBC_TEST_ON_INIT: '1', NBC_WAIT_ON_SEND: '0' },
+  'wait-on-send': { NBC_TEST_ON_INIT: '1', NBC_WAIT_ON_SEND: WAIT_US },
+};
+
+/** Medians of one size in one mode; times in µs. */
+export interface Nbov {
+  transport: string;
+  progress: string;
+  way: NbovWay;
+  bytes: number;
+  repetitions: number;
+  isend_us: number;
+  irecv_us: number;
+  /** One test while something is pending. */
+  test_us: number;
+  /** How many there were in a repetition. */
+  tests: number;
+  round_trip_us: number;
+}
+
+export async function measureNbov(
+  transport: string,
+  progress: string,
+  way: NbovWay,
+  sizes: readonly number[],
+  repetitions: number,
+): Promise<Nbov[]> {
+  const job = await nodeNbc(transport, progress, ['plain'], VARIABLES[way]).launch(2, place(2));
+  try {
+    await job.command('calibrate');
+    const rows: Nbov[] = [];
+    for (const bytes of sizes) {
+      await job.command('nbov', bytes, Math.min(repetitions, 100)); // compiled and connected
+      await job.command('nbov', bytes, repetitions);
+      const [zero] = job.results();
+      const column = (which: number): number => {
+        const values = zero.filter((_, at) => at % 5 === which).sort();
+        return values[values.length >> 1];
+      };
+      rows.push({
+        transport,
+        progress,
+        way,
+        bytes,
+        repetitions,
+        isend_us: column(0),
+        irecv_us: column(1),
+        test_us: column(2),
+        tests: column(3),
+        round_trip_us: column(4),
+      });
+    }
+    return rows;
+  } finally {
+    await job.close();
+  }
+}
