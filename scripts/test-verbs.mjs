@@ -71,14 +71,14 @@ const STEPS = [
     what: "messages between three ranks, each scenario in both of two jobs: the default settings; progress 'manual', eager limit 255",
     seconds: 120,
     command: shell(`
-      ranks() { NBC_TRANSPORT=verbs node dist/cli/nbcrun.js -n 3 --label out/test/programs/p2p.js order tags self both zero exhaustion; }
+      ranks() { NBC_TRANSPORT=verbs node dist/cli/nbcrun.js -n 3 --label out/test/programs/p2p.js order,tags,self,both,zero,exhaustion; }
       ranks && NBC_PROGRESS=manual NBC_EAGER_LIMIT=255 ranks`),
   },
   {
     title: 'communicators',
     what: 'split, dup and messages that must not meet, four ranks',
     seconds: 60,
-    command: verbs(4, 'out/test/programs/communicator.js', 'split', 'isolation', 'concurrent'),
+    command: verbs(4, 'out/test/programs/communicator.js', 'split,isolation,concurrent'),
   },
   {
     title: 'lifetime',
@@ -88,12 +88,7 @@ const STEPS = [
       2,
       '--node-arg=--expose-gc',
       'out/test/programs/lifetime.js',
-      'dropped',
-      'transferred',
-      'posted',
-      'grown',
-      'collected',
-      'small',
+      'dropped,transferred,posted,grown,collected,small',
     ),
   },
   {
@@ -152,7 +147,7 @@ const STEPS = [
     command: shell(`
       export NBC_TRANSPORT=verbs NBC_VERBS_EAGER=send
       ranks() { node dist/cli/nbcrun.js -n "$@"; }
-      ranks 2 --label out/test/programs/p2p.js order both || exit
+      ranks 2 --label out/test/programs/p2p.js order,both || exit
       for size in 2 4; do
         ranks $size --label out/test/programs/collectives.js thread brief >/tmp/reports || exit
         cat /tmp/reports && test "$(grep -c '"sends":[1-9]' /tmp/reports)" = $size || exit
