@@ -61,6 +61,16 @@ const STEPS = [
     ],
   },
   {
+    title: 'sanitizers',
+    what: 'the same under ASan and UBSan; what has the most threads under TSan',
+    seconds: 200,
+    command: shell(`
+      build/native-test/asan/verbs_test || exit
+      for test in random_mixes many_peers connects_of_four a_sleeper; do
+        setarch -R build/native-test/tsan/verbs_test $test || exit
+      done`),
+  },
+  {
     title: 'link',
     what: 'the same over a link between two devices that is silent for a moment, and one that goes down',
     seconds: 60,
@@ -214,12 +224,10 @@ async function runSteps(steps) {
 }
 
 /** The guest sees what is built here, and could not write it. */
-function buildNative() {
-  for (const make of [
-    ['native/test', 'VARIANT=plain', '../../build/native-test/plain/verbs_test'],
-    ['bench/patterns/native'],
-  ]) {
-    const { status } = spawnSync('make', ['-s', '-C', ...make], { cwd: ROOT, stdio: 'inherit' });
+function buildNativeTests() {
+  for (const variant of ['plain', 'asan', 'tsan']) {
+    const make = ['-s', '-C', 'native/test', `VARIANT=${variant}`, `../../build/native-test/${variant}/verbs_test`];
+    const { status } = spawnSync('make', make, { cwd: ROOT, stdio: 'inherit' });
     if (status !== 0) process.exit(1);
   }
 }
