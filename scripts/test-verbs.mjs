@@ -224,10 +224,14 @@ async function runSteps(steps) {
 }
 
 /** The guest sees what is built here, and could not write it. */
-function buildNativeTests() {
-  for (const variant of ['plain', 'asan', 'tsan']) {
-    const make = ['-s', '-C', 'native/test', `VARIANT=${variant}`, `../../build/native-test/${variant}/verbs_test`];
-    const { status } = spawnSync('make', make, { cwd: ROOT, stdio: 'inherit' });
+function buildNative() {
+  const tests = ['plain', 'asan', 'tsan'].map((variant) => [
+    'native/test',
+    `VARIANT=${variant}`,
+    `../../build/native-test/${variant}/verbs_test`,
+  ]);
+  for (const make of [...tests, ['bench/patterns/native']]) {
+    const { status } = spawnSync('make', ['-s', '-C', ...make], { cwd: ROOT, stdio: 'inherit' });
     if (status !== 0) process.exit(1);
   }
 }
