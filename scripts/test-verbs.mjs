@@ -61,6 +61,16 @@ const STEPS = [
     ],
   },
   {
+    title: 'sanitizers',
+    what: 'the same under ASan and UBSan; what has the most threads under TSan',
+    seconds: 200,
+    command: shell(`
+      build/native-test/asan/verbs_test || exit
+      for test in random_mixes many_peers connects_of_four a_sleeper; do
+        setarch -R build/native-test/tsan/verbs_test $test || exit
+      done`),
+  },
+  {
     title: 'link',
     what: 'the same over a link between two devices that is silent for a moment, and one that goes down',
     seconds: 60,
@@ -71,14 +81,14 @@ const STEPS = [
     what: "messages between three ranks, each scenario in both of two jobs: the default settings; progress 'manual', eager limit 255",
     seconds: 120,
     command: shell(`
-      ranks() { NBC_TRANSPORT=verbs node dist/cli/nbcrun.js -n 3 --label out/test/programs/p2p.js order tags self both zero exhaustion; }
+      ranks() { NBC_TRANSPORT=verbs node dist/cli/nbcrun.js -n 3 --label out/test/programs/p2p.js order,tags,self,both,zero,exhaustion; }
       ranks && NBC_PROGRESS=manual NBC_EAGER_LIMIT=255 ranks`),
   },
   {
     title: 'communicators',
     what: 'split, dup and messages that must not meet, four ranks',
     seconds: 60,
-    command: verbs(4, 'out/test/programs/communicator.js', 'split', 'isolation', 'concurrent'),
+    command: verbs(4, 'out/test/programs/communicator.js', 'split,isolation,concurrent'),
   },
   {
     title: 'lifetime',
@@ -88,12 +98,7 @@ const STEPS = [
       2,
       '--node-arg=--expose-gc',
       'out/test/programs/lifetime.js',
-      'dropped',
-      'transferred',
-      'posted',
-      'grown',
-      'collected',
-      'small',
+      'dropped,transferred,posted,grown,collected,small',
     ),
   },
   {
@@ -152,7 +157,7 @@ const STEPS = [
     command: shell(`
       export NBC_TRANSPORT=verbs NBC_VERBS_EAGER=send
       ranks() { node dist/cli/nbcrun.js -n "$@"; }
-      ranks 2 --label out/test/programs/p2p.js order both || exit
+      ranks 2 --label out/test/programs/p2p.js order,both || exit
       for size in 2 4; do
         ranks $size --label out/test/programs/collectives.js thread brief >/tmp/reports || exit
         cat /tmp/reports && test "$(grep -c '"sends":[1-9]' /tmp/reports)" = $size || exit
@@ -220,10 +225,12 @@ async function runSteps(steps) {
 
 /** The guest sees what is built here, and could not write it. */
 function buildNative() {
-  for (const make of [
-    ['native/test', 'VARIANT=plain', '../../build/native-test/plain/verbs_test'],
-    ['bench/patterns/native'],
-  ]) {
+  const tests = ['plain', 'asan', 'tsan'].map((variant) => [
+    'native/test',
+    `VARIANT=${variant}`,
+    `../../build/native-test/${variant}/verbs_test`,
+  ]);
+  for (const make of [...tests, ['bench/patterns/native']]) {
     const { status } = spawnSync('make', ['-s', '-C', ...make], { cwd: ROOT, stdio: 'inherit' });
     if (status !== 0) process.exit(1);
   }

@@ -2,9 +2,9 @@
  * Mistakes end in errors that say what is wrong, in bounded time: arguments, options, ranks that disagree.
  */
 import assert from 'node:assert/strict';
-import type { ChildProcess } from 'node:child_process';
+import { spawnSync, type ChildProcess } from 'node:child_process';
 import { init, type InitOptions, NbcError, OptionError } from 'node-nbc';
-import { describeJob, reports, runJob, type RankResult, runRanks } from './helpers.js';
+import { describeJob, reports, runJob, type RankResult, runRanks, skip } from './helpers.js';
 
 describe('wrong arguments', function () {
   this.timeout(60_000);
@@ -172,6 +172,24 @@ describe('wrong options', () => {
     }
     const verbs = { verbs: { gid: 1 } } as InitOptions;
     await assert.rejects(init(verbs), { name: 'OptionError', argument: 'verbs.gid', message: /gidIndex/ });
+  });
+
+  it("transport 'verbs' on a machine without rdma-core names what is missing; everything else works", function () {
+    if (process.getuid?.() !== 0) skip(this, 'only root can hide a library from one process');
+    const program = `
+      import { init } from 'node-nbc';
+      await init({ transport: 'verbs' }).catch(({ code, message }) => console.log(code, message));
+      await (await init()).close();
+      console.log('shm works');`;
+    // In a mount namespace of its own an empty file lies over the library.
+    const hide = `
+      for path in $(ldconfig -p | sed -n 's/.*libibverbs.so.1 .* => //p'); do mount --bind /dev/null "$path" || exit; done
+      exec "$0" --input-type=module -e "$1"`;
+    const args = ['--mount', 'bash', '-c', hide, process.execPath, program];
+    const { stdout, stderr, status } = spawnSync('unshare', args, { encoding: 'utf8' });
+    assert.equal(status, 0, stderr);
+    assert.match(stdout, /^ERR_NBC_TRANSPORT .*libibverbs.*(apt install|build again)/);
+    assert.match(stdout, /shm works/);
   });
 
   it("transport 'verbs' without what it needs says what is missing", async () => {

@@ -1,5 +1,5 @@
 /** The native tests: the core without Node, plain and under sanitizers. */
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ROOT, has, run, timed } from './process.mjs';
@@ -17,6 +17,9 @@ const VARIANTS = [
 /** A program that hangs ends itself (native/test/check.h); this is for the case that even that fails. */
 const LIMIT_S = 900;
 
+/** Needs an RDMA device; `npm run test:verbs` makes one and runs it there. */
+const VERBS = 'verbs_test';
+
 /** Pairs of a variant and a test; a filter is "native", a variant, or a part of the test's name. */
 export function select(filters) {
   const tests = readdirSync(join(ROOT, 'native/test'))
@@ -24,11 +27,16 @@ export function select(filters) {
     .map((name) => name.slice(0, -'.cc'.length))
     .sort();
   const wanted = (variant, test) =>
-    filters.length === 0 ||
+    (filters.length === 0 && (test !== VERBS || hasDevice())) ||
     filters.some((filter) => filter === 'native' || filter === variant || test.includes(filter));
   return VARIANTS.map((variant) => ({ ...variant, tests: tests.filter((test) => wanted(variant.name, test)) })).filter(
     ({ tests: some }) => some.length > 0,
   );
+}
+
+function hasDevice() {
+  const folder = '/sys/class/infiniband';
+  return existsSync(folder) && readdirSync(folder).length > 0;
 }
 
 export async function runAll(variants) {
@@ -50,6 +58,7 @@ export async function runAll(variants) {
     }
     for (const test of tests) await runOne(`native ${name}: ${test}`, out, test, compiler.launcher, total);
   }
+  if (!hasDevice()) console.log(`native: ${VERBS} needs an RDMA device; npm run test:verbs makes one`);
   return total;
 }
 
