@@ -14,4 +14,4 @@ for (const words of [1, 8192]) {
   for (let i = 0; i < recv.length; i++) assert.equal(recv[i], word(Math.floor(i / words), rank, i % words));
 }
 await world.close();
-say('exchanged');
+say(`exchanged: rank ${rank} of ${size}`);
