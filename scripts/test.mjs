@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 /** `npm test`: builds, and runs all tests that this machine can run. The last line is "N passed, N failed[, N skipped]". */
 import { build } from './build.mjs';
+import * as fuzz from './test/fuzz.mjs';
 import * as mocha from './test/mocha.mjs';
 import * as model from './test/model.mjs';
 import * as native from './test/native.mjs';
@@ -12,6 +13,7 @@ Builds what is needed and runs all tests that this machine can run; what it left
 A FILTER runs a part:
   native             the native tests; also plain, asan, tsan for one variant, or a part of a program's name
   model              the model of the doorbell, checked by spin
+  fuzz               the fuzzers of what reads bytes from a network
   anything else      the test files in TypeScript whose name contains it, for example nbcrun
 --grep PATTERN       of those, only tests whose title matches
 
@@ -25,7 +27,7 @@ if (args.includes('--help') || args.includes('-h')) {
 const grepAt = args.indexOf('--grep');
 const grep = grepAt < 0 ? undefined : args.splice(grepAt, 2)[1];
 
-const parts = [model, native, mocha]
+const parts = [model, native, fuzz, mocha]
   .map((part) => ({ part, chosen: part.select(args) }))
   .filter(({ part, chosen }) => chosen.length > 0 && (grep === undefined || part === mocha));
 if (parts.length === 0) {
