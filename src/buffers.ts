@@ -116,6 +116,11 @@ function isDetached(memory: ArrayBufferLike): boolean {
   }
 }
 
+/** Bytes of an element of a view; 1 for DataView. */
+export function elementBytes(view: ArrayBufferView): number {
+  return (view as { BYTES_PER_ELEMENT?: number }).BYTES_PER_ELEMENT ?? 1;
+}
+
 /** Whether two views share bytes. Both must be accepted by {@link checkView}. */
 export function overlap(a: ArrayBufferView, b: ArrayBufferView): boolean {
   return (

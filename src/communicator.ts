@@ -4,10 +4,10 @@
  * All ranks of a communicator start its collectives in the same order, with matching sizes, as MPI demands. The methods
  * here check arguments, look up the plan for the shape of the call, and start it: schedules/ says what a plan does.
  */
-import { bytesOf, checkView, IN_PLACE, type InPlace, overlap } from './buffers.js';
+import { bytesOf, checkView, elementBytes, IN_PLACE, type InPlace, overlap } from './buffers.js';
 import { ArgumentError, ClosedError, type ErrorContext, errorFromNative, show } from './errors.js';
 import { duplicate, splitByColor } from './groups.js';
-import { PlanCache, type PlanSource } from './plans.js';
+import { PlanCache, type PlanSource, VectorPlanCache } from './plans.js';
 import { Request } from './request.js';
 import {
   chooseIalltoall,
@@ -17,6 +17,8 @@ import {
 } from './schedules/ialltoall.js';
 import { chooseIbcast, IBCAST_ALGORITHMS, type IbcastAlgorithm, ibcastSchedule } from './schedules/ibcast.js';
 import { chooseIgather, IGATHER_ALGORITHMS, type IgatherAlgorithm, igatherSchedule } from './schedules/igather.js';
+import { igathervRoot, igathervSend } from './schedules/igatherv.js';
+import { blocksOf, type Counts } from './vectors.js';
 import type { World } from './world.js';
 
 const inspect = Symbol.for('nodejs.util.inspect.custom');
@@ -106,6 +108,7 @@ export class Communicator {
   private readonly ibcastPlans: PlanCache;
   private readonly igatherPlans: PlanCache;
   private readonly igatherInPlacePlans: PlanCache;
+  private readonly igathervPlans: VectorPlanCache;
   private readonly ialltoallPlans: PlanCache;
   private readonly ialltoallInPlacePlans: PlanCache;
 
@@ -125,6 +128,7 @@ export class Communicator {
     this.ibcastPlans = new PlanCache(this, ibcastPlans);
     this.igatherPlans = new PlanCache(this, igatherFromSend);
     this.igatherInPlacePlans = new PlanCache(this, igatherInPlace);
+    this.igathervPlans = new VectorPlanCache(this, 'igatherv');
     this.ialltoallPlans = new PlanCache(this, ialltoallFromSend);
     this.ialltoallInPlacePlans = new PlanCache(this, ialltoallInPlace);
   }
@@ -169,6 +173,49 @@ export class Communicator {
       (target === null || bytesOf(target) === block * this.size);
     const plan = repeated ? plans.plan : this.igatherPlan(send, recv, root, options);
     return this.start('igather', plan, source, target);
+  }
+
+  /**
+   * Gathers a block from every rank at the root, each of a size of its own: when complete, `counts[i]` elements of `recv`
+   * there, from element `displs[i]` on, are `send` of rank i.
+   *
+   * @param send this rank's block. At the root also `IN_PLACE`: its block stands in `recv` already
+   * @param recv at the root, where blocks go; ignored at other ranks, usually null
+   * @param counts at the root, the size of each rank's block, in elements of `recv`; ignored at other ranks
+   * @param displs at the root, where each block begins, in elements of `recv`; null: one behind the other. Blocks don't
+   *   overlap
+   *
+   * Source: MPI_Igatherv.
+   */
+  igatherv(
+    send: ArrayBufferView | InPlace,
+    recv: ArrayBufferView | null,
+    counts: Counts | null,
+    displs: Counts | null,
+    root: number,
+  ): Request {
+    const context = this.during('igatherv');
+    this.checkRank(root, 'root', context);
+    if (root !== this.rank) {
+      if (send === IN_PLACE) throw new ArgumentError('send', 'IN_PLACE is for the root only', context);
+      const bytes = checkView(send, 'send', context);
+      const plan = this.igathervPlans.find(`${root} ${bytes}`, () => igathervSend(root, bytes));
+      return this.start('igatherv', plan, send, null);
+    }
+    const inPlace = send === IN_PLACE;
+    const all = checkView(recv, 'recv', context);
+    const blocks = blocksOf(counts, displs, this.size, elementBytes(recv!), all, context);
+    if (!inPlace) {
+      const bytes = checkView(send, 'send', context);
+      if (bytes !== blocks[root].bytes) {
+        const message = `must have the bytes that counts gives its rank: ${blocks[root].bytes}, not ${bytes}`;
+        throw new ArgumentError('send', message, context);
+      }
+      checkApart(send, recv!, context);
+    }
+    const key = `${inPlace} ${blocks.map(({ offset, bytes }) => `${offset}+${bytes}`).join(' ')}`;
+    const plan = this.igathervPlans.find(key, () => igathervRoot(root, blocks, inPlace));
+    return this.start('igatherv', plan, inPlace ? null : send, recv);
   }
 
   /**
@@ -404,7 +451,7 @@ export class Communicator {
     receive: ArrayBufferView | null,
   ): unknown {
     const context = this.during(operation);
-    const one = operation === 'igather' || operation === 'ialltoall' ? null : 'buffer';
+    const one = operation === 'ibcast' || operation === 'isend' || operation === 'irecv' ? 'buffer' : null;
     try {
       if (send !== null) checkView(send, one ?? 'send', context);
       if (receive !== null) checkView(receive, one ?? 'recv', context);
@@ -466,9 +513,10 @@ export class Communicator {
     return { operation, rank: this.world.rank };
   }
 
-  private allPlans(): PlanCache[] {
-    const { ibcastPlans, igatherPlans, igatherInPlacePlans, ialltoallPlans, ialltoallInPlacePlans } = this;
-    return [ibcastPlans, igatherPlans, igatherInPlacePlans, ialltoallPlans, ialltoallInPlacePlans];
+  private allPlans(): (PlanCache | VectorPlanCache)[] {
+    const { ibcastPlans, igatherPlans, igatherInPlacePlans, igathervPlans, ialltoallPlans, ialltoallInPlacePlans } =
+      this;
+    return [ibcastPlans, igatherPlans, igatherInPlacePlans, igathervPlans, ialltoallPlans, ialltoallInPlacePlans];
   }
 }
 

@@ -17,6 +17,7 @@ export { alloc, IN_PLACE } from './buffers.js';
 export type { InPlace, ViewConstructor } from './buffers.js';
 export { Communicator, MAX_TAG } from './communicator.js';
 export type { IalltoallOptions, IbcastOptions, IgatherOptions } from './communicator.js';
+export type { Counts } from './vectors.js';
 export type { IalltoallAlgorithm, IbcastAlgorithm, IgatherAlgorithm } from './schedules/index.js';
 export { Request, startall, testAll, waitAll, waitAny } from './request.js';
 export {

@@ -93,3 +93,46 @@ export class PlanCache {
     this.communicator.world.native.releasePlan(plan);
   }
 }
+
+/** The same for operations whose shape is more than a few numbers: looked up by a text that stands for it. */
+export class VectorPlanCache {
+  private readonly plans = new Map<string, number>();
+
+  constructor(
+    private readonly communicator: Communicator,
+    private readonly operation: string,
+  ) {}
+
+  /** @throws {ClosedError} if the communicator is closed */
+  find(key: string, build: () => Schedule): number {
+    const { communicator, operation } = this;
+    const { native, rank } = communicator.world;
+    communicator.requireOpen(operation);
+    const known = this.plans.get(key);
+    if (known !== undefined) return known;
+    let plan: number;
+    try {
+      plan = native.compile(communicator.handle, build().encode());
+    } catch (thrown) {
+      throw errorFromNative(thrown, { operation, rank });
+    }
+    if (this.plans.size >= MAX_PLANS) {
+      const [oldest, unused] = this.plans.entries().next().value!;
+      this.plans.delete(oldest);
+      native.releasePlan(unused);
+    }
+    this.plans.set(key, plan);
+    return plan;
+  }
+
+  /** The next call must notice that the communicator is closed, which find() does. */
+  forget(): void {
+    // Nothing is looked up without find().
+  }
+
+  /** Gives all plans back. */
+  release(): void {
+    for (const plan of this.plans.values()) this.communicator.world.native.releasePlan(plan);
+    this.plans.clear();
+  }
+}

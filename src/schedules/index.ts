@@ -13,3 +13,4 @@ export { ScheduleError } from '../errors.js';
 export * from './ibcast.js';
 export * from './igather.js';
 export * from './ialltoall.js';
+export * from './igatherv.js';
