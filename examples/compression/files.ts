@@ -1,0 +1,54 @@
+/** The files below a directory as one long text, of which every rank has a share, in blocks. */
+import { closeSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+
+export interface File {
+  path: string;
+  bytes: number;
+}
+
+/** All regular files, in an order that is the same on all ranks. */
+export function listFiles(directory: string): File[] {
+  return readdirSync(directory, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .sort()
+    .map((path) => ({ path, bytes: statSync(path).size }));
+}
+
+export const totalBytes = (files: readonly File[]): number => files.reduce((sum, { bytes }) => sum + bytes, 0);
+
+/** Bytes `from` to `to` of all files, one behind the other. */
+export function readRange(files: readonly File[], from: number, to: number): Uint8Array {
+  const range = new Uint8Array(to - from);
+  let at = 0;
+  for (const { path, bytes } of files) {
+    const [begin, end] = [Math.max(from, at), Math.min(to, at + bytes)];
+    if (begin < end) readInto(path, range.subarray(begin - from, end - from), begin - at);
+    at += bytes;
+  }
+  return range;
+}
+
+function readInto(path: string, target: Uint8Array, position: number): void {
+  const fd = openSync(path, 'r');
+  try {
+    for (let got = 0; got < target.length;) {
+      const count = readSync(fd, target, got, target.length - got, position + got);
+      if (count === 0) throw new Error(`${path} has become shorter`);
+      got += count;
+    }
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** Where the share of a rank begins and ends. */
+export function shareOf(total: number, rank: number, ranks: number): [number, number] {
+  return [Math.floor((total * rank) / ranks), Math.floor((total * (rank + 1)) / ranks)];
+}
+
+/** The share in blocks of the same size, but for the last one. */
+export function cut(share: Uint8Array, block: number): Uint8Array[] {
+  return Array.from({ length: Math.ceil(share.length / block) }, (_, i) => share.subarray(i * block, (i + 1) * block));
+}
