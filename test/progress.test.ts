@@ -10,6 +10,9 @@ import { firstTests } from './support/first-tests.js';
 /** Longer than ranks can be apart when they start; the sends go on as soon as the receiver is there. Microseconds. */
 const PATIENT = '20000000';
 
+/** Over TCP the kernel's buffers hold what nobody reads, so in 'manual' mode the first test finds much, little or all. */
+const SHOWS_IN_MANUAL = process.env['NBC_TRANSPORT'] !== 'tcp';
+
 describe('progress during a computation', function () {
   this.timeout(120_000);
 
@@ -25,22 +28,24 @@ describe('progress during a computation', function () {
     it(`goes on by itself: ${size} ranks, without test-on-init`, async () => {
       assert.deepEqual(await firstTests(size, { NBC_TEST_ON_INIT: '0' }), Array(size).fill(true));
     });
-    it(`does not in 'manual' mode: ${size} ranks`, async () => {
-      assert.deepEqual(await firstTests(size, { NBC_PROGRESS: 'manual' }), Array(size).fill(false));
+    if (SHOWS_IN_MANUAL) {
+      it(`does not in 'manual' mode: ${size} ranks`, async () => {
+        assert.deepEqual(await firstTests(size, { NBC_PROGRESS: 'manual' }), Array(size).fill(false));
+      });
+    }
+  }
+  if (SHOWS_IN_MANUAL) {
+    // With alloc() buffers, where the sender can always do all of the copying.
+    it("is covered by wait-on-send in 'manual' mode", async () => {
+      const env = { NBC_PROGRESS: 'manual', NBC_WAIT_ON_SEND: PATIENT };
+      assert.deepEqual(await firstTests(2, env, 'alloc'), [true, true]);
+    });
+    it("is covered by startall in 'manual' mode", async () => {
+      const env = { NBC_PROGRESS: 'manual', NBC_STARTALL: PATIENT };
+      assert.deepEqual(await firstTests(2, env, 'alloc'), [true, true]);
+      assert.deepEqual(await firstTests(4, env, 'alloc'), [true, true, true, true]);
     });
   }
-  // Over TCP a receiver has to read what comes, so nothing that is done inside start can be enough.
-  const covered = process.env['NBC_TRANSPORT'] !== 'tcp';
-  // With alloc() buffers, where the sender can always do all of the copying.
-  it("is covered by wait-on-send in 'manual' mode, unless receivers must read", async () => {
-    const env = { NBC_PROGRESS: 'manual', NBC_WAIT_ON_SEND: PATIENT };
-    assert.deepEqual(await firstTests(2, env, 'alloc'), [covered, covered]);
-  });
-  it("is covered by startall in 'manual' mode, unless receivers must read", async () => {
-    const env = { NBC_PROGRESS: 'manual', NBC_STARTALL: PATIENT };
-    assert.deepEqual(await firstTests(2, env, 'alloc'), [covered, covered]);
-    assert.deepEqual(await firstTests(4, env, 'alloc'), Array(4).fill(covered));
-  });
 
   it('is made under the priority that the user chose', () => {
     const program = `
