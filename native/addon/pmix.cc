@@ -57,8 +57,7 @@ Library load() {
 }
 
 void check(int32_t status, const char* what) {
-  if (status != kSuccess)
-    throw std::runtime_error(std::string(what) + ": " + g_client.library.error_string(status));
+  if (status != kSuccess) throw std::runtime_error(std::string(what) + ": " + g_client.library.error_string(status));
 }
 
 void open() {

@@ -89,7 +89,8 @@ void World::open(const Options& options, napi_value on_completions) {
     napi_add_env_cleanup_hook(env_, at_environment_end, this);
   } catch (const FabricError& error) {
     give_up();
-    throw coded(env_, options.transport == "verbs" || options.transport == "tcp" ? "ERR_NBC_TRANSPORT" : "ERR_NBC_OPEN", error.message);
+    throw coded(env_, options.transport == "verbs" || options.transport == "tcp" ? "ERR_NBC_TRANSPORT" : "ERR_NBC_OPEN",
+                error.message);
   } catch (const std::system_error& error) {
     give_up();
     throw coded(env_, "ERR_NBC_OPEN", std::string("starting the progress thread: ") + error.what());
@@ -111,7 +112,8 @@ std::unique_ptr<FarFabric> World::make_tcp(const Options& options, tcp::Socket l
   const Options::Tcp& given = options.tcp;
   tcp::Job job;
   job.listener = std::move(listener);
-  if (given.addresses.size() != options.size || given.ports.size() != options.size || given.hosts.size() != options.size)
+  if (given.addresses.size() != options.size || given.ports.size() != options.size ||
+      given.hosts.size() != options.size)
     throw FabricError{"transport 'tcp': the addresses of all ranks are needed"};
   job.rank = options.rank;
   for (Rank rank = 0; rank < options.size; ++rank)
@@ -126,7 +128,8 @@ std::unique_ptr<FarFabric> World::make_tcp(const Options& options, tcp::Socket l
 // Shared memory between ranks of one host, TCP to all others; who is where was found out when they met.
 std::unique_ptr<Fabric> World::make_beside_tcp(const Options& options, tcp::Socket listener,
                                                std::shared_ptr<shm::Segment> segment) {
-  auto near = std::make_unique<shm::ShmFabric>(std::move(segment), shm_options(options), shm::ShmFabric::Opening::later);
+  auto near =
+      std::make_unique<shm::ShmFabric>(std::move(segment), shm_options(options), shm::ShmFabric::Opening::later);
   auto far = make_tcp(options, std::move(listener), near->memory());
   const std::vector<uint32_t>& hosts = options.tcp.hosts;
   std::vector<shm::Way> ways;

@@ -171,7 +171,8 @@ TEST(a_put_lands_where_it_was_exposed) {
     int cookie = 0;
     pair.fabric[0]->put(1, exposed, {from.data(), bytes, nullptr}, 5, Error::none, &cookie);
     pair.until([&] {
-      return pair.find(1, Completion::Kind::immediate) != nullptr && pair.find(0, Completion::Kind::put_done) != nullptr;
+      return pair.find(1, Completion::Kind::immediate) != nullptr &&
+             pair.find(0, Completion::Kind::put_done) != nullptr;
     });
     CHECK_EQ(pair.find(1, Completion::Kind::immediate)->immediate, 5u);
     CHECK_EQ(pair.find(1, Completion::Kind::immediate)->bytes, bytes);

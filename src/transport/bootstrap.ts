@@ -80,7 +80,7 @@ export function readBootstrap(environment: Environment = process.env): Bootstrap
   // Who this is, is asked later.
   if (offersPmix(environment)) return { ...nothing, rank: 0, size: 1, pmix: true };
   if ([TORCHRUN.rank, TORCHRUN.size, 'MASTER_ADDR', 'MASTER_PORT'].every(has)) {
-    const address = environment.MASTER_ADDR as string;
+    const address = environment.MASTER_ADDR!;
     const text = `${address.includes(':') ? `[${address}]` : address}:${environment.MASTER_PORT}`;
     return { ...nothing, ...readPlace(environment, TORCHRUN), store: readStore(environment, 'MASTER_ADDR', text) };
   }

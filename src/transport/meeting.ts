@@ -153,5 +153,5 @@ function link(path: string): string {
 function numbered(texts: string[]): number[] {
   const first = new Map<string, number>();
   for (const text of texts) if (!first.has(text)) first.set(text, first.size);
-  return texts.map((text) => first.get(text) as number);
+  return texts.map((text) => first.get(text)!);
 }

@@ -136,7 +136,7 @@ class Connection {
   size_t data_left_ = 0;   // bytes of the data frame that has begun
   uint32_t data_key_ = 0;  // of its region
   bool amid_put_ = false;  // the last frame was data
-  const char* why_ = "";  // the first reason
+  const char* why_ = "";   // the first reason
   int error_ = 0;
 };
 

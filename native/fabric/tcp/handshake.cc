@@ -152,7 +152,9 @@ Handshake::State Handshake::listen_to_acceptor() {
   }
   if (!received(&reply_, sizeof reply_)) {
     if (state_ == State::failed && error_ == ECONNRESET)
-      return fail("it closed the connection when it was told who calls; does it belong to another job, or has it another secret?");
+      return fail(
+          "it closed the connection when it was told who calls; does it belong to another job, or has it another "
+          "secret?");
     return state_;
   }
   if (!same(reply_.proof, acceptor_proof())) return fail("it does not know the secret of this job");

@@ -59,7 +59,8 @@ void Parking::wake_on(Sleeper who, int descriptor) {
 }
 
 void Parking::arm(Sleeper who) {
-  if (watcher_ != who && watcher_ != Sleeper::nobody) control(set_[index(watcher_)], EPOLL_CTL_MOD, sockets_.get(), 0, kSockets);
+  if (watcher_ != who && watcher_ != Sleeper::nobody)
+    control(set_[index(watcher_)], EPOLL_CTL_MOD, sockets_.get(), 0, kSockets);
   watcher_ = who;
   armed_.store(static_cast<uint32_t>(who), std::memory_order_seq_cst);
   control(set_[index(who)], EPOLL_CTL_MOD, sockets_.get(), EPOLLIN | EPOLLONESHOT, kSockets);

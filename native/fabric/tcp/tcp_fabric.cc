@@ -108,7 +108,8 @@ void TcpFabric::end_attempt(Rank peer, Connect verdict, std::string why) {
   Link& link = links_[peer];
   link.handshake.reset();
   link.verdict = verdict;
-  link.why = "connecting to rank " + std::to_string(peer) + " of the world at " + text_of(addresses_[peer]) + ": " + std::move(why);
+  link.why = "connecting to rank " + std::to_string(peer) + " of the world at " + text_of(addresses_[peer]) + ": " +
+             std::move(why);
 }
 
 void TcpFabric::advance_own(Rank peer) {
@@ -329,7 +330,8 @@ void TcpFabric::lost(Connection& connection) {
 
 void TcpFabric::finish_puts(Connection& connection, Error error) {
   void* cookie;
-  while (connection.take_done(cookie)) arrived_.push({Completion::Kind::put_done, error, connection.peer, 0, 0, cookie});
+  while (connection.take_done(cookie))
+    arrived_.push({Completion::Kind::put_done, error, connection.peer, 0, 0, cookie});
 }
 
 // --- moving bytes ----------------------------------------------------------------------------------------------------

@@ -132,11 +132,11 @@ class TcpFabric final : public FarFabric {
   Regions regions_;
   Parking parking_;
   Counters counters_;
-  std::vector<Link> links_;           // by rank
-  std::vector<Stranger> strangers_;   // by name; empty ones are free
-  std::vector<Connection*> listed_;   // with something to send, or to receive that a budget cut off
+  std::vector<Link> links_;          // by rank
+  std::vector<Stranger> strangers_;  // by name; empty ones are free
+  std::vector<Connection*> listed_;  // with something to send, or to receive that a budget cut off
   uint32_t waiting_strangers_ = 0;
-  uint64_t refused_ = 0;   // of them, those that did not prove themselves, or were too many
+  uint64_t refused_ = 0;  // of them, those that did not prove themselves, or were too many
   uint64_t accepted_ = 0;
   uint64_t parks_ = 0;  // times the calling thread slept
   struct alignas(64) Box {
