@@ -109,7 +109,7 @@ function readPlace(environment: Environment, launcher: Launcher): { rank: number
 }
 
 function readStore(environment: Environment, variable: string, text: string): StoreAddress {
-  const parts = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text.trim());
+  const parts = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text.trim()) as (string | undefined)[] | null;
   const port = Number(parts?.[3]);
   if (parts === null || port < 1 || port > 65535) {
     throw new OptionError(variable, `must be host:port, as in 'node-0:4711' or '[::1]:4711', not '${text}'`);
@@ -118,7 +118,7 @@ function readStore(environment: Environment, variable: string, text: string): St
   if (secret === undefined || secret === '') {
     throw new OptionError('NBC_SECRET', `must be set where ${variable} is, to the same random text on all ranks`);
   }
-  return { host: parts[1] ?? parts[2], port, secret };
+  return { host: parts[1] ?? parts[2] ?? '', port, secret };
 }
 
 function readHost(environment: Environment): string {

@@ -61,7 +61,7 @@ async function tellEverybody(
   const hosts = numbered((await directory.exchange('host', hostIdentity(named))) as string[]);
   const neighbours = hosts.filter((host) => host === hosts[rank]).length;
   const secret = directory.secret ?? (await sharedSecret(directory));
-  const address = wanted === '' ? (directory.localAddress ?? ownAddress(neighbours === size)) : wanted;
+  const address = wanted === '' ? plain(directory.localAddress ?? ownAddress(neighbours === size)) : wanted;
   const { fd: listener, port } = native.listenTcp(address);
   try {
     const places = (await directory.exchange('place', { address, port })) as Place[];

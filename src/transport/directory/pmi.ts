@@ -6,7 +6,7 @@ import { Socket } from 'node:net';
 import { BootstrapError } from '../../errors.js';
 import type { Directory } from './directory.js';
 
-type Fields = Record<string, string>;
+type Fields = Partial<Record<string, string>>;
 
 export interface PmiPlace {
   rank: number;
@@ -41,8 +41,8 @@ class PmiClient {
   }
 
   async ask(fields: Fields, expected: string, timeout: number): Promise<Fields> {
-    const line = Object.entries(fields).map(([key, value]) => `${key}=${value}`);
-    const answer = await new Promise<Fields>((resolve, reject) => {
+    const line = Object.entries(fields).map(([key, value = '']) => `${key}=${value}`);
+    const answer: Fields = await new Promise<Fields>((resolve, reject) => {
       const limit = setTimeout(
         () => reject(this.#error(`no answer to ${fields.cmd} within ${timeout} ms; did all ranks start?`)),
         timeout,
@@ -102,7 +102,7 @@ export async function throughPmi<T>(
         const all: unknown[] = [];
         for (let rank = 0; rank < place.size; rank++) {
           const got = await client.ask({ cmd: 'get', kvsname, key: `nbc-${name}-${rank}` }, 'get_result', timeout);
-          all.push(JSON.parse(Buffer.from(got.value, 'base64url').toString()));
+          all.push(JSON.parse(Buffer.from(got.value ?? '', 'base64url').toString()));
         }
         return all;
       },

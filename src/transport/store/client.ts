@@ -30,7 +30,7 @@ export class StoreClient {
   readonly #where: string;
   readonly #pending = new Map<number, Pending>();
   readonly #limit: NodeJS.Timeout;
-  #lines!: Lines;
+  #lines: Lines | undefined;
   #next = 1;
   #ended: Error | undefined;
 
@@ -57,7 +57,7 @@ export class StoreClient {
 
   /** The address of this machine from which the store is reached. */
   get localAddress(): string {
-    return this.#lines.socket.localAddress ?? '';
+    return this.#lines?.socket.localAddress ?? '';
   }
 
   async set(key: string, value: unknown): Promise<void> {
@@ -130,7 +130,7 @@ export class StoreClient {
         reject(this.#error(message));
         socket.destroy();
       };
-      this.#lines = new Lines(
+      const lines = (this.#lines = new Lines(
         socket,
         64 * 1024,
         (value) => {
@@ -143,7 +143,7 @@ export class StoreClient {
             }
             serverNonce = value.nonce;
             const proof = proofOf('client', secret, { serverNonce, clientNonce, rank, size });
-            this.#lines.send({ rank, size, nonce: clientNonce, proof });
+            lines.send({ rank, size, nonce: clientNonce, proof });
           } else if (!proves('server', secret, { serverNonce, clientNonce, rank, size }, value.proof)) {
             refuse(`${this.#where} does not know the secret of this job`);
           } else if (typeof value.error === 'string') {
@@ -163,7 +163,7 @@ export class StoreClient {
           reject(this.#error(why));
           this.#end(this.#error(why));
         },
-      );
+      ));
     });
   }
 
@@ -172,7 +172,7 @@ export class StoreClient {
     const id = this.#next++;
     return new Promise((resolve, reject) => {
       this.#pending.set(id, { resolve, reject });
-      this.#lines.send({ id, ...request });
+      this.#lines?.send({ id, ...request });
     });
   }
 
