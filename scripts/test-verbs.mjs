@@ -145,7 +145,7 @@ const STEPS = [
   },
   {
     title: 'collectives',
-    what: 'all collectives on two and three ranks in every shape, on four to eight with roots and shapes in turns',
+    what: 'all collectives on two to four ranks in every shape, on five to eight with roots and shapes in turns',
     seconds: 240,
     command: mocha('collectives.test'),
   },

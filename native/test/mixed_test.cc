@@ -45,25 +45,13 @@ struct Job {
 };
 
 void run_mixed(Job& job, const RankOptions& options, const std::function<void(TestRank&, Meeting&)>& body) {
-  Meeting meeting(job.network.size());
-  run_threads(job.network.size(), [&](Rank rank) {
-    TestRank me(job.make(rank, options), options);
-    try {
-      body(me, meeting);
-      meeting.meet();
-      // What was opened to the network is closed again.
-      CHECK_EQ(me.counter("exposedBuffers"), 0.0);
-    } catch (const Failure&) {
-      meeting.give_up();
-      throw;
-    }
+  const auto make = [&](Rank rank) { return job.make(rank, options); };
+  run_ranks_over(job.network.size(), options, make, [&](TestRank& me, Meeting& meeting) {
+    body(me, meeting);
+    meeting.meet();
+    // What was opened to the network is closed again.
+    CHECK_EQ(me.counter("exposedBuffers"), 0.0);
   });
-}
-
-RankOptions mode(bool progress_thread) {
-  RankOptions options;
-  options.progress_thread = progress_thread;
-  return options;
 }
 
 bool readable(int descriptor) {

@@ -28,6 +28,12 @@ struct RankOptions {
   uint32_t unexpected_window = 1024;
 };
 
+inline RankOptions mode(bool progress_thread) {
+  RankOptions options;
+  options.progress_thread = progress_thread;
+  return options;
+}
+
 constexpr size_t kTestArena = size_t{64} << 20;  // sparse; large enough for every test
 
 inline std::shared_ptr<shm::Segment> make_segment(Rank size) {
@@ -40,12 +46,16 @@ inline std::shared_ptr<shm::Segment> make_segment(Rank size) {
 // The state of a request that was complete when it was started.
 constexpr uint32_t kNoRequest = UINT32_MAX;
 
+inline std::unique_ptr<Fabric> shm_fabric(std::shared_ptr<shm::Segment> segment, Rank rank,
+                                          const RankOptions& options) {
+  return std::make_unique<shm::ShmFabric>(std::move(segment),
+                                          shm::ShmOptions{rank, options.eager_limit, options.cross_memory});
+}
+
 class TestRank {
  public:
   TestRank(std::shared_ptr<shm::Segment> segment, Rank rank, const RankOptions& options = {})
-      : TestRank(std::make_unique<shm::ShmFabric>(std::move(segment),
-                                                  shm::ShmOptions{rank, options.eager_limit, options.cross_memory}),
-                 options) {}
+      : TestRank(shm_fabric(std::move(segment), rank, options), options) {}
   // Over any fabric; of the options only those that are the engine's matter.
   TestRank(std::unique_ptr<Fabric> fabric, const RankOptions& options)
       : rank(fabric->rank()), size(fabric->size()), slots(std::make_shared<SlotTable>()) {
@@ -228,11 +238,12 @@ class Meeting {
   std::atomic<bool> broken_{false};
 };
 
-inline void run_ranks(Rank count, const RankOptions& options, const std::function<void(TestRank&, Meeting&)>& body) {
-  const auto segment = make_segment(count);
+inline void run_ranks_over(Rank count, const RankOptions& options,
+                           const std::function<std::unique_ptr<Fabric>(Rank)>& make,
+                           const std::function<void(TestRank&, Meeting&)>& body) {
   Meeting meeting(count);
   run_threads(count, [&](Rank rank) {
-    TestRank me(segment, rank, options);
+    TestRank me(make(rank), options);
     try {
       body(me, meeting);
       meeting.meet();
@@ -241,6 +252,13 @@ inline void run_ranks(Rank count, const RankOptions& options, const std::functio
       throw;
     }
   });
+}
+
+// Over shared memory.
+inline void run_ranks(Rank count, const RankOptions& options, const std::function<void(TestRank&, Meeting&)>& body) {
+  const auto segment = make_segment(count);
+  const auto make = [&](Rank rank) { return shm_fabric(segment, rank, options); };
+  run_ranks_over(count, options, make, body);
 }
 
 // Keeps this thread busy without a call into the library.

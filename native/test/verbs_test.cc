@@ -75,23 +75,8 @@ void run_verbs(Rank count, const RankOptions& options, const VerbsOptions& verbs
                const std::function<void(TestRank&, Meeting&)>& body) {
   need_device();
   const auto segment = make_segment(count);
-  Meeting meeting(count);
-  run_threads(count, [&](Rank rank) {
-    TestRank me(make_fabric(segment, rank, verbs, options.eager_limit), options);
-    try {
-      body(me, meeting);
-      meeting.meet();
-    } catch (const Failure&) {
-      meeting.give_up();
-      throw;
-    }
-  });
-}
-
-RankOptions mode(bool progress_thread) {
-  RankOptions options;
-  options.progress_thread = progress_thread;
-  return options;
+  const auto make = [&](Rank rank) { return make_fabric(segment, rank, verbs, options.eager_limit); };
+  run_ranks_over(count, options, make, body);
 }
 
 // SENDs find a receive each time: a card that finds none does not try again here, and the connection breaks.
@@ -772,18 +757,12 @@ TEST(random_mixes_beside_shared_memory) {
   need_device();
   for (const bool progress_thread : {true, false}) {
     const auto segment = make_segment(4);
-    Meeting meeting(4);
-    run_threads(4, [&](Rank rank) {
-      TestRank me(make_mixed(segment, rank), mode(progress_thread));
-      try {
-        random_mix(me, 12, 60);
-        meeting.meet();
-        CHECK(me.counter("mappedBytes") > 0);
-        CHECK(me.counter("workRequests") > 60);
-      } catch (const Failure&) {
-        meeting.give_up();
-        throw;
-      }
+    const auto make = [&](Rank rank) { return make_mixed(segment, rank); };
+    run_ranks_over(4, mode(progress_thread), make, [](TestRank& me, Meeting& meeting) {
+      random_mix(me, 12, 60);
+      meeting.meet();
+      CHECK(me.counter("mappedBytes") > 0);
+      CHECK(me.counter("workRequests") > 60);
     });
   }
 }

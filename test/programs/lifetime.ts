@@ -7,6 +7,7 @@
 import assert from 'node:assert/strict';
 import { Worker } from 'node:worker_threads';
 import { alloc, type Communicator, init, waitAll } from 'node-nbc';
+import { WasmMemory } from '../support/wasm.js';
 import { assertBytes, piece } from './noise.js';
 import { play, report } from './scenario.js';
 
@@ -19,14 +20,6 @@ const DATA = 2;
 
 const gc = globalThis.gc!;
 const untouched = new Uint8Array(BYTES).fill(0x77);
-/** Declared here, because TypeScript has it among the types of browsers only. */
-interface WasmMemory {
-  readonly buffer: ArrayBuffer;
-  grow(pages: number): number;
-}
-const { Memory: WasmMemory } = (
-  globalThis as unknown as { WebAssembly: { Memory: new (type: { initial: number }) => WasmMemory } }
-).WebAssembly;
 
 const world = await init();
 

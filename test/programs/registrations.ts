@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { alloc, ArgumentError, type InitOptions, init } from 'node-nbc';
+import { WasmMemory } from '../support/wasm.js';
 import { assertBytes, piece } from './noise.js';
 import { play } from './scenario.js';
 
@@ -20,15 +21,6 @@ const ENOUGH = 0;
 const gc = globalThis.gc!;
 const limits: Record<string, InitOptions> = { bounded: { verbs: { cacheEntries: 4, cacheBytes: 3 * MIB } } };
 const world = await init(limits[process.argv[2]]);
-
-/** Declared here, because TypeScript has it among the types of browsers only. */
-interface WasmMemory {
-  readonly buffer: ArrayBuffer;
-  grow(pages: number): number;
-}
-const { Memory: WasmMemory } = (
-  globalThis as unknown as { WebAssembly: { Memory: new (type: { initial: number }) => WasmMemory } }
-).WebAssembly;
 
 /** How much the counters with these names, without "cache" in front, have grown; starts again with each look. */
 class Gains {

@@ -40,7 +40,7 @@ VerbsFabric::Depths VerbsFabric::depths_of(const VerbsOptions& options, const ib
   const uint32_t spare = sends ? SharedReceives::kChain : 0;
   const uint32_t completions = static_cast<uint32_t>(std::clamp(attributes.max_cqe, 128, 1 << 20)) - spare;
   const auto requests = static_cast<uint32_t>(std::max(attributes.max_qp_wr, 16));
-  const auto shared = static_cast<uint32_t>(std::max(attributes.max_srq_wr, 0));
+  const uint32_t shared = SharedReceives::most(attributes);
   const uint32_t each = completions / std::max<Rank>(peers, 1);
   Depths depths{};
   depths.send = std::min(part_of(each, options.send_depth, 3), requests);
