@@ -432,7 +432,8 @@ unsigned TcpFabric::poll(Completion* out, unsigned max, Effort effort) {
 uint64_t TcpFabric::work() const {
   uint64_t work = arrived_.size();
   for (const Connection* connection : listed_) {
-    if (connection->has_more() || (connection->has_to_send() && !connection->blocked())) ++work;
+    if (connection->has_more()) ++work;
+    if (!connection->blocked()) work += connection->bytes_to_send();
   }
   return work;
 }
