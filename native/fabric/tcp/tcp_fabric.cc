@@ -48,8 +48,7 @@ uint32_t events_of(const Handshake& handshake) {
 Crowd crowd_of(const Job& job) {
   Crowd crowd;
   crowd.ranks = static_cast<uint32_t>(std::count(job.hosts.begin(), job.hosts.end(), job.hosts[job.rank]));
-  cpu_set_t mask;
-  if (sched_getaffinity(0, sizeof mask, &mask) == 0) crowd.processors = static_cast<uint32_t>(CPU_COUNT(&mask));
+  crowd.processors = job.processors;
   crowd.complete = true;
   return crowd;
 }

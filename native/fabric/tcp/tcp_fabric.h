@@ -28,6 +28,7 @@ struct Job {
   Rank rank = 0;
   std::vector<Address> addresses;  // of all ranks
   std::vector<uint32_t> hosts;     // of all ranks: equal numbers, equal machines
+  uint32_t processors = 1;         // for all ranks of this machine
   std::string secret;
   Socket listener;  // of this rank, at its address
 };
