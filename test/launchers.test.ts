@@ -1,35 +1,11 @@
 /** Programs that other launchers start: the real ones of both MPIs, and the variables of torchrun, Kubernetes and Slurm. */
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
-import { createServer, type AddressInfo } from 'node:net';
+import { spawnSync } from 'node:child_process';
 import { program, skip } from './helpers.js';
+import { freePort, LIMIT_MS, run } from './support/commands.js';
+import type { End } from './support/launch.js';
 
 const RANKS = 3;
-const LIMIT_MS = 60_000;
-
-interface End {
-  code: number | null;
-  stdout: string;
-  stderr: string;
-}
-
-function run(command: string, args: string[], env: Record<string, string>): Promise<End> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { env: clean(env), stdio: ['ignore', 'pipe', 'pipe'], timeout: LIMIT_MS });
-    let [stdout, stderr] = ['', ''];
-    child.stdout.on('data', (data: Buffer) => (stdout += data.toString()));
-    child.stderr.on('data', (data: Buffer) => (stderr += data.toString()));
-    child.on('error', reject);
-    child.on('close', (code) => resolve({ code, stdout, stderr }));
-  });
-}
-
-/** This process's environment without what says that it is a rank itself. */
-function clean(more: Record<string, string>): Record<string, string | undefined> {
-  const env: Record<string, string | undefined> = { ...process.env, ...more };
-  for (const name of ['NBC_RANK', 'NBC_SIZE', 'NBC_JOB_FD']) if (!(name in more)) Reflect.deleteProperty(env, name);
-  return env;
-}
 
 function assertExchanged({ code, stdout, stderr }: End): void {
   assert.equal(code, 0, stdout + stderr);
@@ -97,15 +73,6 @@ describe('launchers', function () {
     const env = { RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: '127.0.0.1', MASTER_PORT: '4711', NBC_SECRET: '' };
     const { code, stderr } = await run(process.execPath, [program('exchange')], env);
     assert.notEqual(code, 0);
-    assert.match(stderr, /OptionError.*NBC_SECRET: must be set where MASTER_ADDR is/s);
+    assert.match(stderr, /OptionError.*NBC_SECRET: must be set where MASTER_ADDR:MASTER_PORT is/s);
   });
 });
-
-/** A port that was free a moment ago. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}

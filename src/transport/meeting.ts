@@ -41,7 +41,10 @@ export async function meet(native: Native, bootstrap: Bootstrap, settings: Setti
   if (transport === 'tcp' && size === 1) return aloneOverTcp(native);
   const apart = transport === 'tcp' || (transport === 'auto' && jobFd < 0 && size > 1);
   if (!apart) {
-    if (jobFd < 0 && size > 1) throw new OptionError('NBC_JOB_FD', `is not set, and transport '${transport}' needs it`);
+    if (jobFd < 0 && size > 1) {
+      const advice = "start the program with nbcrun, or use 'auto', which shares memory within each host under all launchers";
+      throw new OptionError('NBC_JOB_FD', `is not set, and transport '${transport}' needs it: ${advice}`);
+    }
     return { transport, jobFd, tcp: undefined, closeFile: NOTHING_TO_CLOSE };
   }
   const tell = (directory: Directory): Promise<Ways> => tellEverybody(native, directory, bootstrap.host, settings);
