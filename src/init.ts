@@ -50,6 +50,7 @@ export async function init(options: InitOptions = {}): Promise<Communicator> {
         startall: settings.startall,
         crossMemory: settings.crossMemory,
         tcp: ways.tcp,
+        neighbours: ways.neighbours,
       },
       settings.timeout,
     );

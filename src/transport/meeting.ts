@@ -23,6 +23,8 @@ export interface Ways {
   jobFd: number;
   /** Where all ranks listen, if TCP is needed. Its listening socket belongs to the world that is opened with it. */
   tcp: NativeTcp | undefined;
+  /** Processes of ranks on this host, by rank, whose ends nobody else would notice; 0: another host's. */
+  neighbours: number[];
   /** The caller closes it when the world is open, or could not be opened. */
   closeFile: () => void;
 }
@@ -30,6 +32,11 @@ export interface Ways {
 interface Place {
   address: string;
   port: number;
+}
+
+interface Process {
+  host: string;
+  process: number;
 }
 
 const NOTHING_TO_CLOSE = (): void => undefined;
@@ -45,7 +52,7 @@ export async function meet(native: Native, bootstrap: Bootstrap, settings: Setti
       const advice = "start the program with nbcrun, or use 'auto', which shares memory within each host under all launchers";
       throw new OptionError('NBC_JOB_FD', `is not set, and transport '${transport}' needs it: ${advice}`);
     }
-    return { transport, jobFd, tcp: undefined, closeFile: NOTHING_TO_CLOSE };
+    return { transport, jobFd, tcp: undefined, neighbours: [], closeFile: NOTHING_TO_CLOSE };
   }
   const tell = (directory: Directory): Promise<Ways> => tellEverybody(native, directory, bootstrap.host, settings);
   if (store !== undefined) return throughStore({ ...store, rank, size, timeout: joinTimeout }, tell);
@@ -61,10 +68,12 @@ async function tellEverybody(
   { transport, tcp: { address: wanted } }: Settings,
 ): Promise<Ways> {
   const { rank, size } = directory;
-  const hosts = numbered((await directory.exchange('host', hostIdentity(named))) as string[]);
-  const neighbours = hosts.filter((host) => host === hosts[rank]).length;
+  const all = (await directory.exchange('host', { host: hostIdentity(named), process: process.pid })) as Process[];
+  const hosts = numbered(all.map(({ host }) => host));
+  const neighbours = all.map((other, index) => (hosts[index] === hosts[rank] ? other.process : 0));
+  const together = neighbours.filter((neighbour) => neighbour !== 0).length;
   const secret = directory.secret ?? (await sharedSecret(directory));
-  const address = wanted === '' ? plain(directory.localAddress ?? ownAddress(neighbours === size)) : wanted;
+  const address = wanted === '' ? plain(directory.localAddress ?? ownAddress(together === size)) : wanted;
   const { fd: listener, port } = native.listenTcp(address);
   try {
     const places = (await directory.exchange('place', { address, port })) as Place[];
@@ -72,11 +81,11 @@ async function tellEverybody(
     const tcp = { listener, addresses, ports: places.map((place) => place.port), hosts, secret };
     // All ranks take part in the making of files, also those who have no use for one.
     const jobFd = transport === 'tcp' ? -1 : await shareFile(native, directory, hosts);
-    if (jobFd < 0) return { transport: 'tcp', jobFd, tcp, closeFile: NOTHING_TO_CLOSE };
+    if (jobFd < 0) return { transport: 'tcp', jobFd, tcp, neighbours: [], closeFile: NOTHING_TO_CLOSE };
     const closeFile = (): void => closeSync(jobFd);
-    if (neighbours < size) return { transport: 'auto', jobFd, tcp, closeFile };
+    if (together < size) return { transport: 'auto', jobFd, tcp, neighbours, closeFile };
     closeSync(listener);
-    return { transport: 'auto', jobFd, tcp: undefined, closeFile };
+    return { transport: 'auto', jobFd, tcp: undefined, neighbours, closeFile };
   } catch (error) {
     closeSync(listener);
     throw error;
@@ -116,7 +125,7 @@ function aloneOverTcp(native: Native): Ways {
   const address = '127.0.0.1';
   const { fd, port } = native.listenTcp(address);
   const tcp = { listener: fd, addresses: [address], ports: [port], hosts: [0], secret: '' };
-  return { transport: 'tcp', jobFd: -1, tcp, closeFile: NOTHING_TO_CLOSE };
+  return { transport: 'tcp', jobFd: -1, tcp, neighbours: [], closeFile: NOTHING_TO_CLOSE };
 }
 
 /** An IPv4 address that came over an IPv6 socket is one of IPv4. */
