@@ -34,7 +34,12 @@ describe('what launchers say', function () {
     }
 
     it('one rank needs nobody', async () => {
-      const env = { SLURM_PROCID: '0', SLURM_STEP_NUM_TASKS: '1', OMPI_COMM_WORLD_RANK: '0', OMPI_COMM_WORLD_SIZE: '1' };
+      const env = {
+        SLURM_PROCID: '0',
+        SLURM_STEP_NUM_TASKS: '1',
+        OMPI_COMM_WORLD_RANK: '0',
+        OMPI_COMM_WORLD_SIZE: '1',
+      };
       const { code, stdout, stderr } = await run(process.execPath, [program('exchange')], env);
       assert.equal(code, 0, stderr);
       assert.match(stdout, /rank 0 of 1/);
@@ -60,7 +65,9 @@ describe('what launchers say', function () {
       [{ ...TORCHRUN, MASTER_PORT: '99999' }, /MASTER_ADDR:MASTER_PORT: must be host:port.*127\.0\.0\.1:99999/],
       [{ ...TORCHRUN, NBC_SECRET: 'x', RANK: '7' }, /RANK: is 7, but the job has 2 ranks/],
     ] as [Record<string, string>, RegExp][]) {
-      const shown = Object.entries(env).filter(([name]) => !(name in STORE && env[name] === STORE[name as 'NBC_STORE']));
+      const shown = Object.entries(env).filter(
+        ([name]) => !(name in STORE && env[name] === STORE[name as 'NBC_STORE']),
+      );
       const title = shown.map(([name, value]) => `${name}=${value}`).join(' ') || 'no rank at all';
       it(title, () => assertRefused(env, 'ERR_NBC_OPTION', message));
     }
@@ -85,7 +92,11 @@ describe('what launchers say', function () {
     it('libpmix cannot be loaded', () => {
       writeFileSync(join(folder, 'libpmix.so.2'), '');
       const env = { ...PMIX, LD_LIBRARY_PATH: folder };
-      return assertRefused(env, 'ERR_NBC_BOOTSTRAP', /libpmix\.so\.2 cannot be loaded \(Debian: apt install libpmix2; or set NBC_/);
+      return assertRefused(
+        env,
+        'ERR_NBC_BOOTSTRAP',
+        /libpmix\.so\.2 cannot be loaded \(Debian: apt install libpmix2; or set NBC_/,
+      );
     });
 
     it('libpmix is something else', () => {

@@ -69,6 +69,26 @@ describe('launchers', function () {
     });
   }
 
+  for (const [hosts, names] of Object.entries({ 'one host': ['', '', ''], 'two hosts': ['a', 'a', 'b'] })) {
+    for (const progress of ['thread', 'manual']) {
+      it(`a rank that is killed fails the others, on ${hosts} ('${progress}')`, async () => {
+        // By the store alone: nobody sees the end of a rank who could tell the others, or end them.
+        const store = { NBC_STORE: `127.0.0.1:${await freePort()}`, NBC_SECRET: 'of this test', NBC_SIZE: `${RANKS}` };
+        const ranks = names.map((host, rank) => {
+          const env = { ...store, NBC_RANK: `${rank}`, NBC_HOST: host, NBC_PROGRESS: progress };
+          return run(process.execPath, [program('exits'), 'killOne'], env);
+        });
+        for (const [rank, { code, signal, stdout, stderr }] of (await Promise.all(ranks)).entries()) {
+          assert.equal(signal, rank === 1 ? 'SIGKILL' : null, stdout + stderr);
+          if (rank === 1) continue;
+          assert.equal(code, 0, stdout + stderr);
+          const { codes } = JSON.parse(stdout.replace(/^report /, '')) as { codes: string[] };
+          assert.deepEqual(new Set(codes.slice(1)), new Set(['ERR_NBC_PEER_CLOSED']));
+        }
+      });
+    }
+  }
+
   it('a secret that is missing is asked for', async () => {
     const env = { RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: '127.0.0.1', MASTER_PORT: '4711', NBC_SECRET: '' };
     const { code, stderr } = await run(process.execPath, [program('exchange')], env);

@@ -36,14 +36,16 @@ Client g_client;
 template <typename Function>
 void find(void* handle, const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(handle, name));
-  if (function == nullptr) throw std::runtime_error(std::string("libpmix.so.2 has no ") + name + ": is it PMIx 3 or later?");
+  if (function == nullptr)
+    throw std::runtime_error(std::string("libpmix.so.2 has no ") + name + ": is it PMIx 3 or later?");
 }
 
 Library load() {
   void* handle = dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr)
     throw std::runtime_error(
-        "the launcher offers PMIx, but libpmix.so.2 cannot be loaded (Debian: apt install libpmix2; or set NBC_STORE and "
+        "the launcher offers PMIx, but libpmix.so.2 cannot be loaded (Debian: apt install libpmix2; or set NBC_STORE "
+        "and "
         "NBC_SECRET, which do without): " +
         std::string(dlerror()));
   Library library{};
@@ -63,9 +65,9 @@ void check(int32_t status, const char* what) {
 
 void open() {
   g_client.library = load();
-  check(
-      g_client.library.init(&g_client.self, nullptr, 0),
-      "PMIx_Init, which needs the launcher that started this process (a process that a rank starts is to be started without PMIX_RANK)");
+  check(g_client.library.init(&g_client.self, nullptr, 0),
+        "PMIx_Init, which needs the launcher that started this process (a process that a rank starts is to be started "
+        "without PMIX_RANK)");
   g_client.open = true;
   Proc all = g_client.self;
   all.rank = kRankWildcard;

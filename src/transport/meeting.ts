@@ -49,7 +49,8 @@ export async function meet(native: Native, bootstrap: Bootstrap, settings: Setti
   const apart = transport === 'tcp' || (transport === 'auto' && jobFd < 0 && size > 1);
   if (!apart) {
     if (jobFd < 0 && size > 1) {
-      const advice = "start the program with nbcrun, or use 'auto', which shares memory within each host under all launchers";
+      const advice =
+        "start the program with nbcrun, or use 'auto', which shares memory within each host under all launchers";
       throw new OptionError('NBC_JOB_FD', `is not set, and transport '${transport}' needs it: ${advice}`);
     }
     return { transport, jobFd, tcp: undefined, neighbours: [], closeFile: NOTHING_TO_CLOSE };

@@ -7,7 +7,17 @@
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmodSync, closeSync, mkdirSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { hostname, tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { freePort, run } from './commands.js';
@@ -144,7 +154,12 @@ export class Slurm {
   }
 
   /** Asks until the answer is as it should be; fails at once if a daemon has ended. */
-  async #answers(what: string, command: string, args: readonly string[], good: (answer: string) => boolean): Promise<void> {
+  async #answers(
+    what: string,
+    command: string,
+    args: readonly string[],
+    good: (answer: string) => boolean,
+  ): Promise<void> {
     await until(`${what} answers`, () => {
       const gone = this.#daemons.find(({ pid }) => pid === undefined || !isAlive(pid));
       if (gone !== undefined) throw new Error(`${gone.spawnargs.slice(3).join(' ')} has ended`);

@@ -63,7 +63,8 @@ class PmiClient {
     const line = Object.entries(fields).map(([key, value = '']) => `${key}=${value}`);
     const answer: Fields = await new Promise<Fields>((resolve, reject) => {
       const limit = setTimeout(
-        () => reject(this.#error(`no answer to ${fields.cmd} within ${timeout} ms; did all ranks start, and call init()?`)),
+        () =>
+          reject(this.#error(`no answer to ${fields.cmd} within ${timeout} ms; did all ranks start, and call init()?`)),
         timeout,
       );
       this.#fail = (error) => {
