@@ -33,6 +33,19 @@ describe('what launchers say', function () {
       it(Object.keys(env).join(' and '), () => assertRefused(env, 'ERR_NBC_OPTION', advice));
     }
 
+    it('but NBC_RANK=0 and NBC_SIZE=1 wins over all', async () => {
+      const several = {
+        SLURM_PROCID: '1',
+        SLURM_STEP_NUM_TASKS: '3',
+        OMPI_COMM_WORLD_RANK: '1',
+        OMPI_COMM_WORLD_SIZE: '3',
+      };
+      const env = { ...several, ...PMI, ...PMIX, ...TORCHRUN, ...STORE, NBC_RANK: '0', NBC_SIZE: '1' };
+      const { code, stdout, stderr } = await run(process.execPath, [program('exchange')], env);
+      assert.equal(code, 0, stderr);
+      assert.match(stdout, /rank 0 of 1/);
+    });
+
     it('one rank needs nobody', async () => {
       const env = {
         SLURM_PROCID: '0',

@@ -1,11 +1,10 @@
 /** Ranks that a real Slurm starts, on two nodes that are this machine: see support/slurm.ts. */
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { program, skip } from './helpers.js';
-import { freePort, LIMIT_MS } from './support/commands.js';
-import { type End, ROOT } from './support/launch.js';
+import { commandsOf, freePort, LIMIT_MS, makeUsersFolder } from './support/commands.js';
+import type { End } from './support/launch.js';
 import { missingPrograms, Slurm } from './support/slurm.js';
 
 const RANKS = 3;
@@ -19,12 +18,6 @@ function assertExchanged(end: End, ranks = RANKS, output = end.stdout): void {
   assert.equal(end.code, 0, `${both(end)}\n${output}`);
   const expected = Array.from({ length: ranks }, (_, rank) => `exchanged: rank ${rank} of ${ranks}`);
   assert.deepEqual(output.trim().split('\n').sort(), expected, both(end));
-}
-
-/** The commands that a guide shows for a shell. */
-function commandsOf(guide: string): string[] {
-  const blocks = [...readFileSync(join(ROOT, guide), 'utf8').matchAll(/^```sh\n(.*?)^```/gms)];
-  return blocks.flatMap(([, block]) => block.trim().split('\n'));
 }
 
 describe('Slurm', function () {
@@ -119,10 +112,7 @@ describe('Slurm', function () {
     let folder: string;
     before(() => {
       folder = join(slurm!.directory, 'user');
-      mkdirSync(folder);
-      symlinkSync(join(ROOT, 'docs'), join(folder, 'docs'));
-      const imported = JSON.stringify(pathToFileURL(program('exchange')).href);
-      writeFileSync(join(folder, 'program.mjs'), `await import(${imported});\n`);
+      makeUsersFolder(folder, program('exchange'));
     });
 
     for (const command of commandsOf('docs/jobs/slurm.md')) {

@@ -5,7 +5,7 @@
  *     NBC_SIZE     how many ranks there are
  *     NBC_JOB_FD   an inherited descriptor: the anonymous shared file of the job
  *
- * A program that was started without a launcher is a job of one rank.
+ * A program that was started without a launcher is a job of one rank; so is one with NBC_RANK=0 and NBC_SIZE=1 under any.
  *
  * Ranks that share no file find each other through a store (store/), which two more variables name; nbcrun sets them, too:
  *
@@ -15,8 +15,9 @@
  * Other launchers have names of their own for the rank and the number of ranks, which are as good beside NBC_STORE: see LAUNCHERS. What torchrun
  * and its like set (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT) needs nothing but NBC_SECRET.
  *
- * Under MPICH's mpirun, PMI_RANK, PMI_SIZE and PMI_FD say the same (directory/pmi.ts); under Open MPI's, and Slurm's srun
- * with --mpi=pmix, PMIx does (directory/pmix.ts).
+ * Under MPICH's mpirun, and srun --mpi=pmi2, PMI_RANK, PMI_SIZE and PMI_FD say the same (directory/pmi.ts); under Open
+ * MPI's, and srun --mpi=pmix, PMIx does (directory/pmix.ts). Where a launcher says that there are several ranks but not how
+ * they find each other, that is an error: they would each compute alone.
  *
  * And one says where it is: NBC_HOST, the name of its host, for transport 'auto'. Ranks with different values are treated
  * as if on different hosts. It is not set where all ranks are on one machine, which is what nbcrun starts; a program or a
@@ -129,7 +130,7 @@ function mustBeAlone(environment: Environment, has: (name: string) => boolean): 
     throw new OptionError(
       'NBC_STORE',
       `is not set, and ${launcher.name} started ${size} ranks (${launcher.size}) without saying how they find each other: ` +
-        `${launcher.way}, or set NBC_STORE and NBC_SECRET (docs/jobs.md)`,
+        `${launcher.way}, or set NBC_STORE and NBC_SECRET (docs/jobs.md); or NBC_RANK=0 and NBC_SIZE=1 if each is a job of its own`,
     );
   }
 }

@@ -1,7 +1,10 @@
 /** Runs a command to its end, as a launcher that is no part of this package, and says where a server may listen. */
 import { spawn } from 'node:child_process';
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
-import type { End } from './launch.js';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { type End, ROOT } from './launch.js';
 
 export const LIMIT_MS = 60_000;
 
@@ -32,4 +35,17 @@ export async function freePort(): Promise<number> {
   const { port } = server.address() as AddressInfo;
   await new Promise((resolve) => server.close(resolve));
   return port;
+}
+
+/** The commands that a guide shows for a shell. */
+export function commandsOf(guide: string): string[] {
+  const blocks = [...readFileSync(join(ROOT, guide), 'utf8').matchAll(/^```sh\n(.*?)^```/gms)];
+  return blocks.flatMap(([, block]) => block.trim().split('\n'));
+}
+
+/** A folder in which the commands of guides can be run as they stand: with docs, and a program.mjs that does what `program` does. */
+export function makeUsersFolder(folder: string, program: string): void {
+  mkdirSync(folder, { recursive: true });
+  symlinkSync(join(ROOT, 'docs'), join(folder, 'docs'));
+  writeFileSync(join(folder, 'program.mjs'), `await import(${JSON.stringify(pathToFileURL(program).href)});\n`);
 }

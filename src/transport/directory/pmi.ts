@@ -1,5 +1,5 @@
 /**
- * The directory that MPICH's process manager (Hydra) and others offer to what they start: PMI-1, lines of text on an inherited descriptor (PMI_FD).
+ * The directory that MPICH's process manager (Hydra), Slurm's srun with --mpi=pmi2 and others offer to what they start: PMI-1, lines of text on an inherited descriptor (PMI_FD).
  * A request is a line "cmd=… key=value …", and so is its answer; values have no blanks.
  */
 import { fstatSync } from 'node:fs';
@@ -26,7 +26,7 @@ function socketOf({ rank, fd }: PmiPlace): Socket {
   } catch (error) {
     throw new BootstrapError(
       `descriptor ${fd} (PMI_FD) does not lead to a process manager: ${(error as Error).message}. If a rank started this process, ` +
-        'start it without PMI_FD, PMI_RANK and PMI_SIZE in its environment: it is a job of its own then, of one rank',
+        'start it with NBC_RANK=0 and NBC_SIZE=1 in its environment: it is a job of its own then',
       rank,
     );
   }
