@@ -1,9 +1,11 @@
 /** What a launcher says wrongly, or by half: each is an error that names the variable and what to do, at once; nothing hangs, nothing crashes. */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { program } from './helpers.js';
+import { program, skip } from './helpers.js';
 import { freePort, LIMIT_MS, run } from './support/commands.js';
 
 const STORE = { NBC_STORE: '127.0.0.1:4711', NBC_SECRET: 'of this test' };
@@ -18,6 +20,22 @@ async function assertRefused(env: Record<string, string>, error: string, message
   assert.equal(code, 1, stdout + stderr);
   assert(stderr.includes(error), stderr);
   assert.match(stderr, message);
+}
+
+/** A rank of a process manager that answers each command with one line; with an empty one it ends, without one it is silent. */
+async function underManager(answers: Record<string, string>): Promise<{ code: number | null; stderr: string }> {
+  const env = { ...process.env, ...PMI, PMI_FD: '3', NBC_JOIN_TIMEOUT: '1000' };
+  const child = spawn(process.execPath, [program('exchange')], { env, stdio: ['ignore', 'ignore', 'pipe', 'pipe'] });
+  const socket = child.stdio[3] as Socket;
+  socket.setEncoding('utf8').on('data', (text: string) => {
+    const answer = answers[/^cmd=(\w+)/.exec(text)?.[1] ?? ''] as string | undefined;
+    if (answer === '') socket.destroy();
+    else if (answer !== undefined) socket.write(`${answer}\n`);
+  });
+  socket.on('error', () => undefined); // it may be the first to end
+  let stderr = '';
+  child.stderr!.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  return new Promise((resolve) => child.on('close', (code) => resolve({ code, stderr })));
 }
 
 describe('what launchers say', function () {
@@ -88,6 +106,28 @@ describe('what launchers say', function () {
 
   describe('PMI_FD', () => {
     it('is closed', () => assertRefused(PMI, 'ERR_NBC_BOOTSTRAP', /descriptor 99 \(PMI_FD\) does not lead to/));
+    const answers: Record<string, string> = {
+      init: 'cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0',
+      get_my_kvsname: 'cmd=my_kvsname kvsname=here rc=0',
+      put: 'cmd=put_result rc=0',
+      barrier_in: 'cmd=barrier_out rc=0',
+      get: 'cmd=get_result rc=0 value=nonsense!',
+    };
+    for (const [title, given, message] of [
+      ['leads to one that never answers', {}, /no answer to init within 1000 ms; did all ranks start/],
+      ['leads to one that ends', { init: '' }, /\(PMI_FD\): it has ended/],
+      ['leads to one that ends in the middle', { ...answers, barrier_in: '' }, /\(PMI_FD\): it has ended/],
+      ['leads to one that refuses', { init: 'cmd=response_to_init rc=-1 msg=no' }, /\(PMI_FD\): init failed: no/],
+      ['leads to one that tells nonsense', answers, /a rank told 'nonsense!'/],
+    ] as [string, Record<string, string>, RegExp][]) {
+      it(title, async () => {
+        const { code, stderr } = await underManager(given);
+        assert.equal(code, 1, stderr);
+        assert(stderr.includes('ERR_NBC_BOOTSTRAP'), stderr);
+        assert.match(stderr, message);
+      });
+    }
+
     it('has become one of those that Node opens for itself', async () => {
       // Each of these numbers is an epoll, an event counter or a pipe of Node in one version or another.
       const all = Array.from({ length: 20 }, (_, index) => `${3 + index}`);
@@ -101,6 +141,12 @@ describe('what launchers say', function () {
     let folder: string;
     before(() => void (folder = mkdtempSync(join(tmpdir(), 'nbc-pmix-'))));
     after(() => rmSync(folder, { recursive: true }));
+
+    it('nobody serves it', async function () {
+      const { stderr } = await run(process.execPath, [program('exchange')], PMIX);
+      if (stderr.includes('cannot be loaded')) skip(this, 'there is no libpmix.so.2');
+      assert.match(stderr, /BootstrapError: PMIx: PMIx_Init, which needs the launcher.*NBC_RANK=0 and NBC_SIZE=1/);
+    });
 
     it('libpmix cannot be loaded', () => {
       writeFileSync(join(folder, 'libpmix.so.2'), '');

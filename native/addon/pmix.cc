@@ -66,8 +66,8 @@ void check(int32_t status, const char* what) {
 void open() {
   g_client.library = load();
   check(g_client.library.init(&g_client.self, nullptr, 0),
-        "PMIx_Init, which needs the launcher that started this process (a process that a rank starts is to be started "
-        "without PMIX_RANK)");
+        "PMIx_Init, which needs the launcher that started this process (a program that a rank starts needs "
+        "NBC_RANK=0 and NBC_SIZE=1: it is a job of its own)");
   g_client.open = true;
   Proc all = g_client.self;
   all.rank = kRankWildcard;
