@@ -18,6 +18,7 @@
         "native/fabric/shm/presence.cc",
         "native/fabric/shm/rank_socket.cc",
         "native/fabric/shm/shm_fabric.cc",
+        "native/fabric/shm/watch.cc",
         "native/fabric/mixed/mixed_fabric.cc",
         "native/fabric/tcp/hmac.cc",
         "native/fabric/tcp/socket.cc",

@@ -27,7 +27,7 @@ export async function init(options: InitOptions = {}): Promise<Communicator> {
   let world: World;
   try {
     native.checkNoneOpen();
-    if (bootstrap.pmix) Object.assign(bootstrap, await openPmix(native, Number(process.env.PMIX_RANK)));
+    if (bootstrap.pmix) Object.assign(bootstrap, await openPmix(native, bootstrap.rank));
     ways = await meet(native, bootstrap, settings);
     world = openWorld(
       native,
@@ -50,6 +50,7 @@ export async function init(options: InitOptions = {}): Promise<Communicator> {
         startall: settings.startall,
         crossMemory: settings.crossMemory,
         tcp: ways.tcp,
+        neighbours: ways.neighbours,
       },
       settings.timeout,
     );
@@ -57,7 +58,8 @@ export async function init(options: InitOptions = {}): Promise<Communicator> {
     throw errorFromNative(thrown, { rank: bootstrap.rank, operation: 'init' });
   } finally {
     ways?.closeFile();
-    if (bootstrap.pmix) await native.pmixClose();
+    // It has told what it had to tell; that its launcher is gone by now harms nobody.
+    if (bootstrap.pmix) await native.pmixClose().catch(() => undefined);
   }
   const everybody = Uint32Array.from({ length: bootstrap.size }, (_, index) => index);
   return new Communicator(world, everybody, bootstrap.rank, { high: 0, low: 0 });

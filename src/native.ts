@@ -65,6 +65,8 @@ export interface NativeOptions {
   crossMemory: 'auto' | 'off';
   /** What transport 'tcp' needs. */
   tcp?: NativeTcp | undefined;
+  /** Process ids of ranks that share memory with this one, by rank; 0: not to be watched. When one ends, its rank has left. */
+  neighbours?: number[] | undefined;
 }
 
 /** Where all ranks are; lists have an element for each. */

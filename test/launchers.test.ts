@@ -1,40 +1,19 @@
 /** Programs that other launchers start: the real ones of both MPIs, and the variables of torchrun, Kubernetes and Slurm. */
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
-import { createServer, type AddressInfo } from 'node:net';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { program, skip } from './helpers.js';
+import { commandsOf, freePort, LIMIT_MS, makeUsersFolder, run } from './support/commands.js';
+import { type End, ROOT } from './support/launch.js';
 
 const RANKS = 3;
-const LIMIT_MS = 60_000;
 
-interface End {
-  code: number | null;
-  stdout: string;
-  stderr: string;
-}
-
-function run(command: string, args: string[], env: Record<string, string>): Promise<End> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { env: clean(env), stdio: ['ignore', 'pipe', 'pipe'], timeout: LIMIT_MS });
-    let [stdout, stderr] = ['', ''];
-    child.stdout.on('data', (data: Buffer) => (stdout += data.toString()));
-    child.stderr.on('data', (data: Buffer) => (stderr += data.toString()));
-    child.on('error', reject);
-    child.on('close', (code) => resolve({ code, stdout, stderr }));
-  });
-}
-
-/** This process's environment without what says that it is a rank itself. */
-function clean(more: Record<string, string>): Record<string, string | undefined> {
-  const env: Record<string, string | undefined> = { ...process.env, ...more };
-  for (const name of ['NBC_RANK', 'NBC_SIZE', 'NBC_JOB_FD']) if (!(name in more)) Reflect.deleteProperty(env, name);
-  return env;
-}
-
-function assertExchanged({ code, stdout, stderr }: End): void {
+function assertExchanged({ code, stdout, stderr }: End, ranks = RANKS): void {
   assert.equal(code, 0, stdout + stderr);
-  for (let rank = 0; rank < RANKS; rank++) {
-    assert.match(stdout, new RegExp(`rank ${rank} of ${RANKS}`), `${stdout}\n${stderr}`);
+  for (let rank = 0; rank < ranks; rank++) {
+    assert.match(stdout, new RegExp(`rank ${rank} of ${ranks}`), `${stdout}\n${stderr}`);
   }
 }
 
@@ -70,6 +49,20 @@ describe('launchers', function () {
       MASTER_ADDR: '127.0.0.1',
       MASTER_PORT: `${port}`,
     }),
+    'torchrun, whose port is taken, in a job of Slurm': (rank: number, port: number) => ({
+      RANK: `${rank}`,
+      WORLD_SIZE: `${RANKS}`,
+      SLURM_PROCID: '0',
+      SLURM_STEP_NUM_TASKS: '1',
+      NBC_STORE: `127.0.0.1:${port}`,
+    }),
+    "Open MPI's mpirun beside a store, for want of libpmix": (rank: number, port: number) => ({
+      OMPI_COMM_WORLD_RANK: `${rank}`,
+      OMPI_COMM_WORLD_SIZE: `${RANKS}`,
+      PMIX_RANK: `${rank}`,
+      PMIX_NAMESPACE: 'nobody',
+      NBC_STORE: `127.0.0.1:${port}`,
+    }),
     "an indexed job of Kubernetes'": (rank: number, port: number) => ({
       JOB_COMPLETION_INDEX: `${rank}`,
       NBC_SIZE: `${RANKS}`,
@@ -93,19 +86,69 @@ describe('launchers', function () {
     });
   }
 
+  describe('the guides', () => {
+    let folder: string;
+    before(() => makeUsersFolder((folder = mkdtempSync(join(tmpdir(), 'nbc-guide-'))), program('exchange')));
+    after(() => rmSync(folder, { recursive: true }));
+
+    for (const [index, command] of commandsOf('docs/jobs/mpirun.md').entries()) {
+      it(command, async function () {
+        const [mpirun, hosts] = [
+          ['mpirun.openmpi', 'localhost slots=8'],
+          ['mpirun.mpich', 'localhost:8'],
+        ][index];
+        if (spawnSync(mpirun, ['--version']).error !== undefined) skip(this, `${mpirun} is not installed`);
+        writeFileSync(join(folder, 'hosts'), `${hosts}\n`);
+        const end = await run('bash', ['-c', `cd ${folder} && ${command.replace('mpirun', mpirun)}`], asRoot);
+        assertExchanged(end, 8);
+      });
+    }
+
+    it("kubernetes/job.yaml's numbers and variables", async () => {
+      const text = readFileSync(join(ROOT, 'docs/jobs/kubernetes/job.yaml'), 'utf8');
+      const ranks = Number(/completions: (\d+)/.exec(text)?.[1]);
+      const given = [...text.matchAll(/name: (\w+), value: '(.*?)'/g)].map(([, name, value]) => [name, value]);
+      const variables = Object.fromEntries(given) as Record<string, string>;
+      assert.deepEqual(Object.keys(variables), ['NBC_SIZE', 'NBC_STORE']);
+      assert.match(text, /name: NBC_SECRET\n/);
+      assert.equal(/parallelism: (\d+)/.exec(text)?.[1], `${ranks}`);
+      // Its first pod is this machine, and its port is one that is free here.
+      const store = variables['NBC_STORE'].replace(/^nbc-0\.nbc:\d+$/, `localhost:${await freePort()}`);
+      const ends = Array.from({ length: ranks }, (_, index) => {
+        const env = { ...variables, NBC_STORE: store, NBC_SECRET: 'of this test', JOB_COMPLETION_INDEX: `${index}` };
+        return run(process.execPath, [program('exchange')], env);
+      });
+      for (const [rank, { code, stdout, stderr }] of (await Promise.all(ends)).entries()) {
+        assert.equal(code, 0, stderr);
+        assert.match(stdout, new RegExp(`rank ${rank} of ${ranks}`));
+      }
+    });
+  });
+
+  for (const [hosts, names] of Object.entries({ 'one host': ['', '', ''], 'two hosts': ['a', 'a', 'b'] })) {
+    for (const progress of ['thread', 'manual']) {
+      it(`a rank that is killed fails the others, on ${hosts} ('${progress}')`, async () => {
+        // By the store alone: nobody sees the end of a rank who could tell the others, or end them.
+        const store = { NBC_STORE: `127.0.0.1:${await freePort()}`, NBC_SECRET: 'of this test', NBC_SIZE: `${RANKS}` };
+        const ranks = names.map((host, rank) => {
+          const env = { ...store, NBC_RANK: `${rank}`, NBC_HOST: host, NBC_PROGRESS: progress };
+          return run(process.execPath, [program('exits'), 'killOne'], env);
+        });
+        for (const [rank, { code, signal, stdout, stderr }] of (await Promise.all(ranks)).entries()) {
+          assert.equal(signal, rank === 1 ? 'SIGKILL' : null, stdout + stderr);
+          if (rank === 1) continue;
+          assert.equal(code, 0, stdout + stderr);
+          const { codes } = JSON.parse(stdout.replace(/^report /, '')) as { codes: string[] };
+          assert.deepEqual(new Set(codes.slice(1)), new Set(['ERR_NBC_PEER_CLOSED']));
+        }
+      });
+    }
+  }
+
   it('a secret that is missing is asked for', async () => {
     const env = { RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: '127.0.0.1', MASTER_PORT: '4711', NBC_SECRET: '' };
     const { code, stderr } = await run(process.execPath, [program('exchange')], env);
     assert.notEqual(code, 0);
-    assert.match(stderr, /OptionError.*NBC_SECRET: must be set where MASTER_ADDR is/s);
+    assert.match(stderr, /OptionError.*NBC_SECRET: must be set where MASTER_ADDR:MASTER_PORT is/s);
   });
 });
-
-/** A port that was free a moment ago. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}

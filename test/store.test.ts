@@ -1,8 +1,9 @@
 /** The store through which ranks of a job find each other: who is late, missing, there twice or a stranger gets, and gives, a clear error. */
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
-import { createConnection, createServer, type AddressInfo } from 'node:net';
+import { createConnection } from 'node:net';
 import { BootstrapError } from 'node-nbc';
+import { freePort } from './support/commands.js';
 import { until } from './support/until.js';
 
 const dist = (file: string): string => new URL(`../../dist/transport/store/${file}`, import.meta.url).href;
@@ -16,15 +17,6 @@ const { throughStore } = (await import(
 
 const SECRET = 'of this test';
 const HOST = '127.0.0.1';
-
-/** A port that was free a moment ago. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, HOST);
-  await new Promise((resolve) => server.once('listening', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 interface Given {
   rank: number;

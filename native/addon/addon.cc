@@ -344,6 +344,7 @@ Napi::Value open(const Napi::CallbackInfo& info) {
   options.verbs_cache_bytes = amount("verbsCacheBytes");
   options.verbs_sends = given.Get("verbsEager").ToString().Utf8Value() == "send";
   options.tcp = tcp_options(given.Get("tcp"));
+  options.neighbours = numbers(given.Get("neighbours"));
   options.engine.progress_thread = given.Get("progressThread").ToBoolean();
   options.engine.wait_on_send_us = count("waitOnSend");
   options.engine.startall_us = count("startall");

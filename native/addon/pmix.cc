@@ -36,14 +36,17 @@ Client g_client;
 template <typename Function>
 void find(void* handle, const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(handle, name));
-  if (function == nullptr) throw std::runtime_error(std::string("libpmix has no ") + name);
+  if (function == nullptr)
+    throw std::runtime_error(std::string("libpmix.so.2 has no ") + name + ": is it PMIx 3 or later?");
 }
 
 Library load() {
   void* handle = dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr)
     throw std::runtime_error(
-        "the launcher offers PMIx, but libpmix.so.2 cannot be loaded (Debian: apt install libpmix2): " +
+        "the launcher offers PMIx, but libpmix.so.2 cannot be loaded (Debian: apt install libpmix2; or set NBC_STORE "
+        "and "
+        "NBC_SECRET, which do without): " +
         std::string(dlerror()));
   Library library{};
   find(handle, "PMIx_Init", library.init);
@@ -62,7 +65,9 @@ void check(int32_t status, const char* what) {
 
 void open() {
   g_client.library = load();
-  check(g_client.library.init(&g_client.self, nullptr, 0), "PMIx_Init");
+  check(g_client.library.init(&g_client.self, nullptr, 0),
+        "PMIx_Init, which needs the launcher that started this process (a program that a rank starts needs "
+        "NBC_RANK=0 and NBC_SIZE=1: it is a job of its own)");
   g_client.open = true;
   Proc all = g_client.self;
   all.rank = kRankWildcard;
@@ -92,7 +97,7 @@ std::vector<std::string> exchange(const std::string& name, std::string mine, int
   std::strcpy(how[1].key, kTimeout);
   how[1].value.type = kInt;
   how[1].value.data.integer = seconds;
-  check(g_client.library.fence(nullptr, 0, how, 2), "PMIx_Fence, which waits for all ranks");
+  check(g_client.library.fence(nullptr, 0, how, 2), "PMIx_Fence, which waits until all ranks have called init()");
   std::vector<std::string> values;
   for (uint32_t rank = 0; rank < g_client.size; ++rank) {
     Proc proc = g_client.self;

@@ -80,9 +80,13 @@ void World::open(const Options& options, napi_value on_completions) {
                                         call_javascript, &to_javascript_) != napi_ok)
       throw Napi::Error::New(env_);
     napi_unref_threadsafe_function(env_, to_javascript_);
+    std::unique_ptr<shm::Watch> watch;
+    if (segment != nullptr && !options.neighbours.empty())
+      watch = std::make_unique<shm::Watch>(segment, options.neighbours);
     engine_ =
         std::make_unique<Engine>(make_fabric(options, std::move(segment)), options.engine, slots, [this] { notify(); });
     slots_ = std::move(slots);
+    watch_ = std::move(watch);
     static const int registered = std::atexit(at_process_end);
     static_cast<void>(registered);
     g_engine.store(engine_.get());
@@ -193,6 +197,7 @@ void World::close() {
   if (!is_open()) return;
   napi_remove_env_cleanup_hook(env_, at_environment_end, this);
   g_engine.store(nullptr);
+  watch_.reset();
   engine_.reset();
   groups_.clear();
   free_groups_.clear();

@@ -9,6 +9,7 @@
 
 #include "engine/engine.h"
 #include "fabric/shm/segment.h"
+#include "fabric/shm/watch.h"
 #include "fabric/tcp/socket.h"
 
 namespace nbc::addon {
@@ -36,6 +37,7 @@ class World {
       uint32_t processors = 1;  // for all ranks of this machine
       std::string secret;
     } tcp;
+    std::vector<uint32_t> neighbours;  // processes of ranks to be watched, by rank; 0: not (shm/watch.h)
     EngineOptions engine;
   };
 
@@ -79,6 +81,7 @@ class World {
 
   napi_env env_;
   std::shared_ptr<SlotTable> slots_;
+  std::unique_ptr<shm::Watch> watch_;
   std::unique_ptr<Engine> engine_;
   std::vector<std::shared_ptr<Group>> groups_;
   std::vector<uint32_t> free_groups_;

@@ -5,7 +5,7 @@
  *     NBC_SIZE     how many ranks there are
  *     NBC_JOB_FD   an inherited descriptor: the anonymous shared file of the job
  *
- * A program that was started without a launcher is a job of one rank.
+ * A program that was started without a launcher is a job of one rank; so is one with NBC_RANK=0 and NBC_SIZE=1 under any.
  *
  * Ranks that share no file find each other through a store (store/), which two more variables name; nbcrun sets them, too:
  *
@@ -15,15 +15,16 @@
  * Other launchers have names of their own for the rank and the number of ranks, which are as good beside NBC_STORE: see LAUNCHERS. What torchrun
  * and its like set (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT) needs nothing but NBC_SECRET.
  *
- * Under MPICH's mpirun, PMI_RANK, PMI_SIZE and PMI_FD say the same (directory/pmi.ts); under Open MPI's, and Slurm's srun
- * with --mpi=pmix, PMIx does (directory/pmix.ts).
+ * Under MPICH's mpirun, and srun --mpi=pmi2, PMI_RANK, PMI_SIZE and PMI_FD say the same (directory/pmi.ts); under Open
+ * MPI's, and srun --mpi=pmix, PMIx does (directory/pmix.ts). Where a launcher says that there are several ranks but not how
+ * they find each other, that is an error: they would each compute alone.
  *
  * And one says where it is: NBC_HOST, the name of its host, for transport 'auto'. Ranks with different values are treated
  * as if on different hosts. It is not set where all ranks are on one machine, which is what nbcrun starts; a program or a
  * container may set it before init() is called.
  */
 import { OptionError } from '../errors.js';
-import { findPmi, type PmiPlace } from './directory/pmi.js';
+import type { PmiPlace } from './directory/pmi.js';
 import { offersPmix } from './directory/pmix.js';
 
 export interface Bootstrap {
@@ -56,16 +57,43 @@ type Environment = Record<string, string | undefined>;
 interface Launcher {
   rank: string;
   size: string;
+  /** Who sets them. */
+  name: string;
+  /** How it also tells ranks how to find each other. */
+  way: string;
 }
 
-const NBCRUN: Launcher = { rank: 'NBC_RANK', size: 'NBC_SIZE' };
-const TORCHRUN: Launcher = { rank: 'RANK', size: 'WORLD_SIZE' };
-/** Used where NBC_STORE is set; the first whose rank is there. */
+const NBCRUN: Launcher = { rank: 'NBC_RANK', size: 'NBC_SIZE', name: 'nbcrun', way: 'start the program with nbcrun' };
+const TORCHRUN: Launcher = {
+  rank: 'RANK',
+  size: 'WORLD_SIZE',
+  name: 'torchrun',
+  way: 'set MASTER_ADDR, MASTER_PORT',
+};
+const MPICH: Launcher = {
+  rank: 'PMI_RANK',
+  size: 'PMI_SIZE',
+  name: 'a process manager (PMI)',
+  way: 'let it set PMI_FD',
+};
+/** Used where NBC_STORE is set; the first whose rank is there. Those that others start stand before these: mpirun uses srun, for example. */
 const LAUNCHERS: Launcher[] = [
   NBCRUN,
-  { rank: 'JOB_COMPLETION_INDEX', size: 'NBC_SIZE' }, // an indexed job of Kubernetes
-  { rank: 'SLURM_PROCID', size: 'SLURM_STEP_NUM_TASKS' }, // srun
   TORCHRUN,
+  {
+    rank: 'OMPI_COMM_WORLD_RANK',
+    size: 'OMPI_COMM_WORLD_SIZE',
+    name: "Open MPI's mpirun",
+    way: 'let it set PMIX_RANK and PMIX_NAMESPACE',
+  },
+  MPICH,
+  {
+    rank: 'JOB_COMPLETION_INDEX',
+    size: 'NBC_SIZE',
+    name: 'an indexed job of Kubernetes',
+    way: 'see docs/jobs/kubernetes.md',
+  },
+  { rank: 'SLURM_PROCID', size: 'SLURM_STEP_NUM_TASKS', name: 'srun', way: 'use srun --mpi=pmix' },
 ];
 const OURS = [NBCRUN.rank, NBCRUN.size, 'NBC_JOB_FD', 'NBC_STORE'];
 
@@ -75,16 +103,36 @@ export function readBootstrap(environment: Environment = process.env): Bootstrap
   const has = (name: string): boolean => environment[name] !== undefined;
   const nothing = { jobFd: -1, store: undefined, pmi: undefined, pmix: false, host };
   if (OURS.some(has)) return { ...nothing, ...readOurs(environment, has) };
-  const pmi = findPmi(environment);
-  if (pmi !== undefined) return { ...nothing, rank: pmi.rank, size: pmi.size, pmi };
-  // Who this is, is asked later.
-  if (offersPmix(environment)) return { ...nothing, rank: 0, size: 1, pmix: true };
+  if (has('PMI_FD')) {
+    const place = readPlace(environment, MPICH);
+    return { ...nothing, ...place, pmi: { ...place, fd: readInteger(environment, 'PMI_FD', 0, MPICH) } };
+  }
+  if (offersPmix(environment)) {
+    // Only the error of a rank that cannot ask needs it: who this is, PMIx says.
+    const rank = readInteger(environment, 'PMIX_RANK', 0, { name: 'the launcher (PMIx)' });
+    return { ...nothing, rank, size: 1, pmix: true };
+  }
   if ([TORCHRUN.rank, TORCHRUN.size, 'MASTER_ADDR', 'MASTER_PORT'].every(has)) {
     const address = environment.MASTER_ADDR!;
     const text = `${address.includes(':') ? `[${address}]` : address}:${environment.MASTER_PORT}`;
-    return { ...nothing, ...readPlace(environment, TORCHRUN), store: readStore(environment, 'MASTER_ADDR', text) };
+    const store = readStore(environment, 'MASTER_ADDR:MASTER_PORT', text);
+    return { ...nothing, ...readPlace(environment, TORCHRUN), store };
   }
+  mustBeAlone(environment, has);
   return { ...nothing, rank: 0, size: 1 };
+}
+
+/** Several ranks that do not know of each other would each compute alone, and nobody would notice. */
+function mustBeAlone(environment: Environment, has: (name: string) => boolean): void {
+  for (const launcher of LAUNCHERS.filter(({ rank, size }) => has(rank) && has(size))) {
+    const { size } = readPlace(environment, launcher);
+    if (size === 1) continue;
+    throw new OptionError(
+      'NBC_STORE',
+      `is not set, and ${launcher.name} started ${size} ranks (${launcher.size}) without saying how they find each other: ` +
+        `${launcher.way}, or set NBC_STORE and NBC_SECRET (docs/jobs.md); or NBC_RANK=0 and NBC_SIZE=1 if each is a job of its own`,
+    );
+  }
 }
 
 function readOurs(
@@ -96,13 +144,13 @@ function readOurs(
   const launcher = store === undefined ? NBCRUN : (LAUNCHERS.find(({ rank }) => has(rank)) ?? NBCRUN);
   const place = readPlace(environment, launcher);
   const needed = place.size > 1 && store === undefined;
-  const jobFd = needed || has('NBC_JOB_FD') ? readInteger(environment, 'NBC_JOB_FD', 0) : -1;
+  const jobFd = needed || has('NBC_JOB_FD') ? readInteger(environment, 'NBC_JOB_FD', 0, NBCRUN) : -1;
   return { ...place, jobFd, store };
 }
 
 function readPlace(environment: Environment, launcher: Launcher): { rank: number; size: number } {
-  const size = readInteger(environment, launcher.size, 1);
-  const rank = readInteger(environment, launcher.rank, 0);
+  const size = readInteger(environment, launcher.size, 1, launcher);
+  const rank = readInteger(environment, launcher.rank, 0, launcher);
   if (rank >= size)
     throw new OptionError(launcher.rank, `is ${rank}, but the job has ${size} ranks (${launcher.size})`);
   return { rank, size };
@@ -129,12 +177,13 @@ function readHost(environment: Environment): string {
   return host;
 }
 
-function readInteger(environment: Environment, name: string, min: number): number {
+function readInteger(environment: Environment, name: string, min: number, setBy: { name: string }): number {
   const text = environment[name];
-  if (text === undefined) throw new OptionError(name, 'is not set, though others are; start the program with nbcrun');
+  const advice = `let ${setBy.name} set it, or see docs/jobs.md for what to set by hand`;
+  if (text === undefined) throw new OptionError(name, `is not set, though others are; ${advice}`);
   const value = /^\d+$/.test(text) ? Number(text) : NaN;
   if (!Number.isInteger(value) || value < min || value > 2 ** 31 - 1) {
-    throw new OptionError(name, `must be a whole number from ${min}, not '${text}'; start the program with nbcrun`);
+    throw new OptionError(name, `must be a whole number from ${min}, not '${text}'; ${advice}`);
   }
   return value;
 }

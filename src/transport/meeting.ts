@@ -24,6 +24,8 @@ export interface Ways {
   jobFd: number;
   /** Where all ranks listen, if TCP is needed. Its listening socket belongs to the world that is opened with it. */
   tcp: NativeTcp | undefined;
+  /** Processes of ranks on this host, by rank, whose ends nobody else would notice; 0: another host's. */
+  neighbours: number[];
   /** The caller closes it when the world is open, or could not be opened. */
   closeFile: () => void;
 }
@@ -33,6 +35,8 @@ interface Home {
   host: string;
   /** What it may use, as the kernel writes it. */
   processors: string;
+  /** Its number, for those who see it. */
+  process: number;
 }
 
 interface Place {
@@ -49,8 +53,12 @@ export async function meet(native: Native, bootstrap: Bootstrap, settings: Setti
   if (transport === 'tcp' && size === 1) return aloneOverTcp(native);
   const apart = transport === 'tcp' || (transport === 'auto' && jobFd < 0 && size > 1);
   if (!apart) {
-    if (jobFd < 0 && size > 1) throw new OptionError('NBC_JOB_FD', `is not set, and transport '${transport}' needs it`);
-    return { transport, jobFd, tcp: undefined, closeFile: NOTHING_TO_CLOSE };
+    if (jobFd < 0 && size > 1) {
+      const advice =
+        "start the program with nbcrun, or use 'auto', which shares memory within each host under all launchers";
+      throw new OptionError('NBC_JOB_FD', `is not set, and transport '${transport}' needs it: ${advice}`);
+    }
+    return { transport, jobFd, tcp: undefined, neighbours: [], closeFile: NOTHING_TO_CLOSE };
   }
   const tell = (directory: Directory): Promise<Ways> => tellEverybody(native, directory, bootstrap.host, settings);
   if (store !== undefined) return throughStore({ ...store, rank, size, timeout: joinTimeout }, tell);
@@ -66,16 +74,15 @@ async function tellEverybody(
   { transport, tcp: { address: wanted } }: Settings,
 ): Promise<Ways> {
   const { rank, size } = directory;
-  const mine: Home = { host: hostIdentity(named), processors: allowedList() };
+  const mine: Home = { host: hostIdentity(named), processors: allowedList(), process: process.pid };
   const homes = (await directory.exchange('host', mine)) as Home[];
   const hosts = numbered(homes.map(({ host }) => host));
+  const here = homes.filter(({ host }) => host === mine.host);
+  const neighbours = homes.map((home) => (home.host === mine.host ? home.process : 0));
   // Ranks may be bound one by one, so only all of them together tell how many processors they have.
-  const processors = new Set(
-    homes.filter(({ host }) => host === mine.host).flatMap((home) => parseCpuList(home.processors)),
-  ).size;
-  const neighbours = hosts.filter((host) => host === hosts[rank]).length;
+  const processors = new Set(here.flatMap((home) => parseCpuList(home.processors))).size;
   const secret = directory.secret ?? (await sharedSecret(directory));
-  const address = wanted === '' ? plain(directory.localAddress ?? ownAddress(neighbours === size)) : wanted;
+  const address = wanted === '' ? plain(directory.localAddress ?? ownAddress(here.length === size)) : wanted;
   const { fd: listener, port } = native.listenTcp(address);
   try {
     const places = (await directory.exchange('place', { address, port })) as Place[];
@@ -83,11 +90,11 @@ async function tellEverybody(
     const tcp = { listener, addresses, ports: places.map((place) => place.port), hosts, processors, secret };
     // All ranks take part in the making of files, also those who have no use for one.
     const jobFd = transport === 'tcp' ? -1 : await shareFile(native, directory, hosts);
-    if (jobFd < 0) return { transport: 'tcp', jobFd, tcp, closeFile: NOTHING_TO_CLOSE };
+    if (jobFd < 0) return { transport: 'tcp', jobFd, tcp, neighbours: [], closeFile: NOTHING_TO_CLOSE };
     const closeFile = (): void => closeSync(jobFd);
-    if (neighbours < size) return { transport: 'auto', jobFd, tcp, closeFile };
+    if (here.length < size) return { transport: 'auto', jobFd, tcp, neighbours, closeFile };
     closeSync(listener);
-    return { transport: 'auto', jobFd, tcp: undefined, closeFile };
+    return { transport: 'auto', jobFd, tcp: undefined, neighbours, closeFile };
   } catch (error) {
     closeSync(listener);
     throw error;
@@ -127,7 +134,7 @@ function aloneOverTcp(native: Native): Ways {
   const address = '127.0.0.1';
   const { fd, port } = native.listenTcp(address);
   const tcp = { listener: fd, addresses: [address], ports: [port], hosts: [0], processors: 1, secret: '' };
-  return { transport: 'tcp', jobFd: -1, tcp, closeFile: NOTHING_TO_CLOSE };
+  return { transport: 'tcp', jobFd: -1, tcp, neighbours: [], closeFile: NOTHING_TO_CLOSE };
 }
 
 /** An IPv4 address that came over an IPv6 socket is one of IPv4. */

@@ -1,7 +1,8 @@
 /**
- * The directory that MPICH's process manager (Hydra) and others offer to what they start: PMI-1, lines of text on an inherited descriptor (PMI_FD).
+ * The directory that MPICH's process manager (Hydra), Slurm's srun with --mpi=pmi2 and others offer to what they start: PMI-1, lines of text on an inherited descriptor (PMI_FD).
  * A request is a line "cmd=… key=value …", and so is its answer; values have no blanks.
  */
+import { fstatSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { BootstrapError } from '../../errors.js';
 import type { Directory } from './directory.js';
@@ -14,10 +15,21 @@ export interface PmiPlace {
   fd: number;
 }
 
-/** From the variables that the process manager sets; undefined: it is not there. */
-export function findPmi(environment: Record<string, string | undefined>): PmiPlace | undefined {
-  const [rank, size, fd] = ['PMI_RANK', 'PMI_SIZE', 'PMI_FD'].map((name) => Number(environment[name] ?? NaN));
-  return [rank, size, fd].every(Number.isInteger) ? { rank, size, fd } : undefined;
+/**
+ * A descriptor that is closed may be one of Node's own by now, so it is looked at before it is used.
+ * @throws {BootstrapError}
+ */
+function socketOf({ rank, fd }: PmiPlace): Socket {
+  try {
+    if (!fstatSync(fd).isSocket()) throw new Error('it is no socket');
+    return new Socket({ fd, readable: true, writable: true });
+  } catch (error) {
+    throw new BootstrapError(
+      `descriptor ${fd} (PMI_FD) does not lead to a process manager: ${(error as Error).message}. If a rank started this process, ` +
+        'start it with NBC_RANK=0 and NBC_SIZE=1 in its environment: it is a job of its own then',
+      rank,
+    );
+  }
 }
 
 class PmiClient {
@@ -25,15 +37,21 @@ class PmiClient {
   readonly #socket: Socket;
   readonly #answers: ((fields: Fields) => void)[] = [];
   #fail: ((error: Error) => void) | undefined;
+  #ended: Error | undefined;
   #rest = '';
 
-  constructor({ rank, fd }: PmiPlace) {
-    this.#rank = rank;
-    this.#socket = new Socket({ fd, readable: true, writable: true });
+  constructor(place: PmiPlace) {
+    this.#rank = place.rank;
+    this.#socket = socketOf(place);
     this.#socket.setEncoding('utf8');
     this.#socket.on('data', (text: string) => this.#receive(text));
-    this.#socket.on('error', (error) => this.#fail?.(this.#error(error.message)));
-    this.#socket.on('close', () => this.#fail?.(this.#error('it has ended')));
+    this.#socket.on('error', (error) => this.#end(error.message));
+    this.#socket.on('close', () => this.#end('it has ended'));
+  }
+
+  #end(why: string): void {
+    this.#ended ??= this.#error(why);
+    this.#fail?.(this.#ended);
   }
 
   #error(what: string): BootstrapError {
@@ -41,10 +59,12 @@ class PmiClient {
   }
 
   async ask(fields: Fields, expected: string, timeout: number): Promise<Fields> {
+    if (this.#ended !== undefined) throw this.#ended;
     const line = Object.entries(fields).map(([key, value = '']) => `${key}=${value}`);
     const answer: Fields = await new Promise<Fields>((resolve, reject) => {
       const limit = setTimeout(
-        () => reject(this.#error(`no answer to ${fields.cmd} within ${timeout} ms; did all ranks start?`)),
+        () =>
+          reject(this.#error(`no answer to ${fields.cmd} within ${timeout} ms; did all ranks start, and call init()?`)),
         timeout,
       );
       this.#fail = (error) => {
@@ -61,6 +81,15 @@ class PmiClient {
       throw this.#error(`${fields.cmd} failed: ${answer.msg ?? answer.cmd}`);
     }
     return answer;
+  }
+
+  /** What a rank has told. */
+  parse(value: string): unknown {
+    try {
+      return JSON.parse(Buffer.from(value, 'base64url').toString());
+    } catch {
+      throw this.#error(`a rank told '${value}', which no rank of this version of node-nbc does`);
+    }
   }
 
   close(): void {
@@ -102,7 +131,7 @@ export async function throughPmi<T>(
         const all: unknown[] = [];
         for (let rank = 0; rank < place.size; rank++) {
           const got = await client.ask({ cmd: 'get', kvsname, key: `nbc-${name}-${rank}` }, 'get_result', timeout);
-          all.push(JSON.parse(Buffer.from(got.value ?? '', 'base64url').toString()));
+          all.push(client.parse(got.value ?? ''));
         }
         return all;
       },

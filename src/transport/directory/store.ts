@@ -2,7 +2,9 @@
  * The directory that is a store of ours. Rank 0 opens it at its address, unless somebody else (a launcher) has opened it there or the address is
  * another machine's.
  */
-import { StoreClient, type StoreClientOptions } from '../store/client.js';
+import { setTimeout as delay } from 'node:timers/promises';
+import { BootstrapError } from '../../errors.js';
+import { AGAIN_MS, StoreClient, type StoreClientOptions } from '../store/client.js';
 import { StoreServer } from '../store/server.js';
 import type { Directory } from './directory.js';
 
@@ -46,12 +48,21 @@ function directoryOf(client: StoreClient, { rank, size, secret }: StoreClientOpt
 }
 
 async function openHere(options: StoreClientOptions): Promise<StoreServer | undefined> {
-  try {
-    return await StoreServer.open(options);
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    // Somebody listens there already, or it is another machine's: then the store is there.
-    if (code === 'EADDRINUSE' || code === 'EADDRNOTAVAIL') return undefined;
-    throw error;
+  const { host, port, rank, timeout } = options;
+  const end = Date.now() + timeout;
+  for (;;) {
+    try {
+      return await StoreServer.open(options);
+    } catch (error) {
+      const { code = '', message } = error as NodeJS.ErrnoException;
+      // Somebody listens there already, or it is another machine's: then the store is there.
+      if (code === 'EADDRINUSE' || code === 'EADDRNOTAVAIL') return undefined;
+      // A name may appear late, as those of pods do.
+      const late = code === 'ENOTFOUND' || code === 'EAI_AGAIN';
+      if (!late || Date.now() + AGAIN_MS >= end) {
+        throw new BootstrapError(`no store can be opened at ${host}:${port} (NBC_STORE): ${message}`, rank);
+      }
+    }
+    await delay(AGAIN_MS);
   }
 }

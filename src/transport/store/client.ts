@@ -16,7 +16,7 @@ export interface StoreClientOptions {
 }
 
 /** Between two attempts to reach a store that is not there yet, in milliseconds. */
-const AGAIN_MS = 50;
+export const AGAIN_MS = 50;
 /** The store itself says who is missing when the time is up; only if it does not, the client says so. */
 const GRACE_MS = 1000;
 
