@@ -34,7 +34,7 @@ class World {
       std::vector<std::string> addresses;  // of all ranks: numeric, without port
       std::vector<uint32_t> ports;
       std::vector<uint32_t> hosts;  // of all ranks: equal numbers, equal machines
-      uint32_t processors = 1;  // for all ranks of this machine
+      uint32_t processors = 1;      // for all ranks of this machine
       std::string secret;
     } tcp;
     std::vector<uint32_t> neighbours;  // processes of ranks to be watched, by rank; 0: not (shm/watch.h)

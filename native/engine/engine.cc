@@ -215,7 +215,8 @@ bool Engine::after_start(uint32_t slot) {
   fabric_->flush();
   if (by_slot_[slot] != nullptr && options_.libof.test_on_init) {
     pass(Effort::look);
-    for (uint64_t work = fabric_->work(); work > 0 && work <= fabric_->short_work(); work = fabric_->work()) pass(Effort::pass);
+    for (uint64_t work = fabric_->work(); work > 0 && work <= fabric_->short_work(); work = fabric_->work())
+      pass(Effort::pass);
   }
   // Without a progress thread, what the paper's network would do by itself is done here: data whose RTR was caught moves.
   if (!options_.progress_thread && (options_.wait_on_send_us > 0 || options_.startall_us > 0)) {
@@ -432,6 +433,10 @@ void Engine::leave() {
     unattended_.store(true, std::memory_order_seq_cst);
     // Loading first: in a loop of operations the progress thread dozes all the time, and this is a read.
     ring = !dozing_.load(std::memory_order_seq_cst) && !dozing_.exchange(true, std::memory_order_seq_cst);
+    if (ring && fabric_->ring_self_later(Sleeper::progress, doze(0))) {
+      seen_ = entries_;  // its first doze begins here
+      ring = false;
+    }
   }
   unlock_and_notify();
   if (ring) fabric_->ring_self(Sleeper::progress);
@@ -470,7 +475,6 @@ void Engine::hand_over() {
 void Engine::background() {
   pthread_setname_np(pthread_self(), "nbc-progress");
   ask_for_short_slice();
-  uint64_t seen = 0;        // entries_ at the last look
   uint32_t uneventful = 0;  // dozes in which nothing was left unattended
   for (;;) {
     // The ticket comes before everything that is looked at: whoever changes any of it afterwards makes sleep() return.
@@ -479,22 +483,24 @@ void Engine::background() {
     // Pairs with the fence in hand_over(): if the attempt to lock fails, the caller, looking back, sees that the bell was rung.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     ++uneventful;
+    bool alone = false;  // the calling thread is away, and nothing is left to find
     // If the calling thread has the engine, it will look after everything, and note what it leaves behind.
     if (lock_.try_lock()) {
       // Nothing pending here stands for it, so nobody else might come to it: a peer asks for a connection.
       if (fabric_->called()) pass(Effort::look);
       const bool unattended = unattended_.load(std::memory_order_relaxed);
-      if (handed_over_ || (unattended && entries_ == seen)) {
-        if (unattended) uneventful = 0;
+      if (unattended) uneventful = 0;
+      if (handed_over_ || (unattended && entries_ == seen_)) {
         unattended_.store(false, std::memory_order_relaxed);
         drive();
+        alone = true;
       } else {
-        if (unattended) uneventful = 0;
-        seen = entries_;
+        alone = !unattended && entries_ == seen_;
+        seen_ = entries_;
         unlock_and_notify();
       }
     }
-    if (uneventful > kUneventful && dozing_.load(std::memory_order_relaxed)) {
+    if ((alone || uneventful > kUneventful) && dozing_.load(std::memory_order_relaxed)) {
       dozing_.store(false, std::memory_order_seq_cst);
       if (unattended_.load(std::memory_order_seq_cst)) dozing_.store(true, std::memory_order_seq_cst);
       uneventful = 0;

@@ -152,6 +152,7 @@ class Engine {
   EngineCounters counters_;
   uint32_t fruitless_tests_ = 0;
   uint64_t entries_ = 0;      // how often the calling thread took the engine
+  uint64_t seen_ = 0;         // the same when the progress thread's doze began
   bool handed_over_ = false;  // the progress thread is responsible: the doorbell is armed for it, or it was rung
   // unattended_: the calling thread left, and something needs driving. dozing_: the progress thread looks by itself now and then.
   // Invariant: unattended_ implies dozing_, or a ring on its way. Both sides store their own and then load the other's, seq_cst:

@@ -171,6 +171,8 @@ class Fabric {
   virtual bool is_armed() const = 0;  // nobody has rung since arm()
   virtual void sleep(Sleeper who, uint32_t ticket, int64_t nanoseconds) = 0;
   virtual void ring_self(Sleeper who) = 0;
+  // The same after a while, where that costs less than waking a thread now. False: it cannot.
+  virtual bool ring_self_later(Sleeper, int64_t) { return false; }
 
   // Tells everybody that this rank will do no more, after all that it committed. The destructor does it; a process that ends
   // without it, too. May wait for a bounded time until what was committed has arrived.

@@ -72,6 +72,7 @@ class MixedFabric final : public Fabric {
   bool is_armed() const override { return near_->is_armed() && far_->is_armed(); }
   void sleep(Sleeper who, uint32_t ticket, int64_t nanoseconds) override;
   void ring_self(Sleeper who) override { far_->ring_self(who); }
+  bool ring_self_later(Sleeper who, int64_t nanoseconds) override { return far_->ring_self_later(who, nanoseconds); }
   void announce_closed() override;
   Crowd crowd() const override { return known_ ? far_->crowd() : near_->crowd(); }
   void visit_counters(const std::function<void(const char*, double)>& visit) const override;

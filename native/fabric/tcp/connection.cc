@@ -196,7 +196,10 @@ bool Connection::receive(Regions& regions, size_t budget, Ring<Completion>& even
     const ssize_t got = ::readv(socket_.get(), parts, count);
     if (got <= 0) {
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0 && errno == EAGAIN) return true;
+      if (got < 0 && errno == EAGAIN) {
+        await_bytes();
+        return true;
+      }
       return got == 0 ? broke("it has ended") : broke(std::strerror(errno), errno);
     }
     ++counters_.reads;
@@ -208,13 +211,23 @@ bool Connection::receive(Regions& regions, size_t budget, Ring<Completion>& even
     have_ += bytes - of_data;
     if (!parse(regions, events)) return false;
     // Less than asked for: that was all.
-    if (bytes < asked) return true;
+    if (bytes < asked) {
+      await_bytes();
+      return true;
+    }
     if (budget <= bytes) {
       more_ = true;
       return true;
     }
     budget -= bytes;
   }
+}
+
+void Connection::await_bytes() {
+  const size_t bytes = data_left_ > 0 ? data_left_ + sizeof(FrameHeader) : 1;
+  if (bytes == awaited_) return;
+  awaited_ = bytes;
+  wake_at(socket_, bytes);
 }
 
 // Takes whole frames from the buffer, and what is there of data.

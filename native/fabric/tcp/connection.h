@@ -115,6 +115,8 @@ class Connection {
   void prepare(bool puts);
   void prepare_put();
   void sent(size_t bytes);
+  // In the middle of data nothing can be done until all of the frame is there, and the next header, which always follows.
+  void await_bytes();
   bool parse(Regions& regions, Ring<Completion>& events);
   void handle(const FrameHeader& header, Ring<Completion>& events);
   bool broke(const char* why, int error = 0);
@@ -132,6 +134,7 @@ class Connection {
   bool closing_ = false;      // no put begins any more
   bool blocked_ = false;
   bool more_ = false;
+  size_t awaited_ = 1;  // bytes that wake who waits for the socket
 
   std::unique_ptr<std::byte[]> buffer_;
   size_t have_ = 0;        // bytes in the buffer

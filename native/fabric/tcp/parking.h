@@ -1,7 +1,7 @@
 // Sleeping until a socket has something, without lost wake-ups.
 //
 // Two threads may sleep here at a time: the calling thread, which then owns the engine, and the progress thread, which does not. Each has an
-// eventfd (ring) and an epoll set with it. All sockets are in one more set, `sockets`, which is in both of these, once-only: it wakes
+// eventfd (ring), a timer (ring_later), and an epoll set with both. All sockets are in one more set, `sockets`, which is in both of these, once-only: it wakes
 // whom it was armed for, once, and nobody until it is armed again.
 //
 //   arm(who)   enables `sockets` in who's set. Something that is there already makes it fire at once, so no look is needed in between
@@ -45,6 +45,7 @@ class Parking {
   bool is_armed() const { return armed_.load(std::memory_order_seq_cst) != 0; }
   void sleep(Sleeper who, int64_t nanoseconds);
   void ring(Sleeper who);
+  void ring_later(Sleeper who, int64_t nanoseconds);
   bool called() const { return called_.load(std::memory_order_relaxed); }
   void answer_calls() {
     if (called()) called_.exchange(false, std::memory_order_acquire);
@@ -57,6 +58,7 @@ class Parking {
   Socket sockets_;  // descriptors of other kinds, closed the same way
   Socket calls_;
   Socket bell_[2];
+  Socket timer_[2];
   Socket set_[2];
   bool shared_ = false;                // another fabric's descriptors are in the sets, too
   Sleeper watcher_ = Sleeper::nobody;  // in whose set `sockets` may fire; owner

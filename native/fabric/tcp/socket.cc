@@ -117,6 +117,8 @@ void prepare(const Socket& socket) {
   set(socket, IPPROTO_TCP, TCP_KEEPCNT, kKeepCount);
 }
 
+void wake_at(const Socket& socket, size_t bytes) { set(socket, SOL_SOCKET, SO_RCVLOWAT, static_cast<int>(bytes)); }
+
 void acknowledge_now(const Socket& socket) { set(socket, IPPROTO_TCP, TCP_QUICKACK, 1); }
 
 }  // namespace nbc::tcp

@@ -53,6 +53,8 @@ int outcome(const Socket& socket);
 // gone is noticed: after 10 s if it owes an acknowledgement, else after 5 + 3 × 2 s.
 void prepare(const Socket& socket);
 // The peer waits for the acknowledgement of what came last; otherwise the kernel takes up to 40 ms.
+// Who waits for it to be readable waits for so many bytes, or its end.
+void wake_at(const Socket& socket, size_t bytes);
 void acknowledge_now(const Socket& socket);
 
 }  // namespace nbc::tcp

@@ -76,6 +76,10 @@ class TcpFabric final : public FarFabric {
   bool is_armed() const override { return parking_.is_armed(); }
   void sleep(Sleeper who, uint32_t ticket, int64_t nanoseconds) override;
   void ring_self(Sleeper who) override { parking_.ring(who); }
+  bool ring_self_later(Sleeper who, int64_t nanoseconds) override {
+    parking_.ring_later(who, nanoseconds);
+    return true;
+  }
   void wake_on(Sleeper who, int descriptor) override { parking_.wake_on(who, descriptor); }
   void announce_closed() override;
   Crowd crowd() const override { return crowd_; }

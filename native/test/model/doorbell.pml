@@ -43,7 +43,7 @@
  * pairs with PROGRESS's failed attempt to lock, which comes after the exchange of `armed`.)
  *
  * Dozing. While `dozing`, PROGRESS sleeps for a short time only, and takes over what it finds `unattended` twice without MAIN
- * having been back (entries). When it has found nothing to do a few times, it stops dozing. The two flags are stored and
+ * having been back (entries). It stops dozing when nobody is likely to leave anything soon, here whenever it likes. The two flags are stored and
  * loaded crosswise: either MAIN sees that PROGRESS does not doze and rings, or PROGRESS sees that something is unattended.
  *
  * The socket (mixed/mixed_fabric.h). Writers send a datagram to the socket of the sleeper, MAIN rings PROGRESS by an eventfd. Neither has a
@@ -73,7 +73,6 @@
 #define MESSAGES_OF(writer) (2 - (writer)) /* two from the first, one from the second: enough for each error above */
 #define TOTAL 3
 #endif
-#define UNEVENTFUL 1 /* looks with nothing to do after which PROGRESS stops dozing */
 
 /* Values of `armed`, and indexes of `rung` and `asleep`. */
 #define NOBODY 0
@@ -96,6 +95,7 @@ bool handedOver; /* PROGRESS is responsible; written by the owner */
 byte entries;    /* how often MAIN took the engine; written by the owner */
 bool unattended; /* MAIN left, and something needs driving */
 bool dozing;     /* PROGRESS looks by itself now and then */
+byte dozeSince;  /* `entries` when its doze began */
 bool stopping;
 bool asleep[3];
 #ifdef SOCKET
@@ -382,7 +382,14 @@ inline leaveUnattended() {
     if
     :: atomic { got -> got = false; unlock(MAIN) }
     :: else ->
-      atomic { empty(BUFFER_OF(MAIN)) -> got = dozing; dozing = true; unlock(MAIN) } /* exchange */
+      atomic {
+        empty(BUFFER_OF(MAIN)) -> got = dozing; dozing = true; /* exchange */
+        if
+        :: dozeSince = entries /* the ring is a timer, and the doze begins here */
+        :: skip
+        fi;
+        unlock(MAIN)
+      }
       if
       :: got -> got = false
       :: else -> ring(PROGRESS)
@@ -465,7 +472,7 @@ inline drive() {
 }
 
 active proctype progressThread() {
-  byte count, seen, uneventful; /* seen: `entries` at the last look */
+  byte count;
   bool found, got, left;
 
   do
@@ -474,14 +481,6 @@ active proctype progressThread() {
     :: stopping -> break
     :: else -> skip
     fi;
-#ifdef DOZE
-    atomic {
-      if
-      :: uneventful <= UNEVENTFUL -> uneventful++
-      :: else -> skip
-      fi
-    }
-#endif
     tryLock(PROGRESS, got);
     if
     :: got ->
@@ -489,8 +488,8 @@ active proctype progressThread() {
         got = false;
         left = unattended;
         if
-        :: handedOver || (left && entries == seen) -> found = true
-        :: else -> seen = entries; unlock(PROGRESS)
+        :: handedOver || (left && entries == dozeSince) -> found = true
+        :: else -> dozeSince = entries; unlock(PROGRESS)
         fi
       }
       if
@@ -504,15 +503,15 @@ active proctype progressThread() {
 #endif
         }
         drive()
-      :: atomic { !found && left -> left = false; uneventful = 0 }
+      :: atomic { !found && left -> left = false }
       :: !found && !left -> skip
       fi
     :: else -> skip
     fi;
 #ifdef DOZE
     if
-    :: uneventful > UNEVENTFUL && dozing ->
-      atomic { uneventful = 0; STORE(BUFFER_OF(PROGRESS), AT_DOZING, false) }
+    :: dozing ->
+      STORE(BUFFER_OF(PROGRESS), AT_DOZING, false);
 #ifndef NO_DOZE_RECHECK
       atomic {
 #ifndef NO_DOZE_FENCE
@@ -525,7 +524,7 @@ active proctype progressThread() {
       :: else -> skip
       fi;
 #endif
-    :: else -> skip
+    :: skip
     fi;
     atomic { FENCE(BUFFER_OF(PROGRESS)); left = dozing }
 #endif
