@@ -93,6 +93,22 @@ describe('launchers', function () {
     });
   }
 
+  for (const [what, variables, expected] of [
+    [
+      'a descriptor that is closed',
+      { PMI_RANK: '0', PMI_SIZE: '2', PMI_FD: '99' },
+      /BootstrapError.*PMI_FD.*descriptor 99/s,
+    ],
+    ['a rank that does not exist', { PMI_RANK: '2', PMI_SIZE: '2', PMI_FD: '0' }, /OptionError.*PMI_RANK: is 2/s],
+    ['no ranks', { PMI_RANK: '0', PMI_SIZE: '0', PMI_FD: '0' }, /OptionError.*PMI_RANK: is 0, but the job has 0/s],
+  ] as const) {
+    it(`a process manager that gives ${what}`, async () => {
+      const { code, stderr } = await run(process.execPath, [program('exchange')], variables);
+      assert.notEqual(code, 0);
+      assert.match(stderr, expected);
+    });
+  }
+
   it('a secret that is missing is asked for', async () => {
     const env = { RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: '127.0.0.1', MASTER_PORT: '4711', NBC_SECRET: '' };
     const { code, stderr } = await run(process.execPath, [program('exchange')], env);

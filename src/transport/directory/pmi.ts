@@ -3,7 +3,7 @@
  * A request is a line "cmd=… key=value …", and so is its answer; values have no blanks.
  */
 import { Socket } from 'node:net';
-import { BootstrapError } from '../../errors.js';
+import { BootstrapError, OptionError } from '../../errors.js';
 import type { Directory } from './directory.js';
 
 type Fields = Partial<Record<string, string>>;
@@ -14,10 +14,13 @@ export interface PmiPlace {
   fd: number;
 }
 
-/** From the variables that the process manager sets; undefined: it is not there. */
+/** From the variables that the process manager sets; undefined: it is not there. @throws {OptionError} */
 export function findPmi(environment: Record<string, string | undefined>): PmiPlace | undefined {
-  const [rank, size, fd] = ['PMI_RANK', 'PMI_SIZE', 'PMI_FD'].map((name) => Number(environment[name] ?? NaN));
-  return [rank, size, fd].every(Number.isInteger) ? { rank, size, fd } : undefined;
+  const texts = ['PMI_RANK', 'PMI_SIZE', 'PMI_FD'].map((name) => environment[name] ?? '');
+  if (!texts.every((text) => /^\d{1,9}$/.test(text))) return undefined;
+  const [rank, size, fd] = texts.map(Number);
+  if (rank >= size) throw new OptionError('PMI_RANK', `is ${rank}, but the job has ${size} ranks (PMI_SIZE)`);
+  return { rank, size, fd };
 }
 
 class PmiClient {
@@ -29,7 +32,12 @@ class PmiClient {
 
   constructor({ rank, fd }: PmiPlace) {
     this.#rank = rank;
-    this.#socket = new Socket({ fd, readable: true, writable: true });
+    try {
+      this.#socket = new Socket({ fd, readable: true, writable: true });
+    } catch (error) {
+      // Node.js refuses what is closed, or is no socket.
+      throw this.#error(`descriptor ${fd} is not one of its own: ${(error as Error).message}`);
+    }
     this.#socket.setEncoding('utf8');
     this.#socket.on('data', (text: string) => this.#receive(text));
     this.#socket.on('error', (error) => this.#fail?.(this.#error(error.message)));
