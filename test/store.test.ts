@@ -167,6 +167,15 @@ describe('the store', function () {
     }
   });
 
+  it('that ends midway is told to all who wait', async () => {
+    const server = await StoreServer.open({ host: HOST, port: 0, secret: SECRET, size: 3, timeout: 60_000 });
+    const options = { host: HOST, port: server.port, secret: SECRET, size: 3, timeout: 60_000 };
+    const clients = await Promise.all([0, 1].map((rank) => StoreClient.open({ ...options, rank })));
+    const waiting = Promise.allSettled([clients[0].barrier('all'), clients[1].get('never')]);
+    server.close();
+    for (const result of await waiting) assert.match(why(result), /the store at .* ended the connection/);
+  });
+
   it('is left in time by rank 0 although another rank never says that it is done', async () => {
     const port = await freePort();
     const first = joiner(port, 2)({ rank: 0, timeout: 1000 });

@@ -115,7 +115,8 @@ Handshake::State Handshake::advance() {
     peer.bytes = sizeof peer.storage;
     if (::getpeername(socket_.get(), reinterpret_cast<sockaddr*>(&peer.storage), &peer.bytes) != 0) return state_;
     // Where nobody listens any more the system may have given this socket the very port that it connects to.
-    if (text_of(peer) == text_of(address_of(socket_))) return fail(std::strerror(ECONNREFUSED), ECONNREFUSED);
+    if (port_of(peer) != 0 && text_of(peer) == text_of(address_of(socket_)))
+      return fail(std::strerror(ECONNREFUSED), ECONNREFUSED);
     connecting_ = false;
   }
   if (!send_rest()) return state_;
