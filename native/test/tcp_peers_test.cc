@@ -244,6 +244,26 @@ TEST(a_peer_that_vanished_while_it_was_welcomed_is_closed) {
   CHECK(rank.fabric->connect(0) == Connect::closed);
 }
 
+// It had tried before us, and failed: that is not what somebody hears who plays a rank that is there already.
+TEST(a_rank_that_has_given_up_says_so) {
+  Town town(2);
+  town.listeners[1].reset();
+  Resident ranks[2] = {Resident(town.fabric(0)), Resident(nullptr)};
+  until([&] { return ranks[0].fabric->connect(1) != Connect::later; }, [&] { ranks[0].pass(); });
+  town.listeners[1] = tcp::listen_on(tcp::parse_address("127.0.0.1", 0));
+  ranks[1].fabric = town.fabric(1);
+  until([&] { return ranks[1].fabric->connect(0) != Connect::later; },
+        [&] {
+          ranks[0].pass();
+          ranks[1].pass();
+        });
+  CHECK(ranks[1].fabric->connect(0) == Connect::broken);
+  CHECK(ranks[1].fabric->why(0).find("tried to connect to this rank itself") != std::string::npos);
+  Caller again(town, 1, 0);
+  until([&] { return again.settled(); }, [&] { ranks[0].pass(); });
+  CHECK(again.handshake.verdict() == tcp::Verdict::gave_up);
+}
+
 // Nobody listens at a port of the range that the system takes ports for connections from, and the system took that one: we are connected to
 // ourselves.
 TEST(a_connection_to_oneself_is_none) {

@@ -51,7 +51,7 @@ struct Answer {
 };
 static_assert(sizeof(Answer) == 64);
 
-enum class Verdict : uint32_t { none = 0, welcome = 1, mine_comes = 2, other_settings = 3, doubled = 4 };
+enum class Verdict : uint32_t { none = 0, welcome = 1, mine_comes = 2, other_settings = 3, doubled = 4, gave_up = 5 };
 
 struct Reply {
   Verdict verdict;

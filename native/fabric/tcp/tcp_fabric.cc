@@ -158,6 +158,8 @@ void TcpFabric::settle(Rank peer) {
     case Verdict::doubled:
       return end_attempt(peer, Connect::refused,
                          "it is connected to another process that says it is rank " + std::to_string(rank()));
+    case Verdict::gave_up:
+      return end_attempt(peer, Connect::broken, "it has tried to connect to this rank itself, and failed");
     case Verdict::none:
       return end_attempt(peer, Connect::broken, "it gave an answer that makes no sense");
   }
@@ -357,7 +359,7 @@ Verdict TcpFabric::judge(const Handshake& stranger) {
       end_attempt(stranger.peer(), Connect::refused, other_settings(stranger.peer(), stranger.their_eager_limit()));
     return Verdict::other_settings;
   }
-  if (link.verdict != Connect::later) return Verdict::doubled;
+  if (link.verdict != Connect::later) return link.connection != nullptr ? Verdict::doubled : Verdict::gave_up;
   if (link.handshake != nullptr && rank() < stranger.peer()) return Verdict::mine_comes;
   // Its connection takes the place of ours.
   await(link);
