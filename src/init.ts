@@ -2,13 +2,16 @@
  * From the environment of a process to its world.
  */
 import { Communicator } from './communicator.js';
-import { errorFromNative } from './errors.js';
+import { errorFromNative, NbcError } from './errors.js';
 import { native } from './native.js';
 import { readBootstrap } from './transport/bootstrap.js';
 import { openPmix } from './transport/directory/pmix.js';
 import { meet, type Ways } from './transport/meeting.js';
 import { deviceOf, type InitOptions, resolveOptions } from './transport/options.js';
 import { openWorld, type World } from './world.js';
+
+/** Ranks that meet take their time. */
+let opening = false;
 
 /**
  * Opens this process's rank, and returns the communicator of all ranks. Under `nbcrun` rank and size come from the
@@ -21,6 +24,16 @@ import { openWorld, type World } from './world.js';
  * @throws {NbcError} ERR_NBC_ALREADY_OPEN, ERR_NBC_TRANSPORT, ERR_NBC_SYSTEM, …
  */
 export async function init(options: InitOptions = {}): Promise<Communicator> {
+  if (opening) throw new NbcError('ERR_NBC_ALREADY_OPEN', 'init: another init() of this process is under way');
+  opening = true;
+  try {
+    return await open(options);
+  } finally {
+    opening = false;
+  }
+}
+
+async function open(options: InitOptions): Promise<Communicator> {
   const settings = resolveOptions(options);
   const bootstrap = readBootstrap();
   let ways: Ways | undefined;

@@ -1,7 +1,9 @@
 /** The store through which ranks of a job find each other: who is late, missing, there twice or a stranger gets, and gives, a clear error. */
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
-import { createConnection } from 'node:net';
+import { once } from 'node:events';
+import { createConnection, createServer, type AddressInfo } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import { BootstrapError } from 'node-nbc';
 import { freePort } from './support/commands.js';
 import { until } from './support/until.js';
@@ -126,6 +128,113 @@ describe('the store', function () {
     await server.finished();
     server.close();
     assert.deepEqual(tables[0], tables[1]);
+  });
+
+  it('names the ranks that are missing although the store of the launcher waits for longer', async () => {
+    const server = await StoreServer.open({ host: HOST, port: 0, secret: SECRET, size: 3, timeout: 60_000 });
+    try {
+      const results = await Promise.allSettled([0, 2].map((rank) => joiner(server.port, 3)({ rank, timeout: 500 })));
+      for (const result of results) assert.match(why(result), /rank 1 of 3 did not join within 500 ms/);
+    } finally {
+      server.close();
+    }
+  });
+
+  it('names a rank that stops between two steps, within the time limit of the others', async () => {
+    const port = await freePort();
+    const options = { host: HOST, port, secret: SECRET, size: 2, timeout: 1500 };
+    const first = throughStore({ ...options, rank: 0 }, async (directory) => {
+      await directory.exchange('first', 1);
+      return directory.exchange('second', 1);
+    });
+    const client = await StoreClient.open({ ...options, rank: 1, timeout: 20_000 });
+    try {
+      await delay(1200);
+      await client.set('first/1', 1);
+      await client.barrier('first');
+      const [result] = await Promise.allSettled([first]);
+      assert.match(why(result), /rank 1 of 2 did not join within 1500 ms/);
+    } finally {
+      client.close();
+    }
+  });
+
+  it('that ends midway is told to all who wait', async () => {
+    const server = await StoreServer.open({ host: HOST, port: 0, secret: SECRET, size: 3, timeout: 60_000 });
+    const options = { host: HOST, port: server.port, secret: SECRET, size: 3, timeout: 60_000 };
+    const clients = await Promise.all([0, 1].map((rank) => StoreClient.open({ ...options, rank })));
+    const waiting = Promise.allSettled([clients[0].barrier('all'), clients[1].get('never')]);
+    server.close();
+    for (const result of await waiting) assert.match(why(result), /the store at .* ended the connection/);
+  });
+
+  it('is left in time by rank 0 although another rank never says that it is done', async () => {
+    const port = await freePort();
+    const first = joiner(port, 2)({ rank: 0, timeout: 1000 });
+    const client = await StoreClient.open({ host: HOST, port, secret: SECRET, rank: 1, size: 2, timeout: 60_000 });
+    try {
+      await client.set('rank/1', 'here');
+      await client.barrier('rank');
+      assert.deepEqual(await first, [{ me: 0 }, 'here']);
+    } finally {
+      client.close();
+    }
+  });
+
+  it('says that no address is known for the host of the store, on rank 0, too', async () => {
+    for (const rank of [0, 1]) {
+      const options = { host: 'there-is-none.invalid', port: 4711, secret: SECRET, rank, size: 2, timeout: 300 };
+      const [result] = await Promise.allSettled([throughStore(options, () => Promise.resolve(0))]);
+      assert.match(why(result), /no address is known for 'there-is-none.invalid'/);
+    }
+  });
+
+  for (const [what, greeting, expected] of [
+    ['speaks something else', 'SSH-2.0-hello\r\n', /what answers at the store at .* is no store/],
+    ['speaks another version', '{"store":2,"nonce":"x"}\n', /what answers at the store at .* is no store/],
+    ['says nothing', '', /what answers at the store at .* has said nothing within 500 ms; is it a store/],
+    ['ends what it says', undefined, /the store at .* ended the connection/],
+  ] as const) {
+    it(`says that what listens there ${what}`, async () => {
+      const other = createServer((socket) => {
+        socket.on('error', () => undefined);
+        if (greeting === undefined) socket.destroy();
+        else socket.write(greeting);
+      }).listen(0, HOST);
+      await once(other, 'listening');
+      try {
+        const { port } = other.address() as AddressInfo;
+        for (const rank of [0, 1]) {
+          const [result] = await Promise.allSettled([joiner(port, 2)({ rank, timeout: 500 })]);
+          assert.match(why(result), expected);
+        }
+      } finally {
+        other.close();
+      }
+    });
+  }
+
+  it('lets ranks in although many say nothing', async () => {
+    const options = { host: HOST, port: 0, secret: SECRET, size: 2, timeout: 60_000, strangers: 4, patience: 50 };
+    const server = await StoreServer.open(options);
+    const silent = Array.from({ length: 20 }, () => createConnection({ host: HOST, port: server.port }));
+    try {
+      await Promise.all(
+        silent.map((socket) =>
+          once(
+            socket.on('error', () => undefined),
+            'connect',
+          ),
+        ),
+      );
+      const join = joiner(server.port, 2);
+      const tables = await Promise.all([join({ rank: 0 }), join({ rank: 1 })]);
+      assert.deepEqual(tables[0], tables[1]);
+      await until('all of them have been cut off', () => server.refused >= 20);
+    } finally {
+      for (const socket of silent) socket.destroy();
+      server.close();
+    }
   });
 
   it('is not harmed by strangers', async () => {

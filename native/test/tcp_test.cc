@@ -11,6 +11,7 @@
 #include "test/check.h"
 #include "test/mix.h"
 #include "test/ranks.h"
+#include "test/town.h"
 
 namespace {
 
@@ -29,39 +30,6 @@ std::string hex(const tcp::Digest& digest) {
     text += two;
   }
   return text;
-}
-
-// Where everybody listens, before anybody is a rank.
-struct Town {
-  explicit Town(Rank size, const std::string& secret = "of this test") : secret(secret) {
-    for (Rank rank = 0; rank < size; ++rank) {
-      listeners.push_back(tcp::listen_on(tcp::parse_address("127.0.0.1", 0)));
-      addresses.push_back(tcp::address_of(listeners.back()));
-    }
-  }
-  std::unique_ptr<TcpFabric> fabric(Rank rank, TcpOptions options = {}) {
-    if (options.eager_limit == 0) options.eager_limit = 255;
-    tcp::Job job;
-    job.rank = rank;
-    job.addresses = addresses;
-    job.hosts.assign(addresses.size(), 0);
-    job.processors = std::thread::hardware_concurrency();
-    job.secret = secret;
-    job.listener = std::move(listeners[rank]);
-    return std::make_unique<TcpFabric>(std::move(job), options);
-  }
-  std::string secret;
-  std::vector<tcp::Socket> listeners;
-  std::vector<tcp::Address> addresses;
-};
-
-double counter(const Fabric& fabric, const std::string& wanted) {
-  double found = -1;
-  fabric.visit_counters([&](const char* name, double value) {
-    if (wanted == name) found = value;
-  });
-  CHECK(found >= 0);
-  return found;
 }
 
 // Two fabrics that this thread drives.

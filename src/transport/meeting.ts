@@ -44,6 +44,7 @@ interface Place {
   port: number;
 }
 
+const LOOPBACK = '127.0.0.1';
 const NOTHING_TO_CLOSE = (): void => undefined;
 
 /** @throws {BootstrapError} if ranks do not find each other */
@@ -73,7 +74,7 @@ async function tellEverybody(
   named: string,
   { transport, tcp: { address: wanted } }: Settings,
 ): Promise<Ways> {
-  const { rank, size } = directory;
+  const { size } = directory;
   const mine: Home = { host: hostIdentity(named), processors: allowedList(), process: process.pid };
   const homes = (await directory.exchange('host', mine)) as Home[];
   const hosts = numbered(homes.map(({ host }) => host));
@@ -82,7 +83,7 @@ async function tellEverybody(
   // Ranks may be bound one by one, so only all of them together tell how many processors they have.
   const processors = new Set(here.flatMap((home) => parseCpuList(home.processors))).size;
   const secret = directory.secret ?? (await sharedSecret(directory));
-  const address = wanted === '' ? plain(directory.localAddress ?? ownAddress(here.length === size)) : wanted;
+  const address = wanted === '' ? ownAddress(here.length === size, directory.localAddress) : wanted;
   const { fd: listener, port } = native.listenTcp(address);
   try {
     const places = (await directory.exchange('place', { address, port })) as Place[];
@@ -103,15 +104,21 @@ async function tellEverybody(
 
 /** Where the process manager keeps other jobs out, rank 0 makes the secret of this one. */
 async function sharedSecret(directory: Directory): Promise<string> {
-  const [secret] = await directory.exchange('secret', directory.rank === 0 ? randomBytes(32).toString('hex') : '');
+  const [secret] = await directory.exchange('secret', directory.rank === 0 ? newSecret() : '');
   return secret as string;
 }
 
-/** Loopback if nobody else needs to reach this machine, otherwise the first address of it that others can. */
-function ownAddress(alone: boolean): string {
+function newSecret(): string {
+  return randomBytes(32).toString('hex');
+}
+
+/** Loopback if nobody else needs to reach this machine, otherwise the address that is known to be reached, or the first that can be. */
+function ownAddress(alone: boolean, known: string | undefined): string {
+  if (alone) return LOOPBACK;
+  if (known !== undefined) return plain(known);
   const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
   const found = all.find(({ internal, family }) => !internal && family === 'IPv4');
-  return alone || found === undefined ? '127.0.0.1' : found.address;
+  return found?.address ?? LOOPBACK;
 }
 
 /**
@@ -131,9 +138,8 @@ async function shareFile(native: Native, directory: Directory, hosts: number[]):
 }
 
 function aloneOverTcp(native: Native): Ways {
-  const address = '127.0.0.1';
-  const { fd, port } = native.listenTcp(address);
-  const tcp = { listener: fd, addresses: [address], ports: [port], hosts: [0], processors: 1, secret: '' };
+  const { fd, port } = native.listenTcp(LOOPBACK);
+  const tcp = { listener: fd, addresses: [LOOPBACK], ports: [port], hosts: [0], processors: 1, secret: newSecret() };
   return { transport: 'tcp', jobFd: -1, tcp, neighbours: [], closeFile: NOTHING_TO_CLOSE };
 }
 

@@ -1,7 +1,7 @@
 /**
  * The options of `init()`: defaults, environment variables, checks. An option that is given wins over its variable.
  */
-import { isIP } from 'node:net';
+import { isIP, SocketAddress } from 'node:net';
 import { OptionError, show } from '../errors.js';
 
 /** What only verbs look at. */
@@ -35,8 +35,8 @@ export interface VerbsOptions {
 /** What only TCP looks at. */
 export interface TcpOptions {
   /**
-   * The numeric address of this machine that other ranks connect to (default: the one from which this rank reaches the
-   * store of the job; so it is loopback if all are on one machine). Variable NBC_TCP_ADDRESS.
+   * The numeric address of this machine that other ranks connect to (default: loopback if all are on one machine, else
+   * the one from which this rank reaches the store of the job). Variable NBC_TCP_ADDRESS.
    */
   address?: string | undefined;
 }
@@ -184,8 +184,8 @@ const tcpRules: Rules<TcpSettings> = {
     variable: 'NBC_TCP_ADDRESS',
     fallback: '',
     parse: (text) => text.trim(),
-    accepts: (value) => typeof value === 'string' && isIP(value) !== 0,
-    expected: "a numeric address of this machine, as '10.1.2.3'",
+    accepts: (value) => typeof value === 'string' && isOneAddress(value),
+    expected: "a numeric address of one interface of this machine, as '10.1.2.3'",
   },
 };
 
@@ -203,6 +203,14 @@ export function resolveOptions(options: InitOptions = {}, environment: Environme
     tcp: resolveAll(tcpRules, tcp, environment, 'tcp.'),
     verbs: resolveAll(verbsRules, verbs, environment, 'verbs.'),
   };
+}
+
+/** All interfaces at once (0.0.0.0) are no address to connect to, and would let in who has no business there. */
+function isOneAddress(text: string): boolean {
+  const version = isIP(text);
+  if (version === 0 || text.includes('%')) return false;
+  const { address } = new SocketAddress({ address: text, family: `ipv${version as 4 | 6}` });
+  return !['0.0.0.0', '::', '::ffff:0.0.0.0'].includes(address);
 }
 
 /** The device of one rank: see {@link VerbsOptions.device}. In this version all ranks are on one machine. */

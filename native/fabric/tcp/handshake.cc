@@ -68,11 +68,13 @@ bool Handshake::received(void* into, size_t bytes) {
     if (count > 0) {
       in_ += static_cast<size_t>(count);
     } else if (count == 0) {
+      cut_off_ = true;
       fail("it ended before the connection was settled", ECONNRESET);
       return false;
     } else if (errno == EINTR) {
       continue;
     } else {
+      cut_off_ = errno == ECONNRESET;
       if (errno != EAGAIN) fail(std::strerror(errno), errno);
       return false;
     }
@@ -94,6 +96,7 @@ bool Handshake::send_rest() {
       out_begin_ += static_cast<size_t>(count);
       out_left_ -= static_cast<size_t>(count);
     } else if (errno != EINTR) {
+      cut_off_ = errno == ECONNRESET || errno == EPIPE;
       if (errno != EAGAIN) fail(std::strerror(errno), errno);
       return false;
     }
@@ -108,9 +111,12 @@ Handshake::State Handshake::advance() {
   if (connecting_) {
     if (const int error = outcome(socket_); error != 0) return fail(std::strerror(error), error);
     // Undecided yet, if there is no peer.
-    sockaddr_storage peer;
-    socklen_t bytes = sizeof peer;
-    if (::getpeername(socket_.get(), reinterpret_cast<sockaddr*>(&peer), &bytes) != 0) return state_;
+    Address peer;
+    peer.bytes = sizeof peer.storage;
+    if (::getpeername(socket_.get(), reinterpret_cast<sockaddr*>(&peer.storage), &peer.bytes) != 0) return state_;
+    // Where nobody listens any more the system may have given this socket the very port that it connects to.
+    if (port_of(peer) != 0 && text_of(peer) == text_of(address_of(socket_)))
+      return fail(std::strerror(ECONNREFUSED), ECONNREFUSED);
     connecting_ = false;
   }
   if (!send_rest()) return state_;

@@ -51,7 +51,7 @@ struct Answer {
 };
 static_assert(sizeof(Answer) == 64);
 
-enum class Verdict : uint32_t { none = 0, welcome = 1, mine_comes = 2, other_settings = 3, doubled = 4 };
+enum class Verdict : uint32_t { none = 0, welcome = 1, mine_comes = 2, other_settings = 3, doubled = 4, gave_up = 5 };
 
 struct Reply {
   Verdict verdict;
@@ -89,6 +89,8 @@ class Handshake {
   const std::string& why() const { return why_; }
   // errno, if that was the reason.
   int error() const { return error_; }
+  // State failed: the peer ended it, and has not said why.
+  bool cut_off() const { return cut_off_; }
   const Socket& socket() const { return socket_; }
   bool connecting() const { return connecting_; }
   // There is something to send that found no room.
@@ -121,6 +123,7 @@ class Handshake {
   size_t out_left_ = 0;
   std::string why_;
   int error_ = 0;
+  bool cut_off_ = false;
 };
 
 }  // namespace nbc::tcp

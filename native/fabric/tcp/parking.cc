@@ -64,6 +64,10 @@ void Parking::add_call(const Socket& socket, uint32_t events) {
   need(control(calls_, EPOLL_CTL_ADD, socket.get(), events, 0));
 }
 
+void Parking::change_call(const Socket& socket, uint32_t events) {
+  control(calls_, EPOLL_CTL_MOD, socket.get(), events, 0);
+}
+
 void Parking::remove_call(const Socket& socket) { control(calls_, EPOLL_CTL_DEL, socket.get(), 0, 0); }
 
 void Parking::wake_on(Sleeper who, int descriptor) {

@@ -32,6 +32,8 @@ class Parking {
   void change(const Socket& socket, uint32_t events, uint64_t name);
   void remove(const Socket& socket);
   void add_call(const Socket& socket, uint32_t events);
+  // Of what is there already: a call, too.
+  void change_call(const Socket& socket, uint32_t events);
   void remove_call(const Socket& socket);
   int sockets() const { return sockets_.get(); }
 

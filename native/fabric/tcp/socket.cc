@@ -6,6 +6,8 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "fabric/fabric.h"
@@ -13,10 +15,11 @@
 namespace nbc::tcp {
 namespace {
 
-constexpr int kUserTimeoutMilliseconds = 10'000;
 constexpr int kKeepIdleSeconds = 5;
 constexpr int kKeepIntervalSeconds = 2;
 constexpr int kKeepCount = 3;
+// Of data, or of the question whether the peer has room; one that lives answers each.
+constexpr int kUnansweredRepetitions = 3;
 // Bytes that the kernel takes beyond what the connection can carry now.
 constexpr int kNotSentBytes = 128 * 1024;
 
@@ -88,10 +91,10 @@ Address address_of(const Socket& socket) {
   return address;
 }
 
-Socket begin_connect(const Address& address) {
+Socket begin_connect(const Address& address, int silence_milliseconds) {
   Socket socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) return socket;
-  prepare(socket);
+  prepare(socket, silence_milliseconds);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.bytes) != 0 &&
       errno != EINPROGRESS) {
     const int error = errno;
@@ -107,10 +110,10 @@ int outcome(const Socket& socket) {
   return ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &bytes) != 0 ? errno : error;
 }
 
-void prepare(const Socket& socket) {
+void prepare(const Socket& socket, int silence_milliseconds) {
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, kNotSentBytes);
-  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMilliseconds);
+  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, silence_milliseconds);
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set(socket, IPPROTO_TCP, TCP_KEEPIDLE, kKeepIdleSeconds);
   set(socket, IPPROTO_TCP, TCP_KEEPINTVL, kKeepIntervalSeconds);
@@ -118,6 +121,20 @@ void prepare(const Socket& socket) {
 }
 
 void wake_at(const Socket& socket, size_t bytes) { set(socket, SOL_SOCKET, SO_RCVLOWAT, static_cast<int>(bytes)); }
+void allow_slow_reader(const Socket& socket) { set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 0); }
+
+int unacknowledged(const Socket& socket) {
+  int bytes = 0;
+  return ::ioctl(socket.get(), SIOCOUTQ, &bytes) == 0 ? bytes : 0;
+}
+
+bool is_silent(const Socket& socket, int milliseconds) {
+  tcp_info info{};
+  socklen_t bytes = sizeof info;
+  if (::getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return false;
+  return (info.tcpi_retransmits >= kUnansweredRepetitions || info.tcpi_probes >= kUnansweredRepetitions) &&
+         info.tcpi_last_ack_recv >= static_cast<uint32_t>(milliseconds);
+}
 
 void acknowledge_now(const Socket& socket) { set(socket, IPPROTO_TCP, TCP_QUICKACK, 1); }
 

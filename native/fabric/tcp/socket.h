@@ -45,13 +45,22 @@ uint16_t port_of(const Address& address);
 // Listens there; port 0 takes a free one. Throws FabricError.
 Socket listen_on(const Address& address);
 Address address_of(const Socket& socket);
+// How long a machine that owes an acknowledgement may be silent.
+constexpr int kSilenceMilliseconds = 10'000;
 // Begins to connect; writable when it is decided. Empty with errno if it failed at once.
-Socket begin_connect(const Address& address);
+Socket begin_connect(const Address& address, int silence_milliseconds = kSilenceMilliseconds);
 // What became of it: 0, or an errno.
 int outcome(const Socket& socket);
 // Small frames leave at once, what is not sent yet stays short (frames that matter must not wait behind it), and a peer whose machine is
-// gone is noticed: after 10 s if it owes an acknowledgement, else after 5 + 3 × 2 s.
-void prepare(const Socket& socket);
+// gone is noticed: if it owes an acknowledgement, after the given time, else after 5 + 3 × 2 s.
+void prepare(const Socket& socket, int silence_milliseconds);
+// From here on the peer may be as slow as it likes. The system's time-out takes a peer that does not read for one whose machine is gone, so
+// is_silent() takes its place.
+void allow_slow_reader(const Socket& socket);
+// Bytes that the peer's machine has not acknowledged.
+int unacknowledged(const Socket& socket);
+// The peer's machine has been asked again and again, and has not answered for that long.
+bool is_silent(const Socket& socket, int milliseconds);
 // The peer waits for the acknowledgement of what came last; otherwise the kernel takes up to 40 ms.
 // Who waits for it to be readable waits for so many bytes, or its end.
 void wake_at(const Socket& socket, size_t bytes);

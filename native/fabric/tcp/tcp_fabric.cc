@@ -4,11 +4,8 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <fcntl.h>
-#include <linux/sockios.h>
 #include <sched.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -16,6 +13,7 @@ namespace nbc::tcp {
 namespace {
 
 constexpr int64_t kCloseMilliseconds = 3000;  // how long a closing rank waits until what it wrote has arrived
+constexpr int64_t kRestMilliseconds = 100;    // until it is tried again to accept, if there was no descriptor
 constexpr int kEvents = 32;
 
 // What a socket in the set is.
@@ -65,7 +63,6 @@ TcpFabric::TcpFabric(Job job, const TcpOptions& options, std::shared_ptr<Exposed
       crowd_(crowd_of(job)),
       memory_(exposed != nullptr ? std::move(exposed) : std::make_shared<Memory>()),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
-      spare_(::open("/dev/null", O_RDONLY | O_CLOEXEC)),
       links_(addresses_.size()) {
   if (!timer_) throw FabricError{std::string("transport 'tcp': no timer: ") + std::strerror(errno)};
   parking_.add(timer_, EPOLLIN, name_of(kTimer));
@@ -94,13 +91,18 @@ std::string TcpFabric::why(Rank peer) const {
 
 void TcpFabric::begin(Rank peer) {
   Link& link = links_[peer];
-  Socket socket = begin_connect(addresses_[peer]);
+  link.since = now_milliseconds();
+  Socket socket = begin_connect(addresses_[peer], options_.silence_milliseconds);
   if (!socket) {
     const int error = errno;
     return end_attempt(peer, ended(error) ? Connect::closed : Connect::broken, std::strerror(error));
   }
-  link.handshake = std::make_unique<Handshake>(std::move(socket), identity_, peer);
-  parking_.add(link.handshake->socket(), events_of(*link.handshake), name_of(kOwn, peer));
+  try {
+    link.handshake = std::make_unique<Handshake>(std::move(socket), identity_, peer);
+    parking_.add(link.handshake->socket(), events_of(*link.handshake), name_of(kOwn, peer));
+  } catch (const FabricError& error) {
+    end_attempt(peer, Connect::broken, error.message);
+  }
 }
 
 void TcpFabric::end_attempt(Rank peer, Connect verdict, std::string why) {
@@ -121,6 +123,8 @@ void TcpFabric::advance_own(Rank peer) {
       parking_.change(handshake.socket(), events_of(handshake), name_of(kOwn, peer));
       break;
     case Handshake::State::failed:
+      // We took longer to answer than strangers may: once more. A rank that closes those who do not know the secret does it at once.
+      if (handshake.cut_off() && now_milliseconds() - link.since >= youth()) return begin(peer);
       // An attempt that ended because the peer has gone; it may be closing its world, or its process may have died.
       end_attempt(peer, handshake.error() != 0 && ended(handshake.error()) ? Connect::closed : Connect::broken,
                   handshake.why());
@@ -131,6 +135,14 @@ void TcpFabric::advance_own(Rank peer) {
   }
 }
 
+// Until its connection comes. If it does not come, the peer is asked again: it may have died.
+void TcpFabric::await(Link& link) {
+  link.handshake.reset();
+  link.awaits_peer = true;
+  link.since = now_milliseconds();
+  set_timer();
+}
+
 void TcpFabric::settle(Rank peer) {
   Link& link = links_[peer];
   const Handshake& handshake = *link.handshake;
@@ -138,14 +150,15 @@ void TcpFabric::settle(Rank peer) {
     case Verdict::welcome:
       return establish(peer, link.handshake->take_socket());
     case Verdict::mine_comes:
-      link.awaits_peer = true;
-      link.handshake.reset();
+      await(link);
       return;
     case Verdict::other_settings:
       return end_attempt(peer, Connect::refused, other_settings(peer, handshake.their_eager_limit()));
     case Verdict::doubled:
       return end_attempt(peer, Connect::refused,
                          "it is connected to another process that says it is rank " + std::to_string(rank()));
+    case Verdict::gave_up:
+      return end_attempt(peer, Connect::broken, "it has tried to connect to this rank itself, and failed");
     case Verdict::none:
       return end_attempt(peer, Connect::broken, "it gave an answer that makes no sense");
   }
@@ -158,7 +171,13 @@ std::string TcpFabric::other_settings(Rank peer, uint32_t theirs) const {
 
 void TcpFabric::establish(Rank peer, Socket socket) {
   Link& link = links_[peer];
-  link.connection = std::make_unique<Connection>(peer, std::move(socket), counters_);
+  try {
+    link.connection = std::make_unique<Connection>(peer, std::move(socket), counters_);
+  } catch (const FabricError& error) {
+    link.awaits_peer = false;
+    return end_attempt(peer, Connect::broken, error.message);
+  }
+  allow_slow_reader(link.connection->socket());
   link.connection->watched = EPOLLIN;
   link.handshake.reset();
   link.awaits_peer = false;
@@ -169,29 +188,55 @@ void TcpFabric::establish(Rank peer, Socket socket) {
 // --- those who connect to us -----------------------------------------------------------------------------------------
 
 void TcpFabric::accept_all() {
-  for (;;) {
+  while (has_place()) {
     Socket socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
-      if ((errno != EMFILE && errno != ENFILE) || !spare_) return;
-      // No descriptor is left. The one that was kept for this lets us turn whoever calls away, instead of being called for ever.
-      spare_.reset();
-      Socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)).reset();
-      spare_ = Socket(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-      ++refused_;
-      continue;
+      if (errno == EAGAIN) return;
+      // No descriptor, or no memory.
+      break;
     }
     const size_t index = place_for_stranger();
-    prepare(socket);
+    prepare(socket, options_.silence_milliseconds);
     Stranger& stranger = strangers_[index];
-    stranger.handshake = std::make_unique<Handshake>(std::move(socket), identity_);
-    stranger.deadline = now_milliseconds() + options_.handshake_milliseconds;
     ++waiting_strangers_;
-    parking_.add(stranger.handshake->socket(), EPOLLIN, name_of(kStranger, index));
-    parking_.add_call(stranger.handshake->socket(), EPOLLIN);
+    try {
+      stranger.handshake = std::make_unique<Handshake>(std::move(socket), identity_);
+      parking_.add(stranger.handshake->socket(), EPOLLIN, name_of(kStranger, index));
+      parking_.add_call(stranger.handshake->socket(), EPOLLIN);
+    } catch (const FabricError&) {
+      ++refused_;
+      drop_stranger(index);
+      break;
+    }
+    stranger.deadline = now_milliseconds() + options_.handshake_milliseconds;
     set_timer();
     advance_stranger(index);
   }
+  rest_from_accepting();
+}
+
+// There is a free one, or one whose stranger has had time enough to answer. Whoever calls meanwhile waits in the system's queue.
+bool TcpFabric::has_place() const {
+  if (waiting_strangers_ < options_.strangers) return true;
+  const int64_t young = now_milliseconds() + options_.handshake_milliseconds - youth();
+  return std::any_of(strangers_.begin(), strangers_.end(),
+                     [&](const Stranger& stranger) { return stranger.deadline <= young; });
+}
+
+void TcpFabric::rest_from_accepting() {
+  rests_until_ = now_milliseconds() + std::min(kRestMilliseconds, youth());
+  parking_.change(listener_, 0, name_of(kListener));
+  parking_.change_call(listener_, 0);
+  set_timer();
+}
+
+void TcpFabric::accept_again() {
+  if (rests_until_ == 0) return;
+  rests_until_ = 0;
+  parking_.change(listener_, EPOLLIN, name_of(kListener));
+  // Whoever has called already makes it a call now.
+  parking_.change_call(listener_, EPOLLIN);
 }
 
 size_t TcpFabric::place_for_stranger() {
@@ -208,12 +253,18 @@ size_t TcpFabric::place_for_stranger() {
   return static_cast<size_t>(place - strangers_.begin());
 }
 
+// --- what is limited in time -----------------------------------------------------------------------------------------
+
 // Next time when the first of them has had its time.
 void TcpFabric::set_timer() {
   int64_t first = 0;
-  for (const Stranger& stranger : strangers_) {
-    if (stranger.handshake != nullptr && (first == 0 || stranger.deadline < first)) first = stranger.deadline;
-  }
+  const auto at = [&](int64_t time) {
+    if (time != 0 && (first == 0 || time < first)) first = time;
+  };
+  for (const Stranger& stranger : strangers_) at(stranger.handshake != nullptr ? stranger.deadline : 0);
+  for (const Link& link : links_) at(link.awaits_peer ? link.since + options_.handshake_milliseconds : 0);
+  at(rests_until_);
+  at(pulse_);
   itimerspec when{};
   if (first != 0) {
     const int64_t left = std::max<int64_t>(first - now_milliseconds(), 1) + 1;
@@ -222,21 +273,56 @@ void TcpFabric::set_timer() {
   timerfd_settime(timer_.get(), 0, &when, nullptr);
 }
 
-void TcpFabric::drop_late_strangers() {
+void TcpFabric::on_timer() {
   uint64_t expirations;
   static_cast<void>(!::read(timer_.get(), &expirations, sizeof expirations));
+  drop_late_strangers();
+  ask_again();
+  if (pulse_ != 0 && pulse_ <= now_milliseconds()) look_for_silence();
+  if (rests_until_ != 0 && rests_until_ <= now_milliseconds()) accept_again();
+  set_timer();
+}
+
+void TcpFabric::drop_late_strangers() {
   const int64_t now = now_milliseconds();
   for (size_t i = 0; i < strangers_.size(); ++i) {
     if (strangers_[i].handshake == nullptr || strangers_[i].deadline > now) continue;
+    // This rank may not have looked for long: what it has said meanwhile counts.
+    advance_stranger(i);
+    if (strangers_[i].handshake == nullptr) continue;
     ++refused_;
     drop_stranger(i);
   }
-  set_timer();
+}
+
+void TcpFabric::ask_again() {
+  const int64_t now = now_milliseconds();
+  for (Rank peer = 0; peer < size(); ++peer) {
+    Link& link = links_[peer];
+    if (!link.awaits_peer || link.since + options_.handshake_milliseconds > now) continue;
+    link.awaits_peer = false;
+    begin(peer);
+  }
+}
+
+// The system tells of peers whose machine is gone only while nothing is on its way to them.
+void TcpFabric::look_for_silence() {
+  bool owed = false;
+  for (Link& link : links_) {
+    Connection* connection = link.connection.get();
+    if (connection == nullptr || connection->state != Connection::State::open) continue;
+    if (unacknowledged(connection->socket()) == 0) continue;
+    owed = true;
+    if (is_silent(connection->socket(), options_.silence_milliseconds))
+      break_off(*connection, Error::unreachable, "its machine does not answer");
+  }
+  pulse_ = owed ? now_milliseconds() + options_.silence_milliseconds / 4 : 0;
 }
 
 void TcpFabric::drop_stranger(size_t index) {
   strangers_[index].handshake.reset();
   --waiting_strangers_;
+  accept_again();
 }
 
 void TcpFabric::advance_stranger(size_t index) {
@@ -272,11 +358,10 @@ Verdict TcpFabric::judge(const Handshake& stranger) {
       end_attempt(stranger.peer(), Connect::refused, other_settings(stranger.peer(), stranger.their_eager_limit()));
     return Verdict::other_settings;
   }
-  if (link.verdict != Connect::later) return Verdict::doubled;
+  if (link.verdict != Connect::later) return link.connection != nullptr ? Verdict::doubled : Verdict::gave_up;
   if (link.handshake != nullptr && rank() < stranger.peer()) return Verdict::mine_comes;
   // Its connection takes the place of ours.
-  link.handshake.reset();
-  link.awaits_peer = true;
+  await(link);
   return Verdict::welcome;
 }
 
@@ -364,6 +449,10 @@ void TcpFabric::send(Connection& connection, size_t budget) {
   }
   finish_puts(connection, Error::none);
   watch(connection);
+  if (pulse_ == 0) {
+    pulse_ = now_milliseconds() + options_.silence_milliseconds / 4;
+    set_timer();
+  }
 }
 
 void TcpFabric::receive(Connection& connection, size_t budget) {
@@ -390,7 +479,7 @@ void TcpFabric::look(Effort effort) {
     } else if (name == kListener) {
       accept_all();
     } else {
-      drop_late_strangers();
+      on_timer();
     }
   }
   move_listed(effort == Effort::look ? 0 : budget);
@@ -510,9 +599,8 @@ void TcpFabric::announce_closed() {
   const auto pending = [&] {
     return std::any_of(links_.begin(), links_.end(), [](const Link& link) {
       const Connection* c = link.connection.get();
-      int unacknowledged = 0;
       return c != nullptr && c->state == Connection::State::open && !c->peer_closed &&
-             (c->has_to_send() || (ioctl(c->socket().get(), SIOCOUTQ, &unacknowledged) == 0 && unacknowledged > 0));
+             (c->has_to_send() || unacknowledged(c->socket()) > 0);
     });
   };
   const int64_t limit = now_milliseconds() + kCloseMilliseconds;

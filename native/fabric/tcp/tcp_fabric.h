@@ -5,7 +5,7 @@
 // Local completion of what was committed is at once: the outbox belongs to the writer's messages until the peer has reported them.
 //
 // A peer that closes says so behind everything else. One whose process ends closes its socket; one whose machine is gone is noticed by
-// TCP's own time-outs (socket.cc).
+// keep-alives, or by look_for_silence() while it owes acknowledgements.
 //
 // Threads: see fabric.h.
 #pragma once
@@ -35,8 +35,9 @@ struct Job {
 
 struct TcpOptions {
   uint32_t eager_limit = 0;
-  int64_t handshake_milliseconds = 10'000;  // until a connection that did not prove itself is closed
-  size_t strangers = 256;                   // connections that have not proven themselves, at most
+  int64_t handshake_milliseconds = 10'000;          // until a connection that did not prove itself is closed
+  size_t strangers = 256;                           // connections that have not proven themselves, at most
+  int silence_milliseconds = kSilenceMilliseconds;  // of a peer's machine that owes an acknowledgement
 };
 
 class TcpFabric final : public FarFabric {
@@ -92,6 +93,7 @@ class TcpFabric final : public FarFabric {
     std::unique_ptr<Connection> connection;
     Connect verdict = Connect::later;
     bool awaits_peer = false;  // it answered that its own connection comes
+    int64_t since = 0;         // milliseconds: when the handshake began, or the answer came
     std::string why;
   };
   struct Stranger {
@@ -102,14 +104,22 @@ class TcpFabric final : public FarFabric {
   void begin(Rank peer);
   void end_attempt(Rank peer, Connect verdict, std::string why);
   void advance_own(Rank peer);
+  void await(Link& link);
   void settle(Rank peer);
   std::string other_settings(Rank peer, uint32_t theirs) const;
   void establish(Rank peer, Socket socket);
 
   void accept_all();
+  bool has_place() const;
+  void rest_from_accepting();
+  void accept_again();
   size_t place_for_stranger();
   void set_timer();
+  void on_timer();
   void drop_late_strangers();
+  void ask_again();
+  void look_for_silence();
+  int64_t youth() const { return options_.handshake_milliseconds / 10; }
   void drop_stranger(size_t index);
   void advance_stranger(size_t index);
   Verdict judge(const Handshake& stranger);
@@ -134,8 +144,7 @@ class TcpFabric final : public FarFabric {
   Socket listener_;
   Crowd crowd_;
   std::shared_ptr<ExposedMemory> memory_;
-  Socket timer_;  // fires when a stranger has had its time
-  Socket spare_;  // a descriptor for when there is no other
+  Socket timer_;  // fires when the first of what is limited in time has had its time
   Regions regions_;
   Parking parking_;
   Counters counters_;
@@ -143,7 +152,9 @@ class TcpFabric final : public FarFabric {
   std::vector<Stranger> strangers_;  // by name; empty ones are free
   std::vector<Connection*> listed_;  // with something to send, or to receive that a budget cut off
   uint32_t waiting_strangers_ = 0;
-  uint64_t refused_ = 0;  // of them, those that did not prove themselves, or were too many
+  int64_t rests_until_ = 0;  // milliseconds: when those who call are accepted again; 0: now
+  int64_t pulse_ = 0;        // milliseconds: when to look for peers that are silent; 0: none owes anything
+  uint64_t refused_ = 0;     // of them, those that did not prove themselves, or were too many
   uint64_t accepted_ = 0;
   uint64_t parks_ = 0;  // times the calling thread slept
   struct alignas(64) Box {

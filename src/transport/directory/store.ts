@@ -16,14 +16,15 @@ export async function throughStore<T>(
   options: StoreClientOptions,
   meet: (directory: Directory) => Promise<T>,
 ): Promise<T> {
-  const server = options.rank === 0 ? await openHere(options) : undefined;
+  const end = Date.now() + options.timeout;
+  const server = options.rank === 0 ? await openHere(options, end) : undefined;
   try {
     const client = await StoreClient.open(options);
     try {
       const result = await meet(directoryOf(client, options));
       await client.done();
       // A program may keep the event loop busy from now on; the others must have got theirs before.
-      await server?.finished();
+      if (server !== undefined) await Promise.race([server.finished(), delay(left(end), undefined, { ref: false })]);
       return result;
     } finally {
       client.close();
@@ -47,22 +48,24 @@ function directoryOf(client: StoreClient, { rank, size, secret }: StoreClientOpt
   };
 }
 
-async function openHere(options: StoreClientOptions): Promise<StoreServer | undefined> {
-  const { host, port, rank, timeout } = options;
-  const end = Date.now() + timeout;
+async function openHere(options: StoreClientOptions, end: number): Promise<StoreServer | undefined> {
+  const { host, port, rank } = options;
   for (;;) {
     try {
       return await StoreServer.open(options);
     } catch (error) {
-      const { code = '', message } = error as NodeJS.ErrnoException;
+      const { code, message } = error as NodeJS.ErrnoException;
       // Somebody listens there already, or it is another machine's: then the store is there.
       if (code === 'EADDRINUSE' || code === 'EADDRNOTAVAIL') return undefined;
-      // A name may appear late, as those of pods do.
-      const late = code === 'ENOTFOUND' || code === 'EAI_AGAIN';
-      if (!late || Date.now() + AGAIN_MS >= end) {
-        throw new BootstrapError(`no store can be opened at ${host}:${port} (NBC_STORE): ${message}`, rank);
-      }
+      // A name may appear late.
+      if (code !== 'ENOTFOUND' && code !== 'EAI_AGAIN')
+        throw new BootstrapError(`the store cannot be opened at ${host}:${port}: ${message}`, rank);
+      if (left(end) <= AGAIN_MS) throw new BootstrapError(`no address is known for '${host}' (NBC_STORE)`, rank);
+      await delay(AGAIN_MS);
     }
-    await delay(AGAIN_MS);
   }
+}
+
+function left(end: number): number {
+  return Math.max(end - Date.now(), 1);
 }

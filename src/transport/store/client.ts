@@ -19,6 +19,9 @@ export interface StoreClientOptions {
 export const AGAIN_MS = 50;
 /** The store itself says who is missing when the time is up; only if it does not, the client says so. */
 const GRACE_MS = 1000;
+/** Whoever takes as long as this to say who it is may be cut off for that alone. */
+const SLOW_MS = 1000;
+const NO_STORE = new Error('is no store of this version of node-nbc');
 
 interface Pending {
   resolve: (value: unknown) => void;
@@ -29,6 +32,7 @@ export class StoreClient {
   readonly #options: StoreClientOptions;
   readonly #where: string;
   readonly #pending = new Map<number, Pending>();
+  readonly #deadline: number;
   readonly #limit: NodeJS.Timeout;
   #lines: Lines | undefined;
   #next = 1;
@@ -37,18 +41,23 @@ export class StoreClient {
   /** @throws {BootstrapError} saying why the store could not be joined */
   static async open(options: StoreClientOptions): Promise<StoreClient> {
     const client = new StoreClient(options);
-    const end = Date.now() + options.timeout;
+    const end = client.#deadline;
     try {
-      await client.#introduce(await client.#connect(end), end);
+      let cutOff: string | undefined;
+      while ((cutOff = await client.#introduce(await client.#connect(end), end)) !== undefined) {
+        if (Date.now() + AGAIN_MS >= end) throw client.#error(cutOff);
+        await delay(AGAIN_MS);
+      }
+      return client;
     } catch (error) {
       clearTimeout(client.#limit);
       throw error;
     }
-    return client;
   }
 
   private constructor(options: StoreClientOptions) {
     this.#options = options;
+    this.#deadline = Date.now() + options.timeout;
     this.#where = `the store at ${options.host}:${options.port}`;
     this.#limit = setTimeout(() => {
       this.#end(this.#error(`${this.#where} did not answer within ${options.timeout} ms`));
@@ -66,12 +75,12 @@ export class StoreClient {
 
   /** Waits until somebody sets it. */
   async get(key: string): Promise<unknown> {
-    return this.#ask({ op: 'get', key });
+    return this.#ask({ op: 'get', key, ...this.#patience() });
   }
 
   /** Waits until all ranks have come. */
   async barrier(name: string): Promise<void> {
-    await this.#ask({ op: 'barrier', name });
+    await this.#ask({ op: 'barrier', name, ...this.#patience() });
   }
 
   /** This rank needs the store no more. */
@@ -83,6 +92,11 @@ export class StoreClient {
   /** Leaves, whatever is pending. */
   close(): void {
     this.#end(this.#error('the store was left'));
+  }
+
+  /** How long the store may let this rank wait; it may have been told to wait for longer itself. */
+  #patience(): { left: number; timeout: number } {
+    return { left: Math.max(this.#deadline - Date.now(), 1), timeout: this.#options.timeout };
   }
 
   #error(message: string): BootstrapError {
@@ -119,51 +133,57 @@ export class StoreClient {
     }
   }
 
-  #introduce(socket: Socket, end: number): Promise<void> {
-    const { rank, size, secret } = this.#options;
+  /** @returns why it was cut off before anybody had looked at it; undefined: this rank is in */
+  #introduce(socket: Socket, end: number): Promise<string | undefined> {
+    const { rank, size, secret, timeout } = this.#options;
     const clientNonce = newNonce();
+    const begun = Date.now();
     let serverNonce: string | undefined;
     let known = false;
     return new Promise((resolve, reject) => {
-      const limit = setTimeout(() => socket.destroy(new Error('no answer')), Math.max(end - Date.now(), 1) + GRACE_MS);
+      const silent = new Error(`has said nothing within ${timeout} ms; is it a store of node-nbc?`);
+      const limit = setTimeout(() => socket.destroy(silent), Math.max(end - begun, 1));
       const refuse = (message: string): void => {
         reject(this.#error(message));
         socket.destroy();
       };
-      const lines = (this.#lines = new Lines(
-        socket,
-        64 * 1024,
-        (value) => {
-          if (known) {
-            this.#receive(value);
-          } else if (serverNonce === undefined) {
-            if (value.store !== 1 || typeof value.nonce !== 'string') {
-              refuse(`what answers at ${this.#where} is no store of this version of node-nbc`);
-              return;
-            }
-            serverNonce = value.nonce;
-            const proof = proofOf('client', secret, { serverNonce, clientNonce, rank, size });
-            lines.send({ rank, size, nonce: clientNonce, proof });
-          } else if (!proves('server', secret, { serverNonce, clientNonce, rank, size }, value.proof)) {
-            refuse(`${this.#where} does not know the secret of this job`);
-          } else if (typeof value.error === 'string') {
-            refuse(value.error);
-          } else {
-            known = true;
-            clearTimeout(limit);
-            resolve();
-          }
-        },
-        (error) => {
+      const onLine = (value: Record<string, unknown>): void => {
+        if (known) {
+          this.#receive(value);
+        } else if (serverNonce === undefined) {
+          if (value.store !== 1 || typeof value.nonce !== 'string') throw NO_STORE;
+          serverNonce = value.nonce;
+          const proof = proofOf('client', secret, { serverNonce, clientNonce, rank, size });
+          lines.send({ rank, size, nonce: clientNonce, proof });
+        } else if (!proves('server', secret, { serverNonce, clientNonce, rank, size }, value.proof)) {
+          refuse(`${this.#where} does not know the secret of this job`);
+        } else if (typeof value.error === 'string') {
+          refuse(value.error);
+        } else {
+          known = true;
           clearTimeout(limit);
-          const why =
-            serverNonce !== undefined && !known
-              ? `${this.#where} did not let this rank in: is NBC_SECRET the same on all ranks?`
-              : `${this.#where} ended the connection${error === undefined ? '' : `: ${error.message}`}`;
-          reject(this.#error(why));
-          this.#end(this.#error(why));
-        },
-      ));
+          resolve(undefined);
+        }
+      };
+      const onEnd = (error?: Error): void => {
+        clearTimeout(limit);
+        const ended = `${this.#where} ended the connection${error === undefined ? '' : `: ${error.message}`}`;
+        if (known) {
+          this.#end(this.#error(ended));
+        } else if (serverNonce === undefined) {
+          if (error === undefined || (error as NodeJS.ErrnoException).code === 'ECONNRESET') resolve(ended);
+          else
+            reject(
+              this.#error(`what answers at ${this.#where} ${error === silent ? error.message : NO_STORE.message}`),
+            );
+        } else {
+          const why = `${this.#where} did not let this rank in: is NBC_SECRET the same on all ranks?`;
+          // It may have taken us for one that has nothing to say.
+          if (Date.now() - begun >= SLOW_MS) resolve(why);
+          else reject(this.#error(why));
+        }
+      };
+      const lines = (this.#lines = new Lines(socket, 64 * 1024, onLine, onEnd));
     });
   }
 

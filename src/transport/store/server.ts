@@ -6,11 +6,12 @@
  *     { store: 1, nonce }            --->
  *                                    <---   { rank, size, nonce, proof }
  *     { proof } or { proof, error }  --->
- *                                    <---   { id, op: 'set', key, value } | { id, op: 'get', key } | { id, op: 'barrier', name }
+ *                                    <---   { id, op: 'set', key, value } | { id, op: 'get', key, … } | { id, op: 'barrier', name, … }
  *     { id, value } or { id, error } --->
  *
- * A client that does not know the secret is cut off without a word. Nothing here waits for ever: a `get` or a `barrier` that has waited for the
- * time limit fails, naming the ranks that are missing; so do all when a rank leaves before its job has started.
+ * A client that does not know the secret is cut off without a word; one that finds all places for strangers taken is so before the first word, and
+ * comes again. Nothing here waits for ever: when the time of one that waits in a `get` or a `barrier` is up (it says how much is `left` of its
+ * `timeout`), all fail, and are told which ranks are missing; so they do when a rank leaves before its job has started.
  */
 import { createServer, type Server, type Socket } from 'node:net';
 import { Lines } from './lines.js';
@@ -23,6 +24,10 @@ export interface StoreServerOptions {
   size: number;
   /** Milliseconds. */
   timeout: number;
+  /** Connections that have not proven themselves, at most (default 1024). */
+  strangers?: number;
+  /** Milliseconds that each of them has for that (default 10 000, or the time limit if that is shorter). */
+  patience?: number;
 }
 
 interface Client {
@@ -33,17 +38,18 @@ interface Client {
 interface Waiting {
   client: Client;
   id: unknown;
+  timer?: NodeJS.Timeout;
 }
 
 interface Gate {
   arrived: Map<number, Waiting>;
   open: boolean;
-  timer: NodeJS.Timeout | undefined;
 }
 
 /** Bytes and connections that somebody without the secret may cost. */
 const LONGEST_INTRODUCTION = 512;
 const MOST_STRANGERS = 1024;
+const PATIENCE_MS = 10_000;
 const MOST_KEYS_PER_RANK = 64;
 
 /** `0, 1 and 5 to 9`: ranks in ascending order. */
@@ -68,10 +74,11 @@ export class StoreServer {
   readonly port: number;
   readonly #options: StoreServerOptions;
   readonly #server: Server;
-  readonly #strangers = new Set<Socket>();
+  /** Since when they are here; the oldest comes first. */
+  readonly #strangers = new Map<Socket, number>();
   readonly #clients = new Map<number, Client>();
   readonly #values = new Map<string, unknown>();
-  readonly #waiting = new Map<string, { waiting: Waiting[]; timer: NodeJS.Timeout }>();
+  readonly #waiting = new Map<string, Waiting[]>();
   readonly #gates = new Map<string, Gate>();
   readonly #done = new Set<number>();
   /** Why the job cannot start any more. */
@@ -114,22 +121,38 @@ export class StoreServer {
   /** What was sent before is delivered; nobody is let in any more. */
   close(): void {
     this.#server.close();
-    for (const socket of this.#strangers) socket.destroy();
-    for (const { lines } of this.#clients.values()) lines.end();
-    for (const { timer } of this.#waiting.values()) clearTimeout(timer);
-    for (const { timer } of this.#gates.values()) clearTimeout(timer);
+    for (const socket of this.#strangers.keys()) socket.destroy();
+    for (const { lines } of this.#clients.values()) {
+      lines.end();
+      // One that does not end its side is no reason for this process to go on.
+      lines.socket.unref();
+    }
+    for (const waiting of this.#waiting.values()) for (const { timer } of waiting) clearTimeout(timer);
+    for (const { arrived } of this.#gates.values()) for (const { timer } of arrived.values()) clearTimeout(timer);
+  }
+
+  /** Where all are taken, the oldest loses its own if it had time enough. */
+  #hasPlace(patience: number): boolean {
+    if (this.#strangers.size < (this.#options.strangers ?? MOST_STRANGERS)) return true;
+    const [[oldest, since]] = this.#strangers;
+    if (Date.now() - since < patience / 10) return false;
+    this.#strangers.delete(oldest);
+    this.#refused++;
+    oldest.destroy();
+    return true;
   }
 
   #greet(socket: Socket): void {
-    if (this.#strangers.size >= MOST_STRANGERS) {
+    const patience = this.#options.patience ?? Math.min(PATIENCE_MS, this.#options.timeout);
+    if (!this.#hasPlace(patience)) {
       this.#refused++;
       socket.destroy();
       return;
     }
     const serverNonce = newNonce();
     let client: Client | undefined;
-    this.#strangers.add(socket);
-    const limit = setTimeout(() => socket.destroy(), this.#options.timeout);
+    this.#strangers.set(socket, Date.now());
+    const limit = setTimeout(() => socket.destroy(), patience);
     const lines = new Lines(
       socket,
       LONGEST_INTRODUCTION,
@@ -192,10 +215,10 @@ export class StoreServer {
         this.#set(waiting, String(request.key), request.value);
         break;
       case 'get':
-        this.#get(waiting, String(request.key));
+        this.#get(waiting, String(request.key), request);
         break;
       case 'barrier':
-        this.#arrive(waiting, String(request.name));
+        this.#arrive(waiting, String(request.name), request);
         break;
       case 'done':
         this.#done.add(client.rank);
@@ -208,7 +231,15 @@ export class StoreServer {
     }
   }
 
-  #answer({ client, id }: Waiting, answer: { value?: unknown; error?: string }): void {
+  /** Until it is answered; `message` tells why that did not happen in time. */
+  #limit(waiting: Waiting, { left, timeout }: Record<string, unknown>, message: (timeout: number) => string): void {
+    const most = this.#options.timeout;
+    const limited = (value: unknown): number => (Number(value) > 0 ? Math.min(Number(value), most) : most);
+    waiting.timer = setTimeout(() => this.#fail(message(limited(timeout))), limited(left));
+  }
+
+  #answer({ client, id, timer }: Waiting, answer: { value?: unknown; error?: string }): void {
+    clearTimeout(timer);
     client.lines.send({ id, ...answer });
   }
 
@@ -221,53 +252,47 @@ export class StoreServer {
     this.#answer(waiting, {});
     const waiters = this.#waiting.get(key);
     if (waiters === undefined) return;
-    clearTimeout(waiters.timer);
     this.#waiting.delete(key);
-    for (const waiter of waiters.waiting) this.#answer(waiter, { value });
+    for (const waiter of waiters) this.#answer(waiter, { value });
   }
 
-  #get(waiting: Waiting, key: string): void {
+  #get(waiting: Waiting, key: string, request: Record<string, unknown>): void {
     if (this.#failure !== undefined) this.#answer(waiting, { error: this.#failure });
     else if (this.#values.has(key)) this.#answer(waiting, { value: this.#values.get(key) });
     else {
       const waiters = this.#waiting.get(key);
-      if (waiters !== undefined) waiters.waiting.push(waiting);
-      else {
-        const timer = setTimeout(
-          () => this.#fail(`nobody has set ${key} within ${this.#options.timeout} ms`),
-          this.#options.timeout,
-        );
-        this.#waiting.set(key, { waiting: [waiting], timer });
-      }
+      if (waiters !== undefined) waiters.push(waiting);
+      else this.#waiting.set(key, [waiting]);
+      this.#limit(waiting, request, (timeout) => `nobody has set ${key} within ${timeout} ms`);
     }
   }
 
-  #arrive(waiting: Waiting, name: string): void {
+  #arrive(waiting: Waiting, name: string, request: Record<string, unknown>): void {
     if (this.#failure !== undefined) {
       this.#answer(waiting, { error: this.#failure });
       return;
     }
     let gate = this.#gates.get(name);
     if (gate === undefined) {
-      gate = { arrived: new Map(), open: false, timer: undefined };
-      gate.timer = setTimeout(() => this.#fail(this.#whoIsMissing(name)), this.#options.timeout);
+      gate = { arrived: new Map(), open: false };
       this.#gates.set(name, gate);
     }
+    clearTimeout(gate.arrived.get(waiting.client.rank)?.timer);
     gate.arrived.set(waiting.client.rank, waiting);
+    this.#limit(waiting, request, (timeout) => this.#whoIsMissing(name, timeout));
     if (gate.arrived.size < this.#options.size) return;
     gate.open = true;
-    clearTimeout(gate.timer);
     for (const arrived of gate.arrived.values()) this.#answer(arrived, {});
   }
 
-  #whoIsMissing(name: string): string {
+  #whoIsMissing(name: string, timeout: number): string {
     const missing = Array.from({ length: this.#options.size }, (_, rank) => rank).filter(
       (rank) => this.#gates.get(name)?.arrived.has(rank) !== true,
     );
     const hint = missing.some((rank) => this.#clients.has(rank))
       ? ''
       : '; did they start, and can they reach the store?';
-    return `${ranksText(missing)} of ${this.#options.size} did not join within ${this.#options.timeout} ms${hint}`;
+    return `${ranksText(missing)} of ${this.#options.size} did not join within ${timeout} ms${hint}`;
   }
 
   #left(client: Client): void {
@@ -280,13 +305,9 @@ export class StoreServer {
   #fail(why: string): void {
     if (this.#failure !== undefined) return;
     this.#failure = why;
-    for (const { waiting, timer } of this.#waiting.values()) {
-      clearTimeout(timer);
-      for (const waiter of waiting) this.#answer(waiter, { error: why });
-    }
+    for (const waiting of this.#waiting.values()) for (const waiter of waiting) this.#answer(waiter, { error: why });
     this.#waiting.clear();
     for (const gate of this.#gates.values()) {
-      clearTimeout(gate.timer);
       if (gate.open) continue;
       for (const waiter of gate.arrived.values()) this.#answer(waiter, { error: why });
     }
