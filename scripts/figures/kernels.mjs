@@ -1,0 +1,135 @@
+/** The communication overhead of the two application kernels, as the paper's Figures 11 and 12: examples/compression and examples/fft3d. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { VARIABLES } from '../../dist/cli/nbcbench/ways.js';
+import { drawBars } from './bars.mjs';
+import { THREAD, colourOf, digits, percent, table, unique } from './curves.mjs';
+import { facts, runThere } from './slow-link.mjs';
+
+const RANKS = [2, 4];
+
+/** Settings of node-nbc under which a kernel runs; `args`: what the kernel itself is told. */
+const manual = (way, args = []) => ({ env: { NBC_PROGRESS: 'manual', ...VARIABLES[way] }, args });
+const MODES = {
+  'test-on-init': manual('test-on-init'),
+  'wait-on-send': manual('wait-on-send'),
+  [THREAD]: { env: { NBC_PROGRESS: 'thread' }, args: [] },
+};
+const TESTED = 'test-on-init, with tests';
+
+export const compression = {
+  name: 'compression',
+  title: 'parallel compression',
+  paper: '11',
+  measure: (options) =>
+    measure(options, {
+      script: 'out/examples/compression/main.js',
+      input: options.quick ? 'node_modules/commander' : 'node_modules/typescript/lib',
+      args: ({ input, scratch }) => [input, '--level', '1', '--archive', join(scratch, 'archive')],
+      modes: MODES,
+      // Times of the root: the whole, and what it spent in calls of node-nbc.
+      line: /^(blocking|non-blocking)\s+whole ([\d.]+) ms, .*communication ([\d.]+) ms/gm,
+    }),
+  draw,
+  table: tables,
+};
+
+export const fft3d = {
+  name: 'fft3d',
+  title: '3D FFT',
+  paper: '12',
+  measure: (options) =>
+    measure(options, {
+      script: 'out/examples/fft3d/main.js',
+      input: options.quick ? '16x16x16' : '128x128x128',
+      args: ({ input, scratch }) => [
+        ...['--grid', input, '--border', 'periodic', '--check', 'parseval', '--output', scratch, '--format', 'nii'],
+      ],
+      modes: { ...MODES, [TESTED]: manual('test-on-init', ['--test']) },
+      // Times of the slowest rank.
+      line: /^(blocking|non-blocking)\s+([\d.]+) ms\s+([\d.]+) ms/gm,
+    }),
+  draw,
+  table: tables,
+};
+
+async function measure({ quick, say }, { script, input, args, modes, line }) {
+  const repetitions = quick ? 1 : 5;
+  const rows = [];
+  const scratch = mkdtempSync(join(tmpdir(), 'nbc-figures-'));
+  try {
+    for (const ranks of quick ? RANKS.slice(0, 1) : RANKS) {
+      for (const [mode, { env, args: more }] of Object.entries(modes)) {
+        say(`${script}: ${ranks} ranks, ${mode}`);
+        const own = [...args({ input, scratch }), ...more, '--repetitions', `${repetitions}`];
+        const output = await runThere('dist/cli/nbcrun.js', ['-n', `${ranks}`, script, ...own], {
+          NBC_TRANSPORT: 'tcp',
+          ...env,
+        });
+        rows.push({ ranks, mode, ...read(output, line) });
+      }
+    }
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+  return { ...facts(), input, repetitions, rows };
+}
+
+/** Milliseconds of both variants, which the kernel runs in turns; medians. */
+function read(output, line) {
+  const found = Object.fromEntries([...output.matchAll(line)].map(([, name, ...times]) => [name, times.map(Number)]));
+  if (!found.blocking || !found['non-blocking']) throw new Error(`the kernel did not print its times:\n${output}`);
+  const [[blocking_ms, blocking_overhead_ms], [total_ms, overhead_ms]] = [found.blocking, found['non-blocking']];
+  return { blocking_ms, blocking_overhead_ms, total_ms, overhead_ms };
+}
+
+const removed = ({ overhead_ms, blocking_overhead_ms }) => 1 - overhead_ms / blocking_overhead_ms;
+
+/** A blocking call does the same in every mode, so one bar is enough for it: the median of its measurements. */
+function blockingOf(rows) {
+  const values = rows.map((row) => row.blocking_overhead_ms).sort((a, b) => a - b);
+  return values[values.length >> 1];
+}
+
+function draw(echarts, { rows, link }) {
+  const groups = unique(rows.map(({ ranks }) => ranks));
+  const modes = unique(rows.map(({ mode }) => mode));
+  const of = (ranks) => rows.filter((row) => row.ranks === ranks);
+  const bars = [
+    {
+      name: 'blocking',
+      colour: colourOf('blocking'),
+      values: groups.map((ranks) => ({ value: blockingOf(of(ranks)) })),
+    },
+    ...modes.map((mode) => ({
+      name: mode,
+      colour: colourOf(mode),
+      values: groups.map((ranks) => {
+        const row = of(ranks).find((each) => each.mode === mode);
+        return { value: row.overhead_ms, label: `−${Math.round(100 * removed(row))} %` };
+      }),
+    })),
+  ];
+  const title = `${this.title}, TCP at ${link.rate.replace('gbit', ' Gbit/s')}`;
+  return drawBars(echarts, { title, y: 'communication overhead, ms', groups: groups.map((n) => `${n} ranks`), bars });
+}
+
+function tables({ rows }) {
+  const head = [
+    '',
+    'blocking: whole, ms',
+    'overhead, ms',
+    'non-blocking: whole, ms',
+    'overhead, ms',
+    'overhead removed',
+  ];
+  return table(
+    head,
+    rows.map((row) => [
+      `${row.ranks} ranks, ${row.mode}`,
+      ...[row.blocking_ms, row.blocking_overhead_ms, row.total_ms, row.overhead_ms].map(digits),
+      percent(removed(row)),
+    ]),
+  );
+}
