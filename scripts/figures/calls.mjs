@@ -2,7 +2,7 @@
 import { formatBytes } from '../../dist/cli/nbcbench/options.js';
 import { drawPanels } from '../../dist/cli/nbcbench/panels.js';
 import { WAYS } from '../../dist/cli/nbcbench/ways.js';
-import { THREAD, colourOf, digits, table, unique } from './curves.mjs';
+import { THREAD, colourOf, digits, linkName, table, unique } from './curves.mjs';
 import { facts, runThere } from './slow-link.mjs';
 
 const CALLS = { isend: 'isend_us', irecv: 'irecv_us', 'each test': 'test_us' };
@@ -11,7 +11,7 @@ const MODES = [...WAYS, THREAD];
 export const calls = {
   name: 'isend-irecv',
   title: 'the cost of isend, irecv and test',
-  paper: '4 and 5',
+  paper: 'Figures 4 and 5',
   measure,
   draw,
   table: costs,
@@ -47,7 +47,7 @@ function draw(echarts, { rows, link }) {
       points: rows.filter((row) => row.mode === mode).map((row) => [row.bytes, row[field]]),
     })),
   }));
-  const title = `Ping-pong between 2 ranks, TCP at ${link.rate.replace('gbit', ' Gbit/s')}`;
+  const title = `Ping-pong between 2 ranks, ${linkName(link)}`;
   return drawPanels(echarts, { panels, title, y: 'time of a call, µs', sameScale: true });
 }
 

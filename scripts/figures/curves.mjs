@@ -1,19 +1,24 @@
 /** What the figures have in common: names, colours, numbers. */
 import { COLOURS } from '../../dist/cli/nbcbench/panels.js';
 
-const [BLUE, ORANGE, GREY, GREEN, RED, CYAN] = COLOURS;
+const [BLUE, ORANGE, GREY, GREEN, RED, CYAN, BROWN] = COLOURS;
 
 /** How node-nbc makes progress in the figures: the paper's three modes, and its own. */
 export const THREAD = 'progress thread';
+/** A kernel that calls test, as those of the paper did over MPI. */
+export const TESTED = 'test-on-init, with tests';
 const COLOUR = {
   'no test-on-init': ORANGE,
   'test-on-init': GREEN,
   'wait-on-send': RED,
   [THREAD]: BLUE,
+  [TESTED]: BROWN,
   'Open MPI': CYAN,
   blocking: GREY,
 };
-export const colourOf = (mode) => COLOUR[mode] ?? '#000';
+export const colourOf = (mode) => COLOUR[mode];
+
+export const linkName = ({ rate }) => `TCP at ${rate.replace('gbit', ' Gbit/s')}`;
 
 export const unique = (values) => [...new Set(values)];
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { VARIABLES } from '../../dist/cli/nbcbench/ways.js';
 import { drawBars } from './bars.mjs';
-import { THREAD, colourOf, digits, percent, table, unique } from './curves.mjs';
+import { TESTED, THREAD, colourOf, digits, linkName, percent, table, unique } from './curves.mjs';
 import { facts, runThere } from './slow-link.mjs';
 
 const RANKS = [2, 4];
@@ -12,16 +12,16 @@ const RANKS = [2, 4];
 /** Settings of node-nbc under which a kernel runs; `args`: what the kernel itself is told. */
 const manual = (way, args = []) => ({ env: { NBC_PROGRESS: 'manual', ...VARIABLES[way] }, args });
 const MODES = {
+  'no test-on-init': manual('no test-on-init'),
   'test-on-init': manual('test-on-init'),
   'wait-on-send': manual('wait-on-send'),
   [THREAD]: { env: { NBC_PROGRESS: 'thread' }, args: [] },
 };
-const TESTED = 'test-on-init, with tests';
 
 export const compression = {
   name: 'compression',
   title: 'parallel compression',
-  paper: '11',
+  paper: 'Figure 11',
   measure: (options) =>
     measure(options, {
       script: 'out/examples/compression/main.js',
@@ -38,7 +38,7 @@ export const compression = {
 export const fft3d = {
   name: 'fft3d',
   title: '3D FFT',
-  paper: '12',
+  paper: 'Figure 12',
   measure: (options) =>
     measure(options, {
       script: 'out/examples/fft3d/main.js',
@@ -46,7 +46,7 @@ export const fft3d = {
       args: ({ input, scratch }) => [
         ...['--grid', input, '--border', 'periodic', '--check', 'parseval', '--output', scratch, '--format', 'nii'],
       ],
-      modes: { ...MODES, [TESTED]: manual('test-on-init', ['--test']) },
+      modes: { [TESTED]: manual('test-on-init', ['--test']), ...MODES },
       // Times of the slowest rank.
       line: /^(blocking|non-blocking)\s+([\d.]+) ms\s+([\d.]+) ms/gm,
     }),
@@ -84,35 +84,24 @@ function read(output, line) {
   return { blocking_ms, blocking_overhead_ms, total_ms, overhead_ms };
 }
 
-const removed = ({ overhead_ms, blocking_overhead_ms }) => 1 - overhead_ms / blocking_overhead_ms;
+const left = ({ overhead_ms, blocking_overhead_ms }) => overhead_ms / blocking_overhead_ms;
 
-/** A blocking call does the same in every mode, so one bar is enough for it: the median of its measurements. */
-function blockingOf(rows) {
-  const values = rows.map((row) => row.blocking_overhead_ms).sort((a, b) => a - b);
-  return values[values.length >> 1];
-}
-
-function draw(echarts, { rows, link }) {
+function draw(echarts, { rows, link, title }) {
   const groups = unique(rows.map(({ ranks }) => ranks));
-  const modes = unique(rows.map(({ mode }) => mode));
-  const of = (ranks) => rows.filter((row) => row.ranks === ranks);
-  const bars = [
-    {
-      name: 'blocking',
-      colour: colourOf('blocking'),
-      values: groups.map((ranks) => ({ value: blockingOf(of(ranks)) })),
-    },
-    ...modes.map((mode) => ({
-      name: mode,
-      colour: colourOf(mode),
-      values: groups.map((ranks) => {
-        const row = of(ranks).find((each) => each.mode === mode);
-        return { value: row.overhead_ms, label: `−${Math.round(100 * removed(row))} %` };
-      }),
-    })),
-  ];
-  const title = `${this.title}, TCP at ${link.rate.replace('gbit', ' Gbit/s')}`;
-  return drawBars(echarts, { title, y: 'communication overhead, ms', groups: groups.map((n) => `${n} ranks`), bars });
+  const bars = unique(rows.map(({ mode }) => mode)).map((mode) => ({
+    name: mode,
+    colour: colourOf(mode),
+    values: groups.map((ranks) => {
+      const row = rows.find((each) => each.mode === mode && each.ranks === ranks);
+      return { value: 100 * left(row), label: `${digits(row.overhead_ms)}\nof ${digits(row.blocking_overhead_ms)} ms` };
+    }),
+  }));
+  return drawBars(echarts, {
+    title: `${title}, ${linkName(link)}: what is left of the communication overhead`,
+    y: 'overhead, non-blocking, % of blocking',
+    groups: groups.map((ranks) => `${ranks} ranks`),
+    bars,
+  });
 }
 
 function tables({ rows }) {
@@ -129,7 +118,7 @@ function tables({ rows }) {
     rows.map((row) => [
       `${row.ranks} ranks, ${row.mode}`,
       ...[row.blocking_ms, row.blocking_overhead_ms, row.total_ms, row.overhead_ms].map(digits),
-      percent(removed(row)),
+      percent(1 - left(row)),
     ]),
   );
 }

@@ -6,11 +6,11 @@ import { formatBytes, formatInterval } from '../../dist/cli/nbcbench/options.js'
 import { COLOURS, drawPanels } from '../../dist/cli/nbcbench/panels.js';
 import { peerVersion } from '../../dist/cli/nbcbench/peers.js';
 import { WAYS } from '../../dist/cli/nbcbench/ways.js';
-import { THREAD, colourOf, digits, percent, table, unique } from './curves.mjs';
+import { THREAD, colourOf, digits, linkName, percent, table, unique } from './curves.mjs';
 import { facts, runThere } from './slow-link.mjs';
 
 const INTERVALS = [0, 1024, 2048, 4096, 8192];
-const SIZES = ['1K', '4K', '8K', '16K', '32K', '64K', '128K', '256K', '1M'];
+const SIZES = ['1K..1M'];
 const QUICK_SIZES = ['1K', '16K'];
 const PEER = 'openmpi';
 const MPI = 'Open MPI';
@@ -27,12 +27,12 @@ export const overhead = (op, paper) => ({
 });
 
 async function measure(op, { quick }) {
-  const repetitions = quick ? 5 : 30;
+  const repetitions = quick ? 5 : 50;
   const sizes = quick ? QUICK_SIZES : SIZES;
   const output = await runThere('dist/cli/nbcbench.js', [
     ...['--ops', op, '--ranks', '2', '--transport', 'tcp', '--buffers', 'plain', '--sizes', sizes.join()],
     ...['--intervals', INTERVALS.join(), '--progress', 'thread,manual', '--ways', WAYS.join()],
-    ...['--repetitions', `${repetitions}`, '--max-seconds', quick ? '0.1' : '0.3', '--json', '-'],
+    ...['--repetitions', `${repetitions}`, '--max-seconds', quick ? '0.1' : '0.4', '--json', '-'],
     ...(quick ? [] : ['--peers', PEER]),
   ]);
   const rows = JSON.parse(output).map(({ implementation, way, progress, ...row }) => ({
@@ -63,7 +63,7 @@ function draw(echarts, data) {
     ],
   }));
   panels.push({ title: 'each mode at its best', curves: bestCurves(rows), ownLegend: true });
-  const title = `${data.op} between ${data.ranks} ranks, TCP at ${data.link.rate.replace('gbit', ' Gbit/s')}`;
+  const title = `${data.op} between ${data.ranks} ranks, ${linkName(data.link)}`;
   return drawPanels(echarts, { panels, title, y: 'overhead (init + test + wait), µs', sameScale: true });
 }
 

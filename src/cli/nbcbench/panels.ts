@@ -70,6 +70,9 @@ export function drawPanels(echarts: typeof Echarts, { panels, y, title, sameScal
   const legendRows = Math.ceil(shared.length / (columns * 2));
   const width = PANEL.left + columns * (PANEL.width + PANEL.gapX) - PANEL.gapX + 30;
   const height = headroom + PANEL.top + lines * (PANEL.height + PANEL.gapY) + 24 * legendRows;
+  const sizes = [
+    ...new Set(panels.flatMap(({ curves }) => curves.flatMap(({ points }) => drawn(points).map(([x]) => x)))),
+  ];
   const scale = sameScale ? decades(panels.flatMap(({ curves }) => curves)) : {};
 
   const chart = echarts.init(null, null, { renderer: 'svg', ssr: true, width, height });
@@ -113,8 +116,9 @@ export function drawPanels(echarts: typeof Echarts, { panels, y, title, sameScal
       name: 'message size',
       nameLocation: 'middle',
       nameGap: 30,
-      splitNumber: 8,
-      axisLabel: { formatter: (bytes: number) => formatBytes(bytes), hideOverlap: true },
+      // Where there are points: a logarithmic axis by itself may name nothing but its ends.
+      axisTick: { customValues: sizes },
+      axisLabel: { formatter: (bytes: number) => formatBytes(bytes), hideOverlap: true, customValues: sizes },
       min: 'dataMin',
       max: 'dataMax',
     })),
