@@ -5,6 +5,11 @@ import { join } from 'node:path';
 import { ROOT } from '../test/process.mjs';
 
 export const RATE = '1gbit';
+/**
+ * What an idle link carries at once. With more, a transfer that begins only after the computation, in wait, would go at the speed of memory up to that size, and look as
+ * if it had been hidden.
+ */
+const BURST = '70kb';
 const SCRIPT = join(ROOT, 'scripts/slow-link');
 
 /** Why nothing can be measured here, or undefined. */
@@ -14,8 +19,8 @@ export function whyNot() {
 }
 
 /** Runs a script of Node's there. Resolves to its standard output; what it says on standard error is shown. */
-export function runThere(script, args, env = {}) {
-  const child = spawn(SCRIPT, ['--rate', RATE, '--', process.execPath, join(ROOT, script), ...args], {
+export function runThere(script, args, { env = {}, rate = RATE } = {}) {
+  const child = spawn(SCRIPT, ['--rate', rate, '--burst', BURST, '--', process.execPath, join(ROOT, script), ...args], {
     cwd: ROOT,
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -37,7 +42,7 @@ export function facts() {
   return {
     date: new Date().toISOString().slice(0, 10),
     versions: { 'node-nbc': version, node: process.versions.node },
-    link: { network: 'loopback', rate: RATE },
+    link: { network: 'loopback', rate: RATE, burst: BURST },
     transport: 'tcp',
   };
 }
