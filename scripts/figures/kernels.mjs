@@ -113,9 +113,6 @@ function draw(echarts, { rows, title }) {
   });
 }
 
-/** No more can be hidden than there is to compute. */
-const most = (row) => Math.min(1, (row.blocking_ms - row.blocking_overhead_ms) / row.blocking_overhead_ms);
-
 function tables({ rows }) {
   const head = [
     '',
@@ -132,7 +129,6 @@ function tables({ rows }) {
       `${groupOf(row)}, ${row.mode}`,
       ...[row.blocking_ms, row.blocking_overhead_ms, row.total_ms, row.overhead_ms].map(digits),
       percent(1 - left(row)),
-      percent(most(row)),
     ]),
   );
 }

@@ -118,7 +118,7 @@ export function drawPanels(echarts: typeof Echarts, { panels, y, title, sameScal
       nameGap: 30,
       // Where there are points: a logarithmic axis by itself may name nothing but its ends.
       axisTick: { customValues: sizes },
-      axisLabel: { formatter: (bytes: number) => formatBytes(bytes), hideOverlap: true, customValues: sizes },
+      axisLabel: { formatter: formatBytes, fontSize: 10, hideOverlap: true, customValues: sizes },
       min: 'dataMin',
       max: 'dataMax',
     })),
