@@ -132,7 +132,7 @@ describe('npm run figures', () => {
 /** Where the marks of each curve lie, from the top, in the order of the curves. */
 function heights(svg: string): number[][] {
   const curves: number[][] = [];
-  for (const [mark] of svg.matchAll(/<path[^>]*ecmeta_series_index[^>]*>/g)) {
+  for (const [mark] of svg.matchAll(/<path[^>]*ecmeta_series_index[^>]*ecmeta_ssr_type="chart"[^>]*>/g)) {
     const [, y] = /matrix\([^)]*,([\d.]+)\)/.exec(mark)!;
     const [, curve] = /ecmeta_series_index="(\d+)"/.exec(mark)!;
     const [, point] = /ecmeta_data_index="(\d+)"/.exec(mark)!;

@@ -2,7 +2,7 @@
 
 /** @param bars `{ name, colour, values: { value, label? }[] }`, a value for each group */
 export function drawBars(echarts, { title, y, groups, bars }) {
-  const [width, height] = [960, 480];
+  const [width, height] = [1200, 480];
   const chart = echarts.init(null, null, { renderer: 'svg', ssr: true, width, height });
   chart.setOption({
     animation: false,
@@ -17,7 +17,7 @@ export function drawBars(echarts, { title, y, groups, bars }) {
       name,
       type: 'bar',
       itemStyle: { color: colour },
-      label: { show: true, position: 'top', formatter: ({ data }) => data.text ?? '' },
+      label: { show: true, fontSize: 11, position: 'top', formatter: ({ data }) => data.text ?? '' },
       data: values.map(({ value, label }) => ({ value, text: label })),
     })),
   });
