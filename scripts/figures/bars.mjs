@@ -10,7 +10,7 @@ export function drawBars(echarts, { title, y, groups, bars }) {
     title: { text: title, left: 'center', top: 8 },
     textStyle: { fontFamily: 'Helvetica, Arial, sans-serif' },
     legend: { bottom: 6, itemGap: 36, data: bars.map(({ name }) => name) },
-    grid: { left: 74, right: 30, top: 70, bottom: 80 },
+    grid: { left: 74, right: 30, top: 70, bottom: 90 },
     xAxis: { type: 'category', data: groups },
     yAxis: { type: 'value', name: y, nameLocation: 'middle', nameGap: 50 },
     series: bars.map(({ name, colour, values }) => ({
