@@ -169,6 +169,7 @@ describe('nbcbench', () => {
         [['--ops', 'ireduce'], /ireduce.*ibcast, igather, ialltoall/],
         [['--buffers', 'shiny'], /shiny.*plain, alloc/],
         [['--no-ours'], /--peers/],
+        [['--ways', 'some-on-init'], /some-on-init.*no test-on-init, test-on-init, wait-on-send/],
         [['--delays', '0,1'], /--links/],
         [['--links', 'lo'], /--delays/],
         [['--delays', 'long', '--links', 'lo'], /long.*milliseconds/],
@@ -247,6 +248,20 @@ describe('nbcbench', () => {
         assert(drawing.includes(title), title);
       }
       assert.deepEqual(left, []);
+    });
+
+    it("each of the paper's modes with progress 'manual', and the progress thread once", () => {
+      const ways = ['no test-on-init', 'test-on-init', 'wait-on-send'];
+      const { status, stdout, stderr } = nbcbench([
+        ...['--ops', 'ialltoall', '--buffers', 'plain', '--progress', 'thread,manual', '--ways', ways.join()],
+        ...['--json', '-', ...QUICK],
+      ]);
+      assert.equal(status, 0, stderr);
+      assert.deepEqual(
+        (JSON.parse(stdout) as Row[]).map(({ progress, way }) => [progress, way]),
+        [['thread', undefined], ...ways.map((way) => ['manual', way])],
+      );
+      assert.match(stderr, /mode[^]*default[^]*no test-on-init[^]*wait-on-send/, 'a column that tells them apart');
     });
 
     it('with more ranks than processors', () => {
@@ -330,9 +345,9 @@ describe('nbcbench', () => {
     });
 
     it('says why ranks cannot start, with exit code 1', () => {
-      const { status, stderr, left } = nbcbench(['--transport', 'tcp', '--ops', 'ibcast', ...QUICK]);
+      const { status, stderr, left } = nbcbench(['--transport', 'pigeon', '--ops', 'ibcast', ...QUICK]);
       assert.equal(status, 1);
-      assert.match(stderr, /transport 'tcp'/);
+      assert.match(stderr, /NBC_TRANSPORT.*pigeon/);
       assert.deepEqual(left, []);
     });
 
@@ -352,6 +367,50 @@ describe('nbcbench', () => {
       const [code] = (await once(child, 'exit')) as [number];
       assert.equal(code, 143);
       assert.deepEqual(readdirSync(temporary), []);
+    });
+  });
+
+  describe('nbov', () => {
+    const CALLS = ['isend_us', 'irecv_us', 'test_us'] as const;
+
+    for (const progress of ['manual', 'thread']) {
+      it(`costs of the calls in each of the three modes, progress '${progress}'`, () => {
+        const sizes = [8, 65536];
+        const what = ['--sizes', sizes.join(), '--repetitions', '50', '--progress', progress, '--json', '-'];
+        const { status, stdout, stderr, left } = nbcbench(['nbov', ...what]);
+        assert.equal(status, 0, stderr);
+        const rows = JSON.parse(stdout) as Row[];
+        assert.deepEqual(
+          rows.map(({ way, bytes }) => [way, bytes]),
+          ['no test-on-init', 'test-on-init', 'wait-on-send'].flatMap((way) => sizes.map((bytes) => [way, bytes])),
+        );
+        for (const row of rows) {
+          const text = JSON.stringify(row);
+          const { repetitions, tests, round_trip_us } = row as Record<string, number>;
+          assert.equal(repetitions, 50);
+          assert(tests >= 1, text); // somebody has to notice that it is over
+          // In each repetition every call lies within the round trip, and so do the medians.
+          for (const call of CALLS) assert(Number.isFinite(row[call]) && Number(row[call]) <= round_trip_us, text);
+          assert(Number(row.isend_us) > 0, text);
+        }
+        assert.match(
+          stderr,
+          /isend +irecv +each test +tests +round trip/,
+          'tables give way to JSON on standard output',
+        );
+        assert.deepEqual(left, []);
+      });
+    }
+
+    it('only the modes that it is asked for', () => {
+      const { status, stdout, stderr } = nbcbench([
+        ...['nbov', '--ways', 'wait-on-send', '--sizes', '8', '--repetitions', '10', '--json', '-'],
+      ]);
+      assert.equal(status, 0, stderr);
+      assert.deepEqual(
+        (JSON.parse(stdout) as Row[]).map(({ way }) => way),
+        ['wait-on-send'],
+      );
     });
   });
 

@@ -2,20 +2,22 @@
 /** nbcbench: NBCBench for node-nbc, and for MPI beside it. What the command line says; the work is in nbcbench/. */
 import { writeFileSync } from 'node:fs';
 import { Command, CommanderError, Option } from 'commander';
-import { drawOverhead, loadCharts } from './nbcbench/chart.js';
+import { drawOverhead } from './nbcbench/chart.js';
 import { Delays } from './nbcbench/delay.js';
 import { isPeer, type Implementation } from './nbcbench/implementations.js';
 import { measure, type Listener, type Result, type Settings } from './nbcbench/measure.js';
 import { measureMemory, type Memory } from './nbcbench/memory.js';
 import * as parse from './nbcbench/options.js';
 import { nodeNbc } from './nbcbench/ours.js';
-import { measureNbov, NBOV_WAYS, type Nbov } from './nbcbench/nbov.js';
+import { measureNbov, type Nbov } from './nbcbench/nbov.js';
+import { loadCharts } from './nbcbench/panels.js';
 import { findPeers, peerNames } from './nbcbench/peers.js';
 import { ProgressLine } from './nbcbench/progress.js';
 import { blockingTable, formatRatio, formatTime, overheadTable, table, toRows } from './nbcbench/report.js';
 import { judge, memoryTarget, targets, verdictOf, waitingTarget } from './nbcbench/targets.js';
 import { version } from './version.js';
 import { measureWaiting, type Waiting } from './nbcbench/waiting.js';
+import { WAYS, type Way } from './nbcbench/ways.js';
 import { BUFFER_KINDS, OPS, STARTS, type BufferKind, type Op, type Start } from './nbcbench/wire.js';
 
 interface MeasureOptions {
@@ -25,6 +27,7 @@ interface MeasureOptions {
   intervals: number[];
   transport: string[];
   progress: string[];
+  ways?: Way[];
   buffers: BufferKind[];
   repetitions: number;
   maxSeconds: number;
@@ -84,7 +87,12 @@ async function benchmark(options: MeasureOptions, command: Command): Promise<voi
   const charts = options.svg === undefined ? undefined : await loadCharts();
   const ours = options.ours
     ? options.transport.flatMap((transport) =>
-        options.progress.map((progress) => nodeNbc(transport, progress, options.buffers)),
+        options.progress.flatMap((progress) =>
+          // With a progress thread none of them is needed.
+          (progress === 'manual' && options.ways ? options.ways : [undefined]).map((way) =>
+            nodeNbc(transport, progress, options.buffers, way),
+          ),
+        ),
       )
     : [];
   const implementations = [...ours, ...peersIf(options.peers, options.transport)];
@@ -105,8 +113,10 @@ function report(results: readonly Result[], { intervals, json, peers, ours }: Me
   print(`\nBlocking: start + wait, µs${ratios}\n`, json);
   print(blockingTable(results), json);
   for (const interval of intervals) {
-    const tests = interval === 0 ? 'no tests' : `a test every ${parse.formatBytes(interval)}`;
-    print(`\nOverhead: init + test + wait around a computation of that length, ${tests}, µs${ratios}\n`, json);
+    print(
+      `\nOverhead: init + test + wait around a computation of that length, ${parse.formatInterval(interval)}, µs${ratios}\n`,
+      json,
+    );
     print(overheadTable(results, interval), json);
   }
 }
@@ -142,12 +152,13 @@ async function nbov(options: {
   repetitions: number;
   transport: string[];
   progress: string[];
+  ways: Way[];
   json?: string;
 }): Promise<void> {
   const found: Nbov[] = [];
   for (const transport of options.transport) {
     for (const progress of options.progress) {
-      for (const way of NBOV_WAYS) {
+      for (const way of options.ways) {
         line.update(0, `${transport}, progress '${progress}': ${way}`);
         found.push(...(await measureNbov(transport, progress, way, options.sizes, options.repetitions)));
       }
@@ -281,6 +292,7 @@ const program = new Command('nbcbench')
     ['auto'],
   )
   .option('--progress <list>', "node-nbc's progress: thread, manual", parse.parseProgress, ['thread'])
+  .option('--ways <list>', `with progress 'manual', the paper's modes: ${WAYS.join(', ')}`, parse.parseWays)
   .option('--buffers <kind>', "node-nbc's buffers: plain, alloc or both", parse.parseBuffers, [...BUFFER_KINDS])
   .option('--repetitions <n>', 'measured repetitions of each combination and pass', parse.parsePositive, 500)
   .option('--max-seconds <s>', 'for each combination and pass: stop before all repetitions', parse.parseSeconds, 10)
@@ -341,6 +353,7 @@ program
   .option('--repetitions <n>', 'measured round trips of each size', parse.parsePositive, 1000)
   .option('--transport <list>', 'auto, shm, tcp, verbs', parse.parseTransports, ['auto'])
   .option('--progress <list>', 'thread, manual', parse.parseProgress, ['manual'])
+  .option('--ways <list>', `the paper's modes: ${WAYS.join(', ')}`, parse.parseWays, [...WAYS])
   .option('--json <file>', 'write the figures as JSON; "-" is standard output')
   .action(nbov);
 

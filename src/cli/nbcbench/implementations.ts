@@ -2,6 +2,7 @@
 import type { Job } from './job.js';
 import type { BufferKind } from './wire.js';
 import type { Placement } from './placement.js';
+import type { Way } from './ways.js';
 
 /** One library in one setting. Its ranks form one job for each number of ranks. */
 export interface Implementation {
@@ -11,6 +12,8 @@ export interface Implementation {
   title: string;
   transport: string;
   progress: string;
+  /** The paper's mode, where one was asked for. */
+  way?: Way;
   buffers: readonly BufferKind[];
   launch(ranks: number, placement: Placement): Promise<Job>;
 }

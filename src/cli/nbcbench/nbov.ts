@@ -4,24 +4,13 @@
  */
 import { nodeNbc } from './ours.js';
 import { place } from './placement.js';
-
-export const NBOV_WAYS = ['no test-on-init', 'test-on-init', 'wait-on-send'] as const;
-export type NbovWay = (typeof NBOV_WAYS)[number];
-
-/** Longer than a receiver that takes part needs; a send that waits longer has lost it. Microseconds. */
-const WAIT_US = '1000000';
-
-const VARIABLES: Record<NbovWay, Record<string, string>> = {
-  'no test-on-init': { NBC_TEST_ON_INIT: '0', NBC_WAIT_ON_SEND: '0' },
-  'test-on-init': { NBC_TEST_ON_INIT: '1', NBC_WAIT_ON_SEND: '0' },
-  'wait-on-send': { NBC_TEST_ON_INIT: '1', NBC_WAIT_ON_SEND: WAIT_US },
-};
+import type { Way } from './ways.js';
 
 /** Medians of one size in one mode; times in µs. */
 export interface Nbov {
   transport: string;
   progress: string;
-  way: NbovWay;
+  way: Way;
   bytes: number;
   repetitions: number;
   isend_us: number;
@@ -36,11 +25,11 @@ export interface Nbov {
 export async function measureNbov(
   transport: string,
   progress: string,
-  way: NbovWay,
+  way: Way,
   sizes: readonly number[],
   repetitions: number,
 ): Promise<Nbov[]> {
-  const job = await nodeNbc(transport, progress, ['plain'], VARIABLES[way]).launch(2, place(2));
+  const job = await nodeNbc(transport, progress, ['plain'], way).launch(2, place(2));
   try {
     await job.command('calibrate');
     const rows: Nbov[] = [];

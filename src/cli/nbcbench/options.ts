@@ -1,6 +1,7 @@
 /** What the command line of nbcbench may say, and what it means. */
 import { InvalidArgumentError } from 'commander';
 import { peerNames } from './peers.js';
+import { WAYS, type Way } from './ways.js';
 import { BUFFER_KINDS, OPS, STARTS, type BufferKind, type Op, type Start } from './wire.js';
 
 const units: Record<string, number> = { '': 1, K: 1024, M: 1024 ** 2, G: 1024 ** 3 };
@@ -62,6 +63,7 @@ function parseCount(text: string, what: string): number {
 
 export const parseOps = (text: string): Op[] => words(text, OPS);
 export const parseProgress = (text: string): string[] => words(text, ['thread', 'manual'] as const);
+export const parseWays = (text: string): Way[] => words(text, WAYS);
 export const parseStart = (text: string): Start | 'auto' => words(text, ['auto', ...STARTS] as const)[0];
 export const parsePeers = (text: string): string[] => words(text, peerNames);
 export const parseTransports = list;
@@ -99,3 +101,7 @@ export function formatBytes(bytes: number): string {
   }
   return `${bytes} B`;
 }
+
+/** 0 → "no tests", 1024 → "a test every 1 KiB" */
+export const formatInterval = (interval: number): string =>
+  interval === 0 ? 'no tests' : `a test every ${formatBytes(interval)}`;

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { StoreServer } from '../../transport/store/server.js';
 import type { Implementation } from './implementations.js';
 import { Job } from './job.js';
+import { VARIABLES, type Way } from './ways.js';
 import type { BufferKind } from './wire.js';
 import { version } from '../version.js';
 
@@ -12,18 +13,19 @@ const JOIN_TIMEOUT_MS = 60_000;
 
 const program = fileURLToPath(new URL('rank.js', import.meta.url));
 
-/** `variables`: settings of node-nbc beyond these. */
+/** `way`: one of the paper's modes; otherwise as the environment says. */
 export function nodeNbc(
   transport: string,
   progress: string,
   buffers: readonly BufferKind[],
-  variables: Record<string, string> = {},
+  way?: Way,
 ): Implementation {
   return {
     name: 'node-nbc',
     title: `node-nbc ${version} (Node ${process.versions.node})`,
     transport,
     progress,
+    ...(way === undefined ? {} : { way }),
     buffers,
     async launch(ranks, placement) {
       const { native } = await import('../../native.js');
@@ -43,7 +45,7 @@ export function nodeNbc(
             NBC_SECRET: secret,
             NBC_TRANSPORT: transport,
             NBC_PROGRESS: progress,
-            ...variables,
+            ...(way === undefined ? {} : VARIABLES[way]),
           };
           return { file, arguments: rest, env };
         }),

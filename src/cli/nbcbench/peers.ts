@@ -60,6 +60,14 @@ const missing = (command: string): boolean =>
 
 export const peerNames: readonly string[] = mpis.map(({ name }) => name);
 
+/** Of an installed peer; empty if it does not tell. */
+export function peerVersion(name: string): string {
+  const mpi = mpis.find((other) => other.name === name);
+  if (mpi === undefined) return '';
+  const [command, ...args] = mpi.version.command;
+  return mpi.version.pattern.exec(spawnSync(command, args, { encoding: 'utf8' }).stdout)?.[1] ?? '';
+}
+
 /**
  * Builds the program for every MPI of these names that is found, in a directory that goes when nbcbench does. An MPI that is missing or does not
  * build is left out, and `warn` is told what to do about it.
@@ -94,11 +102,9 @@ export function findPeers(
 
 function peer(mpi: Mpi, program: string, transport: PeerTransport): Implementation {
   const over = transport === 'tcp' ? mpi.tcp : { flags: [], env: {} };
-  const [command, ...args] = mpi.version.command;
-  const version = mpi.version.pattern.exec(spawnSync(command, args, { encoding: 'utf8' }).stdout)?.[1] ?? '';
   return {
     name: mpi.name,
-    title: `${mpi.title} ${version}`.trim(),
+    title: `${mpi.title} ${peerVersion(mpi.name)}`.trim(),
     transport,
     progress: 'manual', // neither has a progress thread unless asked for one
     buffers: ['plain'],

@@ -11,6 +11,8 @@ export interface Row {
   transport: string;
   progress: string;
   buffers: string;
+  /** The paper's mode; only where one was asked for. */
+  way?: string;
   /** Only where it was set. */
   delay_ms?: number;
   interval: number;
@@ -21,6 +23,9 @@ export interface Row {
   overhead_us: number;
   overlap_pct: number;
 }
+
+/** What tells settings of one implementation apart. */
+export const SETTINGS = ['transport', 'progress', 'way', 'buffers'] as const satisfies (keyof Row)[];
 
 /** One row for each test interval of each result. Times to the nanosecond, which is more than they are good for. */
 export function toRows(results: readonly Result[]): Row[] {
@@ -34,6 +39,7 @@ export function toRows(results: readonly Result[]): Row[] {
       transport: result.implementation.transport,
       progress: result.implementation.progress,
       buffers: result.buffers,
+      ...(result.implementation.way === undefined ? {} : { way: result.implementation.way }),
       ...(result.delay === undefined ? {} : { delay_ms: result.delay }),
       interval: overlap.interval,
       blocking_us: us(result.blocking),
@@ -78,6 +84,7 @@ function distinguishing(results: readonly Result[]): { title: string; of: (resul
   const columns = [
     { title: 'transport', of: (result: Result) => result.implementation.transport },
     { title: 'progress', of: (result: Result) => result.implementation.progress },
+    { title: 'mode', of: (result: Result) => result.implementation.way ?? 'default' },
     { title: 'buffers', of: (result: Result) => result.buffers as string },
     { title: 'delay', of: (result: Result) => `${result.delay ?? 0} ms` },
   ];

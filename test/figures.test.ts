@@ -1,0 +1,154 @@
+/**
+ * `npm run figures`: what it draws is what it measured, and what docs/figures holds was drawn from the numbers beside it. No test asserts a time.
+ */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { skip } from './helpers.js';
+import { ROOT } from './support/launch.js';
+
+const KEPT = join(ROOT, 'docs/figures');
+const WAYS = ['no test-on-init', 'test-on-init', 'wait-on-send'];
+const MODES = [...WAYS, 'progress thread'];
+
+interface Figure {
+  title: string;
+  versions: Record<string, string>;
+  link: { rate: string };
+  repetitions: number;
+  date: string;
+  rows: ({ mode: string } & Record<string, number>)[];
+}
+
+describe('npm run figures', () => {
+  let folder: string;
+
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'nbc-test-'));
+  });
+  afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+  function figures(...args: string[]) {
+    const command = [join(ROOT, 'scripts/figures.mjs'), '--no-build', '--out', folder, ...args];
+    return spawnSync(process.execPath, command, { encoding: 'utf8' });
+  }
+
+  function read(name: string): { data: Figure; svg: string; text: Set<string> } {
+    const svg = readFileSync(join(folder, `${name}.svg`), 'utf8');
+    const data = JSON.parse(readFileSync(join(folder, `${name}.json`), 'utf8')) as Figure;
+    return { data, svg, text: new Set([...svg.matchAll(/<text[^>]*>([^<]*)</g)].map(([, text]) => text)) };
+  }
+
+  function checkFacts({ title, versions, link, repetitions, date }: Figure): void {
+    assert(title.length > 0 && repetitions > 0);
+    assert.equal(versions['node'], process.versions.node);
+    assert.equal(link.rate, '1gbit');
+    assert.match(date, /^\d{4}-\d\d-\d\d$/);
+  }
+
+  it('knows its options', () => {
+    assert.match(figures('--help').stdout, /--only[^]*--redraw[^]*--quick/);
+    const wrong = figures('--only', 'figure-99');
+    assert.equal(wrong.status, 2);
+    assert.match(wrong.stderr, /no figure figure-99/);
+  });
+
+  it('draws again what docs/figures holds, and its tables', () => {
+    cpSync(KEPT, folder, { recursive: true });
+    const { status, stderr } = figures('--redraw');
+    assert.equal(status, 0, stderr);
+    const files = readdirSync(KEPT).sort();
+    assert(files.length >= 11, files.join(' '));
+    assert.deepEqual(readdirSync(folder).sort(), files);
+    for (const file of files) {
+      const same = readFileSync(join(folder, file), 'utf8') === readFileSync(join(KEPT, file), 'utf8');
+      assert(same, `docs/figures/${file} is not what its JSON says: npm run figures -- --redraw`);
+    }
+  });
+
+  describe('on the slow link', () => {
+    before(function () {
+      const { status, stderr } = spawnSync(join(ROOT, 'scripts/slow-link'), ['--', 'true'], { encoding: 'utf8' });
+      if (status !== 0) skip(this, `no slow link can be made here: ${stderr.trim()}`);
+    });
+
+    it('isend-irecv: every number of the JSON is a point of the SVG', () => {
+      const { status, stderr } = figures('--quick', '--only', 'isend-irecv');
+      assert.equal(status, 0, stderr);
+      assert.deepEqual(readdirSync(folder).sort(), ['isend-irecv.json', 'isend-irecv.svg']);
+      const { data, svg, text } = read('isend-irecv');
+      checkFacts(data);
+      const sizes = new Set(data.rows.map(({ bytes }) => bytes));
+      assert.equal(data.rows.length, MODES.length * sizes.size);
+      for (const word of [...MODES, 'isend', 'irecv', 'each test', 'message size', 'time of a call, µs'])
+        assert(text.has(word), word);
+
+      const drawn = heights(svg);
+      const values = ['isend_us', 'irecv_us', 'test_us'].flatMap((field) =>
+        MODES.map((mode) => data.rows.filter((row) => row.mode === mode).map((row) => row[field])),
+      );
+      assert.deepEqual(
+        drawn.map((points) => points.length),
+        values.map((curve) => curve.length),
+      );
+      assertLogarithmic(values.flat(), drawn.flat());
+    });
+
+    it('fft3d: a bar for each mode, with its numbers', () => {
+      const { status, stderr } = figures('--quick', '--only', 'fft3d');
+      assert.equal(status, 0, stderr);
+      const { data, text } = read('fft3d');
+      checkFacts(data);
+      assert.deepEqual(new Set(data.rows.map(({ mode }) => mode)), new Set([...MODES, 'test-on-init, with tests']));
+      for (const { mode, overhead_ms, blocking_overhead_ms, total_ms } of data.rows) {
+        assert(overhead_ms > 0 && overhead_ms <= total_ms && blocking_overhead_ms > 0, mode);
+        assert(text.has(mode), mode);
+        assert(
+          text.has(`${overhead_ms.toFixed(overhead_ms < 10 ? 2 : overhead_ms < 100 ? 1 : 0)} ms`),
+          `${overhead_ms}`,
+        );
+      }
+    });
+
+    it('ialltoall: all modes with all intervals', () => {
+      const { status, stderr } = figures('--quick', '--only', 'ialltoall');
+      assert.equal(status, 0, stderr);
+      const { data, text } = read('ialltoall');
+      checkFacts(data);
+      const sizes = new Set(data.rows.map(({ bytes }) => bytes));
+      assert.equal(data.rows.length, MODES.length * 5 * sizes.size);
+      for (const { blocking_us, init_us, test_us, wait_us, overhead_us, interval } of data.rows) {
+        assert(blocking_us > 0 && Math.abs(init_us + test_us + wait_us - overhead_us) < 0.002);
+        assert(interval > 0 || test_us === 0);
+      }
+      for (const word of [...MODES, 'no tests', 'a test every 8 KiB', 'blocking, node-nbc'])
+        assert(text.has(word), word);
+    });
+  });
+});
+
+/** Where the marks of each curve lie, from the top, in the order of the curves. */
+function heights(svg: string): number[][] {
+  const curves: number[][] = [];
+  for (const [mark] of svg.matchAll(/<path[^>]*ecmeta_series_index[^>]*ecmeta_ssr_type="chart"[^>]*>/g)) {
+    const [, y] = /matrix\([^)]*,([\d.]+)\)/.exec(mark)!;
+    const [, curve] = /ecmeta_series_index="(\d+)"/.exec(mark)!;
+    const [, point] = /ecmeta_data_index="(\d+)"/.exec(mark)!;
+    (curves[Number(curve)] ??= [])[Number(point)] = Number(y);
+  }
+  return curves;
+}
+
+/** On one logarithmic scale a mark's height is a linear function of its value's logarithm. */
+function assertLogarithmic(values: readonly number[], drawn: readonly number[]): void {
+  const logs = values.map((value) => Math.log10(Math.max(0.01, value)));
+  const [low, high] = [logs.indexOf(Math.min(...logs)), logs.indexOf(Math.max(...logs))];
+  const slope = (drawn[high] - drawn[low]) / (logs[high] - logs[low]);
+  assert(slope < 0, 'larger is higher');
+  for (const [i, log] of logs.entries()) {
+    const expected = drawn[low] + slope * (log - logs[low]);
+    assert(Math.abs(drawn[i] - expected) < 0.5, `${values[i]} is drawn at ${drawn[i]}, not ${expected}`);
+  }
+}
