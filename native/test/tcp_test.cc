@@ -1,6 +1,4 @@
 // The TCP fabric on loopback: ranks are threads, or processes where one has to die.
-#include "fabric/tcp/tcp_fabric.h"
-
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -11,14 +9,13 @@
 #include "test/check.h"
 #include "test/mix.h"
 #include "test/ranks.h"
+#include "test/tcp_town.h"
 
 namespace {
 
 using namespace nbc;
 using namespace nbc::check;
 using std::chrono::milliseconds;
-using tcp::TcpFabric;
-using tcp::TcpOptions;
 using Clock = std::chrono::steady_clock;
 
 std::string hex(const tcp::Digest& digest) {
@@ -29,38 +26,6 @@ std::string hex(const tcp::Digest& digest) {
     text += two;
   }
   return text;
-}
-
-// Where everybody listens, before anybody is a rank.
-struct Town {
-  explicit Town(Rank size, const std::string& secret = "of this test") : secret(secret) {
-    for (Rank rank = 0; rank < size; ++rank) {
-      listeners.push_back(tcp::listen_on(tcp::parse_address("127.0.0.1", 0)));
-      addresses.push_back(tcp::address_of(listeners.back()));
-    }
-  }
-  std::unique_ptr<TcpFabric> fabric(Rank rank, TcpOptions options = {}) {
-    if (options.eager_limit == 0) options.eager_limit = 255;
-    tcp::Job job;
-    job.rank = rank;
-    job.addresses = addresses;
-    job.hosts.assign(addresses.size(), 0);
-    job.secret = secret;
-    job.listener = std::move(listeners[rank]);
-    return std::make_unique<TcpFabric>(std::move(job), options);
-  }
-  std::string secret;
-  std::vector<tcp::Socket> listeners;
-  std::vector<tcp::Address> addresses;
-};
-
-double counter(const Fabric& fabric, const std::string& wanted) {
-  double found = -1;
-  fabric.visit_counters([&](const char* name, double value) {
-    if (wanted == name) found = value;
-  });
-  CHECK(found >= 0);
-  return found;
 }
 
 // Two fabrics that this thread drives.

@@ -198,8 +198,8 @@ void TcpFabric::accept_all() {
 size_t TcpFabric::place_for_stranger() {
   const auto is_free = [](const Stranger& stranger) { return stranger.handshake == nullptr; };
   auto place = std::find_if(strangers_.begin(), strangers_.end(), is_free);
-  if (place == strangers_.end() && strangers_.size() == options_.strangers) {
-    // Full: the one that has been silent for longest goes.
+  if (place == strangers_.end() && strangers_.size() == options_.strangers + size()) {
+    // Full, though all ranks may call at once: the one that has been silent for longest goes.
     place = std::min_element(strangers_.begin(), strangers_.end(),
                              [](const Stranger& a, const Stranger& b) { return a.deadline < b.deadline; });
     ++refused_;

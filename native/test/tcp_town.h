@@ -1,0 +1,47 @@
+// What tests of the TCP fabric share.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fabric/tcp/tcp_fabric.h"
+#include "test/check.h"
+
+namespace nbc::check {
+
+using tcp::TcpFabric;
+using tcp::TcpOptions;
+
+// Where everybody listens, before anybody is a rank.
+struct Town {
+  explicit Town(Rank size, const std::string& secret = "of this test") : secret(secret) {
+    for (Rank rank = 0; rank < size; ++rank) {
+      listeners.push_back(tcp::listen_on(tcp::parse_address("127.0.0.1", 0)));
+      addresses.push_back(tcp::address_of(listeners.back()));
+    }
+  }
+  std::unique_ptr<TcpFabric> fabric(Rank rank, TcpOptions options = {}) {
+    if (options.eager_limit == 0) options.eager_limit = 255;
+    tcp::Job job;
+    job.rank = rank;
+    job.addresses = addresses;
+    job.hosts.assign(addresses.size(), 0);
+    job.secret = secret;
+    job.listener = std::move(listeners[rank]);
+    return std::make_unique<TcpFabric>(std::move(job), options);
+  }
+  std::string secret;
+  std::vector<tcp::Socket> listeners;
+  std::vector<tcp::Address> addresses;
+};
+
+inline double counter(const Fabric& fabric, const std::string& wanted) {
+  double found = -1;
+  fabric.visit_counters([&](const char* name, double value) {
+    if (wanted == name) found = value;
+  });
+  CHECK(found >= 0);
+  return found;
+}
+
+}  // namespace nbc::check
