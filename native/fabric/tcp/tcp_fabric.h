@@ -35,7 +35,7 @@ struct Job {
 struct TcpOptions {
   uint32_t eager_limit = 0;
   int64_t handshake_milliseconds = 10'000;  // until a connection that did not prove itself is closed
-  size_t strangers = 256;                   // connections that have not proven themselves, at most, beside one for each rank
+  size_t strangers = 256;                   // that have not proven themselves, at most, beside one for each rank
 };
 
 class TcpFabric final : public FarFabric {
