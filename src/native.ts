@@ -76,6 +76,8 @@ export interface NativeTcp {
   ports: number[];
   /** Equal numbers: ranks on one machine. */
   hosts: number[];
+  /** How many there are for the ranks on this machine. */
+  processors: number;
   /** What connections prove that they know. */
   secret: string;
 }

@@ -309,6 +309,7 @@ World::Options::Tcp tcp_options(const Napi::Value& given) {
   tcp.secret = object.Get("secret").ToString().Utf8Value();
   tcp.ports = numbers(object.Get("ports"));
   tcp.hosts = numbers(object.Get("hosts"));
+  tcp.processors = object.Get("processors").ToNumber().Uint32Value();
   const Napi::Value addresses = object.Get("addresses");
   if (addresses.IsArray()) {
     const auto array = addresses.As<Napi::Array>();

@@ -1,5 +1,6 @@
 #include "addon/world.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <new>
@@ -119,6 +120,7 @@ std::unique_ptr<FarFabric> World::make_tcp(const Options& options, tcp::Socket l
   for (Rank rank = 0; rank < options.size; ++rank)
     job.addresses.push_back(tcp::parse_address(given.addresses[rank], static_cast<uint16_t>(given.ports[rank])));
   job.hosts = given.hosts;
+  job.processors = std::max(given.processors, 1u);
   job.secret = given.secret;
   tcp::TcpOptions tcp;
   tcp.eager_limit = options.engine.libof.eager_limit;

@@ -33,6 +33,7 @@ class World {
       std::vector<std::string> addresses;  // of all ranks: numeric, without port
       std::vector<uint32_t> ports;
       std::vector<uint32_t> hosts;  // of all ranks: equal numbers, equal machines
+      uint32_t processors = 1;  // for all ranks of this machine
       std::string secret;
     } tcp;
     EngineOptions engine;

@@ -30,8 +30,6 @@ constexpr uint32_t kYields = 8;
 constexpr int64_t kDozeNanoseconds = 50'000;
 constexpr uint32_t kDoublings = 4;
 constexpr uint32_t kUneventful = 32;
-// Work up to this size is done inside start: waking the progress thread and losing the lock to it costs more.
-constexpr uint64_t kInlineBytes = 256 * 1024;
 // Tests that found nothing before peers are told which sends wait; one message for a call that takes a microsecond.
 constexpr uint32_t kFruitlessTests = 64;
 // The scheduling slice the progress thread asks for: woken beside a computing thread, it runs soon because it runs briefly.
@@ -217,7 +215,7 @@ bool Engine::after_start(uint32_t slot) {
   fabric_->flush();
   if (by_slot_[slot] != nullptr && options_.libof.test_on_init) {
     pass(Effort::look);
-    for (uint64_t work = fabric_->work(); work > 0 && work <= kInlineBytes; work = fabric_->work()) pass(Effort::pass);
+    for (uint64_t work = fabric_->work(); work > 0 && work <= fabric_->short_work(); work = fabric_->work()) pass(Effort::pass);
   }
   // Without a progress thread, what the paper's network would do by itself is done here: data whose RTR was caught moves.
   if (!options_.progress_thread && (options_.wait_on_send_us > 0 || options_.startall_us > 0)) {

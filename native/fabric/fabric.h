@@ -149,6 +149,8 @@ class Fabric {
   virtual unsigned poll(Completion* out, unsigned max, Effort effort) = 0;
   // Bytes that this rank can move on by polling, even if no peer does anything; at least 1 if there is anything to collect.
   virtual uint64_t work() const = 0;
+  // As much work as this is done inside a start, because handing it over would take longer.
+  virtual uint64_t short_work() const { return 256 * 1024; }
   // Something that was committed could not leave yet: somebody has to poll when room comes, although it counts as done. arm() sees to
   // the waking.
   virtual bool holds_back() const = 0;

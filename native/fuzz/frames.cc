@@ -33,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Connection connection(1, Socket(ends[1]), counters);
   Regions regions;
   const Exposed exposed[] = {{regions, 1, 1000}, {regions, 1, 300'000}, {regions, 2, 64}};
-  verbs::Ring<Completion> events;
+  Ring<Completion> events;
   const size_t piece = size_t{1} + data[0] * size_t{37};
   bool good = true;
   for (size_t at = 1; at < size && good; at += piece) {

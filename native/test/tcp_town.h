@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "fabric/tcp/tcp_fabric.h"
@@ -26,6 +27,7 @@ struct Town {
     job.rank = rank;
     job.addresses = addresses;
     job.hosts.assign(addresses.size(), 0);
+    job.processors = std::thread::hardware_concurrency();
     job.secret = secret;
     job.listener = std::move(listeners[rank]);
     return std::make_unique<TcpFabric>(std::move(job), options);

@@ -5,7 +5,7 @@ import { closeSync, statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
-import { allowedProcessors } from './processors.js';
+import { allowedProcessors } from '../processors.js';
 import { version } from './version.js';
 import { StoreServer } from '../transport/store/server.js';
 import { ExitCode, Job } from './nbcrun/job.js';

@@ -9,6 +9,7 @@ import { closeSync, constants, openSync, readFileSync, readlinkSync } from 'node
 import { hostname, networkInterfaces } from 'node:os';
 import { OptionError } from '../errors.js';
 import type { Native, NativeTcp } from '../native.js';
+import { allowedList, parseCpuList } from '../processors.js';
 import type { Bootstrap } from './bootstrap.js';
 import type { Directory } from './directory/directory.js';
 import { throughPmi } from './directory/pmi.js';
@@ -25,6 +26,13 @@ export interface Ways {
   tcp: NativeTcp | undefined;
   /** The caller closes it when the world is open, or could not be opened. */
   closeFile: () => void;
+}
+
+/** Where a rank runs. */
+interface Home {
+  host: string;
+  /** What it may use, as the kernel writes it. */
+  processors: string;
 }
 
 interface Place {
@@ -58,7 +66,13 @@ async function tellEverybody(
   { transport, tcp: { address: wanted } }: Settings,
 ): Promise<Ways> {
   const { rank, size } = directory;
-  const hosts = numbered((await directory.exchange('host', hostIdentity(named))) as string[]);
+  const mine: Home = { host: hostIdentity(named), processors: allowedList() };
+  const homes = (await directory.exchange('host', mine)) as Home[];
+  const hosts = numbered(homes.map(({ host }) => host));
+  // Ranks may be bound one by one, so only all of them together tell how many processors they have.
+  const processors = new Set(
+    homes.filter(({ host }) => host === mine.host).flatMap((home) => parseCpuList(home.processors)),
+  ).size;
   const neighbours = hosts.filter((host) => host === hosts[rank]).length;
   const secret = directory.secret ?? (await sharedSecret(directory));
   const address = wanted === '' ? plain(directory.localAddress ?? ownAddress(neighbours === size)) : wanted;
@@ -66,7 +80,7 @@ async function tellEverybody(
   try {
     const places = (await directory.exchange('place', { address, port })) as Place[];
     const addresses = places.map((place) => place.address);
-    const tcp = { listener, addresses, ports: places.map((place) => place.port), hosts, secret };
+    const tcp = { listener, addresses, ports: places.map((place) => place.port), hosts, processors, secret };
     // All ranks take part in the making of files, also those who have no use for one.
     const jobFd = transport === 'tcp' ? -1 : await shareFile(native, directory, hosts);
     if (jobFd < 0) return { transport: 'tcp', jobFd, tcp, closeFile: NOTHING_TO_CLOSE };
@@ -112,7 +126,7 @@ async function shareFile(native: Native, directory: Directory, hosts: number[]):
 function aloneOverTcp(native: Native): Ways {
   const address = '127.0.0.1';
   const { fd, port } = native.listenTcp(address);
-  const tcp = { listener: fd, addresses: [address], ports: [port], hosts: [0], secret: '' };
+  const tcp = { listener: fd, addresses: [address], ports: [port], hosts: [0], processors: 1, secret: '' };
   return { transport: 'tcp', jobFd: -1, tcp, closeFile: NOTHING_TO_CLOSE };
 }
 

@@ -128,6 +128,14 @@ bool Connection::send(size_t budget) {
   return true;
 }
 
+uint64_t Connection::bytes_to_send() const {
+  uint64_t bytes = prepared_;
+  for (size_t i = 0; i < messages_.size(); ++i) bytes += sizeof(FrameHeader) + messages_[i].header.bytes;
+  for (size_t i = puts_framed_; i < puts_.size() && !closing_; ++i)
+    bytes += puts_[i].bytes - puts_[i].framed + sizeof(FrameHeader);
+  return bytes;
+}
+
 void Connection::sent(size_t bytes) {
   counters_.bytes_sent += bytes;
   prepared_ -= bytes;
@@ -165,7 +173,7 @@ void Connection::give_up() {
 
 // --- receiving -------------------------------------------------------------------------------------------------------
 
-bool Connection::receive(Regions& regions, size_t budget, verbs::Ring<Completion>& events) {
+bool Connection::receive(Regions& regions, size_t budget, Ring<Completion>& events) {
   more_ = false;
   for (;;) {
     iovec parts[2];
@@ -210,7 +218,7 @@ bool Connection::receive(Regions& regions, size_t budget, verbs::Ring<Completion
 }
 
 // Takes whole frames from the buffer, and what is there of data.
-bool Connection::parse(Regions& regions, verbs::Ring<Completion>& events) {
+bool Connection::parse(Regions& regions, Ring<Completion>& events) {
   size_t at = 0;
   while (data_left_ == 0 && have_ - at >= sizeof(FrameHeader)) {
     FrameHeader header;
@@ -242,7 +250,7 @@ bool Connection::parse(Regions& regions, verbs::Ring<Completion>& events) {
   return true;
 }
 
-void Connection::handle(const FrameHeader& header, verbs::Ring<Completion>& events) {
+void Connection::handle(const FrameHeader& header, Ring<Completion>& events) {
   switch (header.kind) {
     case FrameKind::message:
       events.push({Completion::Kind::message, Error::none, peer, header.value, 0, nullptr});

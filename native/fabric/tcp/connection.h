@@ -19,7 +19,7 @@
 #include "fabric/tcp/frame.h"
 #include "fabric/tcp/regions.h"
 #include "fabric/tcp/socket.h"
-#include "fabric/verbs/ring.h"
+#include "fabric/ring.h"
 
 namespace nbc::tcp {
 
@@ -61,11 +61,13 @@ class Connection {
   // Sends what the socket takes: messages, and about `budget` bytes of puts. False: the connection broke, see why.
   bool send(size_t budget);
   // Receives what is there, no more than about `budget` bytes. False: the connection broke, see why; what came before is in `events`.
-  bool receive(Regions& regions, size_t budget, verbs::Ring<Completion>& events);
+  bool receive(Regions& regions, size_t budget, Ring<Completion>& events);
 
   bool has_to_send() const {
     return !frames_.empty() || !messages_.empty() || (!closing_ && puts_framed_ < puts_.size());
   }
+  // At least 1 if there is anything.
+  uint64_t bytes_to_send() const;
   // The socket takes no more for now.
   bool blocked() const { return blocked_; }
   void unblock() { blocked_ = false; }
@@ -113,17 +115,17 @@ class Connection {
   void prepare(bool puts);
   void prepare_put();
   void sent(size_t bytes);
-  bool parse(Regions& regions, verbs::Ring<Completion>& events);
-  void handle(const FrameHeader& header, verbs::Ring<Completion>& events);
+  bool parse(Regions& regions, Ring<Completion>& events);
+  void handle(const FrameHeader& header, Ring<Completion>& events);
   bool broke(const char* why, int error = 0);
 
   Socket socket_;
   Counters& counters_;
   std::byte* boxes_ = nullptr;  // outbox, inbox
-  verbs::Ring<Message> messages_;
-  verbs::Ring<Put> puts_;
-  verbs::Ring<Frame> frames_;
-  verbs::Ring<void*> done_;
+  Ring<Message> messages_;
+  Ring<Put> puts_;
+  Ring<Frame> frames_;
+  Ring<void*> done_;
   size_t sent_of_first_ = 0;  // bytes
   size_t prepared_ = 0;       // bytes in frames_
   size_t puts_framed_ = 0;    // of the first of puts_: how many are in frames to their end

@@ -48,8 +48,7 @@ uint32_t events_of(const Handshake& handshake) {
 Crowd crowd_of(const Job& job) {
   Crowd crowd;
   crowd.ranks = static_cast<uint32_t>(std::count(job.hosts.begin(), job.hosts.end(), job.hosts[job.rank]));
-  cpu_set_t mask;
-  if (sched_getaffinity(0, sizeof mask, &mask) == 0) crowd.processors = static_cast<uint32_t>(CPU_COUNT(&mask));
+  crowd.processors = job.processors;
   crowd.complete = true;
   return crowd;
 }
@@ -432,7 +431,8 @@ unsigned TcpFabric::poll(Completion* out, unsigned max, Effort effort) {
 uint64_t TcpFabric::work() const {
   uint64_t work = arrived_.size();
   for (const Connection* connection : listed_) {
-    if (connection->has_more() || (connection->has_to_send() && !connection->blocked())) ++work;
+    if (connection->has_more()) ++work;
+    if (!connection->blocked()) work += connection->bytes_to_send();
   }
   return work;
 }

@@ -19,7 +19,7 @@
 #include "fabric/tcp/memory.h"
 #include "fabric/tcp/parking.h"
 #include "fabric/tcp/regions.h"
-#include "fabric/verbs/ring.h"
+#include "fabric/ring.h"
 
 namespace nbc::tcp {
 
@@ -28,6 +28,7 @@ struct Job {
   Rank rank = 0;
   std::vector<Address> addresses;  // of all ranks
   std::vector<uint32_t> hosts;     // of all ranks: equal numbers, equal machines
+  uint32_t processors = 1;         // for all ranks of this machine
   std::string secret;
   Socket listener;  // of this rank, at its address
 };
@@ -62,6 +63,8 @@ class TcpFabric final : public FarFabric {
   void abandon(Rank peer) override;
   unsigned poll(Completion* out, unsigned max, Effort effort) override;
   uint64_t work() const override;
+  // The kernel copies, cuts into packets and, on loopback, delivers: 64 KiB inside a start are 25 µs of it.
+  uint64_t short_work() const override { return 16 * 1024; }
   bool holds_back() const override;
   void expect_immediates(Rank, bool) override {}  // they all come through the sockets
   uint32_t put_window() const override { return UINT32_MAX; }
@@ -143,7 +146,7 @@ class TcpFabric final : public FarFabric {
     std::byte bytes[kInboxBytes];
   };
   std::unique_ptr<Box> self_;  // this rank's mailbox to itself
-  verbs::Ring<Completion> arrived_;
+  Ring<Completion> arrived_;
   bool closed_ = false;
 };
 

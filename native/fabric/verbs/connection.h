@@ -17,7 +17,7 @@
 #include "fabric/verbs/mailboxes.h"
 #include "fabric/verbs/receives.h"
 #include "fabric/verbs/registrations.h"
-#include "fabric/verbs/ring.h"
+#include "fabric/ring.h"
 
 namespace nbc::verbs {
 

@@ -82,9 +82,12 @@ const JIT_ROUNDS = 4;
 const JIT_PART = 100;
 const JIT_LIMIT_MS = 500;
 
-/** How far ahead, in µs, rank 0 sets the common start at first, and at most, where others learn of it too late: over a network, much later. */
+/**
+ * How far ahead, in µs, rank 0 sets the common start at first, and at most, where others learn of it too late. A rate-limited link
+ * saves up for a later burst what nobody sends meanwhile, so that is no time to be generous with; over Soft-RoCE they learn of it much later.
+ */
 const FIRST_LEAD = 20;
-const MOST_LEAD = 500;
+const MOST_LEAD = 100;
 const MOST_LEAD_VERBS = 20_000;
 /** So many times the time limit until a combination in which no repetition counted is given up. */
 const LATE_PATIENCE = 4;
@@ -391,7 +394,7 @@ async function takeTurns(
       series.team.counted += found.length;
       series.team.late += count - found.length;
       // Rank 0 has to give the others more time to learn of the common start.
-      if (count - found.length > count / 10) series.team.lead = Math.min(500, series.team.lead * 1.25);
+      if (count - found.length > count / 10) giveTime(series.team, false);
     }
     const share = ({ team, found, seconds }: Series) =>
       team.alive ? Math.min(1, Math.max(found.length / settings.repetitions, seconds / settings.maxSeconds)) : 1;

@@ -12,8 +12,9 @@ export function parseCpuList(text: string): number[] {
   return result;
 }
 
-/** What containers and batch systems have left of the machine's processors. */
-export function allowedProcessors(): number[] {
-  const line = /^Cpus_allowed_list:\s*(.*)$/m.exec(readFileSync('/proc/self/status', 'latin1'));
-  return line ? parseCpuList(line[1]) : [];
+/** What containers and batch systems have left of the machine's processors, as the kernel writes it. */
+export function allowedList(): string {
+  return /^Cpus_allowed_list:\s*(.*)$/m.exec(readFileSync('/proc/self/status', 'latin1'))?.[1] ?? '';
 }
+
+export const allowedProcessors = (): number[] => parseCpuList(allowedList());

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-namespace nbc::verbs {
+namespace nbc {
 
 template <typename T>
 class Ring {
@@ -12,6 +12,7 @@ class Ring {
   bool empty() const { return count_ == 0; }
   size_t size() const { return count_; }
   T& operator[](size_t i) { return items_[(first_ + i) & (items_.size() - 1)]; }
+  const T& operator[](size_t i) const { return items_[(first_ + i) & (items_.size() - 1)]; }
   T& front() { return items_[first_]; }
   void push(T item) {
     if (count_ == items_.size()) grow();
@@ -35,4 +36,4 @@ class Ring {
   size_t count_ = 0;
 };
 
-}  // namespace nbc::verbs
+}  // namespace nbc
