@@ -280,6 +280,7 @@ describe('nbcbench', () => {
       const { label, rows } = JSON.parse(stdout) as { label: string; rows: Row[] };
       assert.match(label, /^5 ranks on \d+ processors of one machine, TCP over loopback: .*not what a network/);
       assert(stderr.includes(label), 'the table has it, too');
+      assert(rows.every(({ blocking_us }) => Number(blocking_us) > 0));
       assert.deepEqual(
         rows.map(({ op, ranks, transport, bytes }) => [op, ranks, transport, bytes]),
         [

@@ -130,7 +130,16 @@ async function crowd(options: {
   const label = `${options.ranks} ranks on ${processors} processors of one machine, ${network}: how the software scales, not what a network would give`;
   print(`${label}\n\nBlocking ialltoall: start + wait, µs\n`, options.json);
   print(blockingTable(results), options.json);
-  writeJson(options.json, { label, rows: toRows(results) });
+  const rows = results.map(({ implementation, op, ranks, bytes, blocking, repetitions }) => ({
+    implementation: implementation.name,
+    op,
+    ranks,
+    bytes,
+    transport: implementation.transport,
+    blocking_us: blocking,
+    repetitions,
+  }));
+  writeJson(options.json, { label, rows });
 }
 
 async function waiting(options: { ranks: number; seconds: number; peers: Peers; json?: string }): Promise<void> {
