@@ -17,7 +17,7 @@ const SUITES = [
   'views',
   'waiting',
 ];
-const ENV = { NBC_TRANSPORT: 'tcp', NBC_TEST_BRIEF: '1' };
+const ENV = { NBC_TRANSPORT: 'tcp', NBC_TEST_BRIEF: '1', NBC_TEST_RUNS: '6' };
 
 /** A filter is "tcp", or "tcp/" and a part of a name. */
 export function select(filters) {
