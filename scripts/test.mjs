@@ -5,6 +5,7 @@ import * as fuzz from './test/fuzz.mjs';
 import * as mocha from './test/mocha.mjs';
 import * as model from './test/model.mjs';
 import * as native from './test/native.mjs';
+import * as tcp from './test/tcp.mjs';
 
 const HELP = `npm test [-- FILTER… [--grep PATTERN]]
 
@@ -14,6 +15,7 @@ A FILTER runs a part:
   native             the native tests; also plain, asan, tsan for one variant, or a part of a program's name
   model              the model of the doorbell, checked by spin
   fuzz               the fuzzers of what reads bytes from a network
+  tcp                what can run over any transport, over TCP; tcp/exits, for example: one file of it
   anything else      the test files in TypeScript whose name contains it, for example nbcrun
 --grep PATTERN       of those, only tests whose title matches
 
@@ -27,14 +29,15 @@ if (args.includes('--help') || args.includes('-h')) {
 const grepAt = args.indexOf('--grep');
 const grep = grepAt < 0 ? undefined : args.splice(grepAt, 2)[1];
 
-const parts = [model, native, fuzz, mocha]
+const inTypeScript = [mocha, tcp];
+const parts = [model, native, fuzz, ...inTypeScript]
   .map((part) => ({ part, chosen: part.select(args) }))
-  .filter(({ part, chosen }) => chosen.length > 0 && (grep === undefined || part === mocha));
+  .filter(({ part, chosen }) => chosen.length > 0 && (grep === undefined || inTypeScript.includes(part)));
 if (parts.length === 0) {
   console.error(`nothing is called ${args.join(' or ')}\n\n${HELP}`);
   process.exit(1);
 }
-if (parts.some(({ part }) => part === mocha)) build();
+if (parts.some(({ part }) => inTypeScript.includes(part))) build();
 
 const total = { passed: 0, failed: 0, leftOut: [] };
 for (const { part, chosen } of parts) {

@@ -318,6 +318,16 @@ export class Communicator {
    *   `cacheEvictions`: registrations that gave way to others (see `verbs.cacheEntries`); `cacheExpired`: those whose buffer
    *   was freed; `cacheStale`: times that another buffer lay at the address of a registered one, whose registration was
    *   therefore not used.
+   *
+   * Over TCP:
+   *
+   * - `framesSent`, `framesReceived`: small messages, reports to peers, and pieces of large messages.
+   * - `bytesSent`, `bytesReceived`: what went through sockets once connections were made, with the heads of frames.
+   * - `socketWrites`, `socketReads`: system calls that did it. What starts together leaves together, so there are fewer than frames.
+   * - `bytesCopied`: of the large messages received, those bytes that were not read straight into the buffer that they are for.
+   * - `connectionsAccepted`: peers that connected to this rank, not those it connected to; `connectionsRefused`: connections that
+   *   were closed because they did not prove that they belong to the job.
+   * - `parks`: times that a call went to sleep; `events`: times that a socket woke a thread. A rank that is busy has none.
    */
   stats(): Record<string, number> {
     this.requireOpen('stats');

@@ -288,6 +288,24 @@ describe('nbcbench', () => {
       assert.match(stderr, /Blocking/, 'tables give way to JSON on standard output');
     });
 
+    it('crowd: all-to-all of many ranks over TCP, labelled for what it is', () => {
+      const what = ['crowd', '--ranks', '5', '--sizes', '64,4K', '--repetitions', '5', '--max-seconds', '2'];
+      const { status, stdout, stderr, left } = nbcbench([...what, '--json', '-']);
+      assert.equal(status, 0, stderr);
+      const { label, rows } = JSON.parse(stdout) as { label: string; rows: Row[] };
+      assert.match(label, /^5 ranks on \d+ processors of one machine, TCP over loopback: .*not what a network/);
+      assert(stderr.includes(label), 'the table has it, too');
+      assert(rows.every(({ blocking_us }) => Number(blocking_us) > 0));
+      assert.deepEqual(
+        rows.map(({ op, ranks, transport, bytes }) => [op, ranks, transport, bytes]),
+        [
+          ['ialltoall', 5, 'tcp', 64],
+          ['ialltoall', 5, 'tcp', 4096],
+        ],
+      );
+      assert.deepEqual(left, []);
+    });
+
     it('beside the MPIs that are installed', function () {
       const peers = ['openmpi', 'mpich'].filter((name) => has(`mpicc.${name}`) && has(`mpirun.${name}`));
       if (peers.length === 0) {

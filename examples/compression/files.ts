@@ -1,19 +1,22 @@
 /** The files below a directory as one long text, of which every rank has a share, in blocks. */
 import { closeSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 
 export interface File {
   path: string;
   bytes: number;
 }
 
-/** All regular files, in an order that is the same on all ranks. */
-export function listFiles(directory: string): File[] {
-  return readdirSync(directory, { recursive: true, withFileTypes: true })
+/** All regular files but the archive, which may lie among them, in an order that is the same on all ranks. Throws if there is nothing in them. */
+export function listFiles(directory: string, archive: string): File[] {
+  const files = readdirSync(directory, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name))
+    .filter((path) => resolve(path) !== resolve(archive))
     .sort()
     .map((path) => ({ path, bytes: statSync(path).size }));
+  if (totalBytes(files) === 0) throw new Error(`there is nothing to compress in ${directory}`);
+  return files;
 }
 
 export const totalBytes = (files: readonly File[]): number => files.reduce((sum, { bytes }) => sum + bytes, 0);

@@ -13,12 +13,17 @@ import { compressAll, type Times } from './pipeline.js';
 const TITLES: Record<Variant, string> = { blocking: 'blocking', nonblocking: 'non-blocking' };
 
 const options = parseOptions(process.argv, (process.env.NBC_RANK ?? '0') === '0');
+// What cannot be read or written ends this rank, and with it the job.
+process.on('uncaughtException', ({ message }) => {
+  process.stderr.write(`compression: ${message}\n`);
+  process.exit(1);
+});
+const files = listFiles(options.directory, options.archive);
 const world = await init();
 const say = (line: string): void => {
   if (world.rank === 0) process.stdout.write(`${line}\n`);
 };
 
-const files = listFiles(options.directory);
 const total = totalBytes(files);
 const share = shareOf(total, world.rank, world.size);
 const blocks = cut(readRange(files, ...share), options.block);

@@ -1,6 +1,4 @@
 // The TCP fabric on loopback: ranks are threads, or processes where one has to die.
-#include "fabric/tcp/tcp_fabric.h"
-
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -18,8 +16,6 @@ namespace {
 using namespace nbc;
 using namespace nbc::check;
 using std::chrono::milliseconds;
-using tcp::TcpFabric;
-using tcp::TcpOptions;
 using Clock = std::chrono::steady_clock;
 
 std::string hex(const tcp::Digest& digest) {

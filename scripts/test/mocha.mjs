@@ -14,7 +14,8 @@ export function select(filters) {
   return files.filter((path) => filters.length === 0 || filters.some((filter) => path.includes(filter)));
 }
 
-export async function runAll(files, { grep }) {
+/** `env`: variables that the tests find beside those of this process. */
+export async function runAll(files, { grep, env }) {
   const args = [
     'node_modules/mocha/bin/mocha.js',
     '--no-config',
@@ -23,7 +24,7 @@ export async function runAll(files, { grep }) {
   ];
   if (grep !== undefined) args.push('--grep', grep);
   if (process.stdout.isTTY) args.push('--color');
-  const { ok, how, output } = await run(process.execPath, args, { live: true });
+  const { ok, how, output } = await run(process.execPath, args, { live: true, env });
 
   // eslint-disable-next-line no-control-regex
   const plain = output.replace(/\x1b\[[0-9;]*m/g, '');

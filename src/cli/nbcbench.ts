@@ -15,6 +15,7 @@ import { findPeers, peerNames } from './nbcbench/peers.js';
 import { ProgressLine } from './nbcbench/progress.js';
 import { blockingTable, formatRatio, formatTime, overheadTable, table, toRows } from './nbcbench/report.js';
 import { judge, memoryTarget, targets, verdictOf, waitingTarget } from './nbcbench/targets.js';
+import { allowedProcessors } from '../processors.js';
 import { version } from './version.js';
 import { measureWaiting, type Waiting } from './nbcbench/waiting.js';
 import { WAYS, type Way } from './nbcbench/ways.js';
@@ -119,6 +120,36 @@ function report(results: readonly Result[], { intervals, json, peers, ours }: Me
     );
     print(overheadTable(results, interval), json);
   }
+}
+
+async function crowd(options: {
+  ranks: number;
+  sizes: number[];
+  transport: string[];
+  repetitions: number;
+  maxSeconds: number;
+  peers: Peers;
+  json?: string;
+}): Promise<void> {
+  const ours = options.transport.map((transport) => nodeNbc(transport, 'thread', ['plain']));
+  const implementations = [...ours, ...peersIf(options.peers, options.transport)];
+  const settings = { ops: ['ialltoall'], intervals: [], start: 'auto', bind: false } as const;
+  const results = await measure(implementations, { ...options, ...settings, ranks: [options.ranks] }, listener);
+  const processors = allowedProcessors().length;
+  const network = options.transport.join() === 'tcp' ? 'TCP over loopback' : options.transport.join(', ');
+  const label = `${options.ranks} ranks on ${processors} processors of one machine, ${network}: how the software scales, not what a network would give`;
+  print(`${label}\n\nBlocking ialltoall: start + wait, µs\n`, options.json);
+  print(blockingTable(results), options.json);
+  const rows = results.map(({ implementation, op, ranks, bytes, blocking, repetitions }) => ({
+    implementation: implementation.name,
+    op,
+    ranks,
+    bytes,
+    transport: implementation.transport,
+    blocking_us: blocking,
+    repetitions,
+  }));
+  writeJson(options.json, { label, rows });
 }
 
 async function waiting(options: { ranks: number; seconds: number; peers: Peers; json?: string }): Promise<void> {
@@ -333,6 +364,7 @@ Examples:
   $ nbcbench --ranks 16 --sizes 8,1K --peers --json rows.json
   $ nbcbench targets                                   every figure of BENCHMARKS.md
   $ nbcbench waiting --peers                           processor time of ranks that wait
+  $ nbcbench crowd --peers                             64 ranks over TCP on this machine, all-to-all
   $ nbcbench memory --ranks 64                         memory of a rank above bare Node`,
   )
   .action(benchmark);
@@ -345,6 +377,18 @@ program
   .addOption(peersOption('also of these peers, where installed'))
   .option('--json <file>', 'write the figures as JSON; "-" is standard output')
   .action(waiting);
+
+program
+  .command('crowd')
+  .description('all-to-all of many ranks on this machine: scaling of the software, not of a network')
+  .option('--ranks <n>', 'number of ranks', parse.parsePositive, 64)
+  .option('--sizes <list>', 'bytes of a block', parse.parseSizes, [64, 4096])
+  .option('--transport <list>', 'auto, shm, tcp; peers use TCP if it is tcp', parse.parseTransports, ['tcp'])
+  .option('--repetitions <n>', 'measured repetitions of each size', parse.parsePositive, 100)
+  .option('--max-seconds <s>', 'for each size: stop before all repetitions', parse.parseSeconds, 10)
+  .addOption(peersOption('also these peers, where installed'))
+  .option('--json <file>', 'write the rows as JSON; "-" is standard output')
+  .action(crowd);
 
 program
   .command('nbov')

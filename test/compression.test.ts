@@ -1,0 +1,131 @@
+/** The compression example: what it writes is what was there, whatever the files are; and what it cannot read or write it says. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { unpack } from '../examples/compression/archive.js';
+import { skip } from './helpers.js';
+import { ROOT } from './support/launch.js';
+
+const MAIN = join(ROOT, 'out/examples/compression/main.js');
+const BLOCK = 4096;
+/** Root reads what nobody may, as long as it has these capabilities. */
+const OBEDIENT = [
+  'setpriv',
+  '--bounding-set=-dac_override,-dac_read_search',
+  '--inh-caps=-dac_override,-dac_read_search',
+];
+
+describe('examples/compression', function () {
+  this.timeout(60_000);
+  let folder: string;
+  let archive: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'nbc-compression-'));
+    archive = join(folder, 'archive');
+  });
+  afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+  /** A directory below the folder, with these files. */
+  function directory(files: Record<string, Buffer>): string {
+    const path = join(folder, 'files');
+    mkdirSync(join(path, 'below'), { recursive: true });
+    for (const [name, content] of Object.entries(files)) writeFileSync(join(path, name), content);
+    return path;
+  }
+
+  function compress(args: readonly string[], wrapper: readonly string[] = []) {
+    const nbcrun = [process.execPath, join(ROOT, 'dist/cli/nbcrun.js'), '-n', '3', MAIN];
+    const [command, ...rest] = [...wrapper, ...nbcrun, '--archive', archive, '--repetitions', '1', ...args];
+    const env = { ...process.env, NBC_TRANSPORT: 'tcp' };
+    return spawnSync(command, rest, { encoding: 'utf8', timeout: 50_000, env });
+  }
+
+  function assertCompresses(path: string, files: Record<string, Buffer>, ...options: string[]): void {
+    const { status, stdout, stderr } = compress([path, '--block', String(BLOCK), ...options]);
+    assert.equal(status, 0, stdout + stderr);
+    assert.match(stdout, /verified, all \d+ bytes/);
+    const stored = unpack(archive);
+    const expected = Object.entries(files).map(([name, content]) => ({ path: join(path, name), content }));
+    expected.sort((a, b) => (a.path < b.path ? -1 : 1));
+    assert.deepEqual(
+      stored.files,
+      expected.map((file) => ({ path: file.path, bytes: file.content.length })),
+    );
+    assert.equal(Buffer.compare(stored.content, Buffer.concat(expected.map(({ content }) => content))), 0);
+  }
+
+  const text = Buffer.from('a line of text that repeats itself\n'.repeat(1000));
+  const scenarios = {
+    'many blocks, an empty file and one that is less than a block': {
+      empty: Buffer.alloc(0),
+      small: Buffer.from('small'),
+      text,
+      'below/random': randomBytes(5 * BLOCK + 1),
+    },
+    'fewer blocks than ranks': { small: Buffer.from('small') },
+    'fewer bytes than ranks': { smallest: Buffer.from('s'), empty: Buffer.alloc(0) },
+  };
+  for (const [name, files] of Object.entries(scenarios)) {
+    it(`puts into the archive what the files hold: ${name}`, () => {
+      assertCompresses(directory(files), files);
+    });
+  }
+  for (const variant of ['blocking', 'nonblocking']) {
+    it(`in one variant only: ${variant}`, () => {
+      assertCompresses(directory({ text }), { text }, '--variant', variant, '--depth', '2');
+    });
+  }
+
+  it('does not compress its own archive', () => {
+    const path = directory({ text });
+    archive = join(path, 'archive');
+    for (let time = 0; time < 2; time++) assertCompresses(path, { text });
+  });
+
+  function assertRefused(args: readonly string[], message: RegExp, wrapper?: readonly string[]): void {
+    const { status, stdout, stderr } = compress(args, wrapper);
+    assert.equal(status, 1, stdout + stderr);
+    assert.match(stderr, message);
+    assert.doesNotMatch(stderr, /^ +at /m, 'a message, not a stack');
+  }
+
+  it('says that a directory is not there', () => {
+    const path = join(folder, 'nowhere');
+    assertRefused([path], new RegExp(`compression: .*no such file or directory.*${path}`));
+  });
+
+  it('says that it is no directory', () => {
+    const path = join(directory({ text }), 'text');
+    assertRefused([path], new RegExp(`compression: .*not a directory.*${path}`));
+  });
+
+  it('says that there is nothing to compress', () => {
+    assertRefused([directory({})], /compression: there is nothing to compress in .*files/);
+    assertRefused([directory({ empty: Buffer.alloc(0) })], /compression: there is nothing to compress in .*files/);
+  });
+
+  it('says that a directory or a file may not be read', function () {
+    const privileged = process.getuid?.() === 0;
+    if (privileged && spawnSync('setpriv', ['--version']).error !== undefined)
+      skip(this, 'root may read everything, and setpriv (package util-linux) is missing');
+    const wrapper = privileged ? OBEDIENT : [];
+    const path = directory({ text });
+    chmodSync(join(path, 'text'), 0);
+    assertRefused([path], /compression: .*permission denied.*files\/text/, wrapper);
+    chmodSync(path, 0);
+    assertRefused([path], /compression: .*permission denied.*files/, wrapper);
+  });
+
+  it('says that the archive cannot be written', () => {
+    archive = join(folder, 'nowhere/archive');
+    assertRefused([directory({ text })], /compression: .*no such file or directory.*nowhere\/archive/);
+  });
+
+  it('says what is wrong with its options', () => {
+    assertRefused([], /missing required argument 'directory'/);
+    assertRefused([directory({ text }), '--block', '10'], /--block.*must be a whole number from 1024/);
+  });
+});
