@@ -77,8 +77,9 @@ constexpr size_t kCommitHead = 64;
 
 struct Completion {
   // message: something that the peer committed is here. broken: the connection to the peer has ended with `error`, for good; it comes
-  // after everything that arrived before and after put_done of every put to this peer.
-  enum class Kind : uint8_t { write_done, put_done, immediate, message, broken };
+  // after everything that arrived before and after put_done of every put to this peer. answered: connect() has another answer than before;
+  // only where poll() finds that out, since nobody may go to sleep without having asked again.
+  enum class Kind : uint8_t { write_done, put_done, immediate, message, broken, answered };
   Kind kind;
   Error error;
   Rank peer;

@@ -729,6 +729,13 @@ void LibOF::on_completion(const Completion& completion) {
       deactivate_if_idle(peer);
       break;
     }
+    case Completion::Kind::answered: {
+      Peer* peer = peers_[completion.peer].get();
+      if (peer == nullptr || !peer->active) break;
+      poll_peer(*peer);
+      deactivate_if_idle(*peer);
+      break;
+    }
     case Completion::Kind::broken:
       break_off(peer_of(completion.peer), completion.error);
       break;

@@ -68,7 +68,9 @@ struct Stage {
     Caller caller(town, 1, 0);
     until([&] { return caller.settled(); }, [&] { rank.pass(); });
     peer = caller.handshake.take_socket();
-    until([&] { return rank.fabric->connect(1) == Connect::ready; }, [&] { rank.pass(); });
+    until([&] { return rank.find(Completion::Kind::answered) != nullptr; }, [&] { rank.pass(); });
+    CHECK(rank.fabric->connect(1) == Connect::ready);
+    rank.seen.clear();
   }
   void say(const void* bytes, size_t count) {
     const auto* from = static_cast<const std::byte*>(bytes);
@@ -90,6 +92,31 @@ struct Stage {
 
 std::string bytes_of(const FrameHeader& header, const std::string& payload = "") {
   return std::string(reinterpret_cast<const char*>(&header), sizeof header) + payload;
+}
+
+// Whoever asked may have looked for the last time before it sleeps; what it waits for then comes from poll() or not at all.
+TEST(who_asks_for_a_connection_is_told_when_there_is_an_answer) {
+  for (const bool equal : {true, false}) {
+    Town town(2);
+    TcpOptions other;
+    other.eager_limit = equal ? 255 : 256;
+    Resident ranks[2] = {Resident(town.fabric(0)), Resident(town.fabric(1, other))};
+    int answers = 0;
+    const auto look = [&](Rank rank) {
+      Resident& resident = ranks[rank];
+      if (resident.fabric->connect(1 - rank) != Connect::later) return;
+      resident.pass();
+      if (resident.fabric->connect(1 - rank) == Connect::later) return;
+      const Completion* told = resident.find(Completion::Kind::answered);
+      CHECK(told != nullptr && told->peer == 1 - rank);
+      ++answers;
+    };
+    until([&] { return answers == 2; },
+          [&] {
+            look(0);
+            look(1);
+          });
+  }
 }
 
 // --- many, and late --------------------------------------------------------------------------------------------------

@@ -288,6 +288,7 @@ TEST(two_that_connect_at_once_make_one_connection_and_keep_the_order) {
         fabric->flush();
         const unsigned count = fabric->poll(completions, 16, Effort::pass);
         for (unsigned i = 0; i < count; ++i) {
+          if (completions[i].kind == Completion::Kind::answered) continue;
           CHECK(completions[i].kind == Completion::Kind::message);
           CHECK_EQ(completions[i].immediate, next++);
         }

@@ -111,6 +111,12 @@ void TcpFabric::end_attempt(Rank peer, Connect verdict, std::string why) {
   link.verdict = verdict;
   link.why = "connecting to rank " + std::to_string(peer) + " of the world at " + text_of(addresses_[peer]) + ": " +
              std::move(why);
+  tell_answer(peer);
+}
+
+// Whoever asks for the connection may be about to sleep.
+void TcpFabric::tell_answer(Rank peer) {
+  arrived_.push({Completion::Kind::answered, Error::none, peer, 0, 0, nullptr});
 }
 
 void TcpFabric::advance_own(Rank peer) {
@@ -182,6 +188,7 @@ void TcpFabric::establish(Rank peer, Socket socket) {
   link.handshake.reset();
   link.awaits_peer = false;
   link.verdict = Connect::ready;
+  tell_answer(peer);
   parking_.change(link.connection->socket(), EPOLLIN, name_of(kConnection, peer));
 }
 

@@ -108,6 +108,7 @@ class TcpFabric final : public FarFabric {
   void settle(Rank peer);
   std::string other_settings(Rank peer, uint32_t theirs) const;
   void establish(Rank peer, Socket socket);
+  void tell_answer(Rank peer);
 
   void accept_all();
   bool has_place() const;
