@@ -51,6 +51,6 @@ export function unpack(path: string): { files: File[]; content: Uint8Array } {
     else blocks.push({ rank, block, data });
     at += HEADER_BYTES + bytes;
   }
-  blocks.sort((a, b) => a.rank - b.rank || a.block - b.block);
+  blocks.sort((a, b) => a.block - b.block || a.rank - b.rank);
   return { files, content: Buffer.concat(blocks.map(({ data }) => inflateSync(data))) };
 }

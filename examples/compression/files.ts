@@ -46,12 +46,12 @@ function readInto(path: string, target: Uint8Array, position: number): void {
   }
 }
 
-/** Where the share of a rank begins and ends. */
-export function shareOf(total: number, rank: number, ranks: number): [number, number] {
-  return [Math.floor((total * rank) / ranks), Math.floor((total * (rank + 1)) / ranks)];
-}
-
-/** The share in blocks of the same size, but for the last one. */
-export function cut(share: Uint8Array, block: number): Uint8Array[] {
-  return Array.from({ length: Math.ceil(share.length / block) }, (_, i) => share.subarray(i * block, (i + 1) * block));
+/**
+ * Where the blocks of a rank begin and end: dealt out one by one, so that what is hard to compress does not lie with one rank. All have the same size,
+ * but for the last of all.
+ */
+export function blocksOf(total: number, block: number, rank: number, ranks: number): [number, number][] {
+  const own: [number, number][] = [];
+  for (let from = rank * block; from < total; from += ranks * block) own.push([from, Math.min(from + block, total)]);
+  return own;
 }

@@ -6,7 +6,7 @@
  */
 import { init, type Communicator } from 'node-nbc';
 import { ArchiveWriter, unpack } from './archive.js';
-import { cut, listFiles, readRange, shareOf, totalBytes, type File } from './files.js';
+import { blocksOf, listFiles, readRange, totalBytes, type File } from './files.js';
 import { parseOptions, type Options, type Variant } from './options.js';
 import { compressAll, type Times } from './pipeline.js';
 
@@ -25,8 +25,7 @@ const say = (line: string): void => {
 };
 
 const total = totalBytes(files);
-const share = shareOf(total, world.rank, world.size);
-const blocks = cut(readRange(files, ...share), options.block);
+const blocks = blocksOf(total, options.block, world.rank, world.size).map((range) => readRange(files, ...range));
 const rounds = largest(world, blocks.length);
 say(
   `${files.length} files, ${mib(total)} MiB; ${world.size} ranks, ${rounds} blocks of ${options.block / 1024} KiB each`,
@@ -45,12 +44,13 @@ if (world.rank === 0) {
   verify(files, options);
   for (const variant of variants) report(variant);
   if (variants.length === 2) {
-    const [blocking, non] = variants.map((variant) => median(found[variant].map((times) => overhead(times))));
+    const [blocking, non] = variants.map((variant) => median(found[variant].map(overhead)));
     say(`communication overhead removed: ${((1 - non / blocking) * 100).toFixed(1)} %`);
   }
 }
 await world.close();
 
+/** Times of the slowest rank, and of the one that had most to do. */
 function run(variant: Variant): Times {
   const archive = world.rank === 0 ? new ArchiveWriter(options.archive) : undefined;
   largest(world, 0); // all begin together
@@ -58,7 +58,7 @@ function run(variant: Variant): Times {
   const depth = variant === 'blocking' ? 0 : options.depth;
   const times = compressAll({ world, blocks, rounds, level, depth, archive });
   archive?.close(files);
-  return times;
+  return { whole: largest(world, times.whole), working: largest(world, times.working) };
 }
 
 /** The largest number that a rank has. */
@@ -68,16 +68,15 @@ function largest(communicator: Communicator, mine: number): number {
   return Math.max(...all);
 }
 
-/** What the root's time has beyond its compressing. */
-function overhead({ communicating }: Times): number {
-  return communicating;
+/** What the job took beyond the work of the rank that had most: moving data, and waiting for each other more than once. */
+function overhead({ whole, working }: Times): number {
+  return whole - working;
 }
 
 function report(variant: Variant): void {
-  const of = (which: keyof Times): string => median(found[variant].map((times) => times[which])).toFixed(1);
-  say(
-    `${TITLES[variant].padEnd(12)}  whole ${of('whole')} ms, compressing ${of('compressing')} ms, communication ${of('communicating')} ms`,
-  );
+  const of = (what: (times: Times) => number): string => median(found[variant].map(what)).toFixed(1);
+  const [whole, working] = [of((times) => times.whole), of((times) => times.working)];
+  say(`${TITLES[variant].padEnd(12)}  whole ${whole} ms, most work ${working} ms, communication ${of(overhead)} ms`);
 }
 
 /** The archive holds what the files hold, byte by byte. */

@@ -19,15 +19,16 @@ export function parseOptions(argv: string[], speak: boolean): Options {
   const program = new Command('compression')
     .description(
       'Compresses all files below a directory on all ranks, and gathers them into one archive at rank 0: an igather of the sizes and an\n' +
-        'igatherv of the data for each block, while the next block is compressed. Then unpacks the archive and compares every byte.\n' +
+        'igatherv of the data for each block, while the next blocks are compressed. Then unpacks the archive and compares every byte.\n' +
+        'Communication is what the job takes beyond the work of the rank that has most of it.\n' +
         'Start it on 4 ranks with: nbcrun -n 4 out/examples/compression/main.js DIRECTORY [options]',
     )
     .argument('<directory>', 'what to compress')
     .addOption(
       new Option('--variant <which>', 'variant to run').choices(['blocking', 'nonblocking', 'both']).default('both'),
     )
-    .option('--block <bytes>', 'bytes of a block before compression', atLeast(1024), 256 * 1024)
-    .option('--depth <count>', 'blocks on their way while the next is compressed', atLeast(1), 4)
+    .option('--block <bytes>', 'bytes of a block before compression', atLeast(1024), 1024 * 1024)
+    .option('--depth <count>', 'blocks on their way while the next is compressed', atLeast(1), 16)
     .option('--level <n>', 'effort of the compression, 1 to 9', atLeast(1), 6)
     .option('--archive <file>', 'where rank 0 writes the archive', 'archive.nbc')
     .option('--repetitions <n>', 'times that each variant is measured; the median counts', atLeast(1), 3);

@@ -5,19 +5,19 @@
  *                | sizes 0    | sizes 1    |
  *                             | data 0     | data 1
  *
- * Non-blocking, what is below a block is on its way while the block is compressed; blocking, everything waits for everything.
+ * Non-blocking, what is below a block is on its way while the block is compressed (with some more blocks in between, so that ranks need not keep
+ * step); blocking, everything waits for everything.
  */
 import { performance } from 'node:perf_hooks';
 import { deflateSync, type DeflateOptions } from 'fflate';
 import type { Communicator, Request } from 'node-nbc';
 import type { ArchiveWriter } from './archive.js';
 
+/** Milliseconds. */
 export interface Times {
-  /** Milliseconds. */
   whole: number;
-  compressing: number;
-  /** In calls of this library. */
-  communicating: number;
+  /** Compressing, and at rank 0 writing the archive. */
+  working: number;
 }
 
 /** A block on its way. */
@@ -44,34 +44,30 @@ export interface Job {
 
 export function compressAll(job: Job): Times {
   const { world, blocks, rounds, level, depth, archive } = job;
-  const times: Times = { whole: 0, compressing: 0, communicating: 0 };
-  const under = <T>(which: 'compressing' | 'communicating', run: () => T): T => {
-    const begin = performance.now();
+  const begin = performance.now();
+  let working = 0;
+  const work = <T>(run: () => T): T => {
+    const began = performance.now();
     const result = run();
-    times[which] += performance.now() - begin;
+    working += performance.now() - began;
     return result;
   };
-  const begin = performance.now();
   const pending: Step[] = [];
   for (let block = 0; block < rounds; block++) {
-    const mine = under('compressing', () => compress(blocks[block], level));
-    under('communicating', () => {
-      pending.push(startSizes(world, block, mine));
-      // The data of the blocks before, whose sizes have had time to arrive.
-      for (const step of depth > 0 ? pending.slice(0, -1) : pending) startData(world, step);
-    });
+    const mine = work(() => compress(blocks[block], level));
+    pending.push(startSizes(world, block, mine));
+    // So many blocks the sizes have to arrive, and ranks may be apart by as many without one that waits; fewer towards the end, where nothing is
+    // left to hide behind. The same on all ranks, since collectives are started in the same order everywhere.
+    const lag = Math.min(Math.ceil(depth / 2), Math.floor((rounds - 1 - block) / 2));
+    for (const step of pending.slice(0, pending.length - lag)) startData(world, step);
     while (pending.length > depth) finish(pending.shift()!);
   }
-  for (const step of pending) {
-    under('communicating', () => startData(world, step));
-    finish(step);
-  }
-  times.whole = performance.now() - begin;
-  return times;
+  for (const step of pending) finish(step);
+  return { whole: performance.now() - begin, working };
 
   function finish(step: Step): void {
-    under('communicating', () => step.dataDone!.wait());
-    archive?.add(step.block, step.sizes, step.packed);
+    step.dataDone!.wait();
+    work(() => archive?.add(step.block, step.sizes, step.packed));
   }
 }
 
