@@ -3,6 +3,7 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <functional>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -24,7 +25,7 @@ struct Library {
   ErrorString error_string;
 };
 
-// Of this process; used by one call at a time.
+// Of this process. Its threads may all ask: each call has `g_calls` while it runs.
 struct Client {
   Library library{};
   Proc self{};
@@ -32,6 +33,7 @@ struct Client {
   bool open = false;
 };
 Client g_client;
+std::mutex g_calls;
 
 template <typename Function>
 void find(void* handle, const char* name, Function& function) {
@@ -64,6 +66,8 @@ void check(int32_t status, const char* what) {
 }
 
 void open() {
+  const std::lock_guard<std::mutex> call(g_calls);
+  if (g_client.open) return;
   g_client.library = load();
   check(g_client.library.init(&g_client.self, nullptr, 0),
         "PMIx_Init, which needs the launcher that started this process (a program that a rank starts needs "
@@ -78,12 +82,14 @@ void open() {
 }
 
 void close() {
+  const std::lock_guard<std::mutex> call(g_calls);
   if (!g_client.open) return;
   g_client.open = false;
   check(g_client.library.finalize(nullptr, 0), "PMIx_Finalize");
 }
 
 std::vector<std::string> exchange(const std::string& name, std::string mine, int seconds) {
+  const std::lock_guard<std::mutex> call(g_calls);
   if (!g_client.open) throw std::runtime_error("PMIx is not open");
   Value value{};
   value.type = kString;

@@ -130,11 +130,17 @@ async function shareFile(native: Native, directory: Directory, hosts: number[]):
   const first = hosts.indexOf(hosts[rank]);
   const shared = hosts.lastIndexOf(hosts[rank]) !== first;
   const made = shared && first === rank ? native.createJob(size) : -1;
-  const paths = await directory.exchange('file', made < 0 ? '' : `/proc/${process.pid}/fd/${made}`);
-  const opened = shared && made < 0 ? openSync(paths[first] as string, constants.O_RDWR) : made;
-  // Whoever made it may close it now.
-  await directory.exchange('opened', 1);
-  return opened;
+  let opened = made;
+  try {
+    const paths = await directory.exchange('file', made < 0 ? '' : `/proc/${process.pid}/fd/${made}`);
+    if (shared && made < 0) opened = openSync(paths[first] as string, constants.O_RDWR);
+    // Whoever made it may close it now.
+    await directory.exchange('opened', 1);
+    return opened;
+  } catch (error) {
+    if (opened >= 0) closeSync(opened);
+    throw error;
+  }
 }
 
 function aloneOverTcp(native: Native): Ways {
