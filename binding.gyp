@@ -27,6 +27,7 @@
         "native/fabric/tcp/frame.cc",
         "native/fabric/tcp/memory.cc",
         "native/fabric/tcp/connection.cc",
+        "native/fabric/tcp/door.cc",
         "native/fabric/tcp/parking.cc",
         "native/fabric/tcp/tcp_fabric.cc",
         "native/fabric/verbs/ibverbs.cc",

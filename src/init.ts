@@ -7,7 +7,7 @@ import { native } from './native.js';
 import { readBootstrap } from './transport/bootstrap.js';
 import { openPmix } from './transport/directory/pmix.js';
 import { meet, type Ways } from './transport/meeting.js';
-import { deviceOf, type InitOptions, resolveOptions } from './transport/options.js';
+import { inTurn, type InitOptions, resolveOptions } from './transport/options.js';
 import { openWorld, type World } from './world.js';
 
 /** Ranks that meet take their time. */
@@ -50,7 +50,7 @@ async function open(options: InitOptions): Promise<Communicator> {
         jobFd: ways.jobFd,
         transport: ways.transport,
         host: bootstrap.host,
-        verbsDevice: deviceOf(settings.verbs, bootstrap.rank),
+        verbsDevice: inTurn(settings.verbs.device, bootstrap.rank),
         verbsPort: settings.verbs.port,
         verbsGidIndex: settings.verbs.gidIndex,
         verbsEager: settings.verbs.eager,

@@ -80,6 +80,11 @@ describe('where ranks listen over TCP', function () {
     assert.deepEqual(await listening('127.0.0.1', ['', ''], '127.0.0.3'), ['127.0.0.3', '127.0.0.3']);
   });
 
+  it('several addresses, in turns', async () => {
+    const places = await listening('127.0.0.1', ['', ''], '127.0.0.2, 127.0.0.3');
+    assert.deepEqual(places.sort(), ['127.0.0.2', '127.0.0.3']);
+  });
+
   it('not all interfaces, nor what is no address', () => {
     for (const address of [
       '0.0.0.0',
@@ -90,6 +95,8 @@ describe('where ranks listen over TCP', function () {
       'fe80::1%lo',
       'localhost',
       '1.2.3',
+      '127.0.0.1,0.0.0.0',
+      '127.0.0.1,',
     ]) {
       for (const refused of [
         () => resolveOptions({}, { NBC_TCP_ADDRESS: address }),
@@ -102,7 +109,7 @@ describe('where ranks listen over TCP', function () {
         );
       }
     }
-    for (const address of ['127.0.0.1', '::1', '10.0.0.0']) {
+    for (const address of ['127.0.0.1', '::1', '10.0.0.0', '127.0.0.2, 127.0.0.3']) {
       assert.equal(resolveOptions({ tcp: { address } }, {}).tcp.address, address);
     }
   });

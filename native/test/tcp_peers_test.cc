@@ -119,6 +119,22 @@ TEST(who_asks_for_a_connection_is_told_when_there_is_an_answer) {
   }
 }
 
+// The interface that was asked for is used in both directions.
+TEST(a_rank_calls_from_the_address_at_which_it_listens) {
+  Town town(2);
+  town.listeners[1] = tcp::listen_on(tcp::parse_address("127.0.0.2", 0));
+  town.addresses[1] = tcp::address_of(town.listeners[1]);
+  Resident rank(town.fabric(1));
+  CHECK(rank.fabric->connect(0) == Connect::later);
+  Socket accepted;
+  until([&] { return static_cast<bool>(accepted); },
+        [&] { accepted = Socket(::accept4(town.listeners[0].get(), nullptr, nullptr, SOCK_CLOEXEC)); });
+  tcp::Address from;
+  from.bytes = sizeof from.storage;
+  CHECK(::getpeername(accepted.get(), reinterpret_cast<sockaddr*>(&from.storage), &from.bytes) == 0);
+  CHECK_EQ(tcp::text_of(from).substr(0, 10), std::string("127.0.0.2:"));
+}
+
 // --- many, and late --------------------------------------------------------------------------------------------------
 
 // As many as a large job has, all at once, before the one they call has looked.

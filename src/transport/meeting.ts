@@ -15,7 +15,7 @@ import type { Directory } from './directory/directory.js';
 import { throughPmi } from './directory/pmi.js';
 import { throughPmix } from './directory/pmix.js';
 import { throughStore } from './directory/store.js';
-import type { Settings } from './options.js';
+import { inTurn, type Settings } from './options.js';
 
 /** What the world is opened with. */
 export interface Ways {
@@ -74,7 +74,7 @@ async function tellEverybody(
   named: string,
   { transport, tcp: { address: wanted } }: Settings,
 ): Promise<Ways> {
-  const { size } = directory;
+  const { rank, size } = directory;
   const mine: Home = { host: hostIdentity(named), processors: allowedList(), process: process.pid };
   const homes = (await directory.exchange('host', mine)) as Home[];
   const hosts = numbered(homes.map(({ host }) => host));
@@ -83,7 +83,7 @@ async function tellEverybody(
   // Ranks may be bound one by one, so only all of them together tell how many processors they have.
   const processors = new Set(here.flatMap((home) => parseCpuList(home.processors))).size;
   const secret = directory.secret ?? (await sharedSecret(directory));
-  const address = wanted === '' ? ownAddress(here.length === size, directory.localAddress) : wanted;
+  const address = wanted === '' ? ownAddress(here.length === size, directory.localAddress) : inTurn(wanted, rank);
   const { fd: listener, port } = native.listenTcp(address);
   try {
     const places = (await directory.exchange('place', { address, port })) as Place[];

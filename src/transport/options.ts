@@ -36,7 +36,8 @@ export interface VerbsOptions {
 export interface TcpOptions {
   /**
    * The numeric address of this machine that other ranks connect to (default: loopback if all are on one machine, else
-   * the one from which this rank reaches the store of the job). Variable NBC_TCP_ADDRESS.
+   * the one from which this rank reaches the store of the job). Several, with commas between them, are for a machine with several interfaces: its
+   * ranks take them in turns, rank 0 the first. Variable NBC_TCP_ADDRESS.
    */
   address?: string | undefined;
 }
@@ -184,8 +185,8 @@ const tcpRules: Rules<TcpSettings> = {
     variable: 'NBC_TCP_ADDRESS',
     fallback: '',
     parse: (text) => text.trim(),
-    accepts: (value) => typeof value === 'string' && isOneAddress(value),
-    expected: "a numeric address of one interface of this machine, as '10.1.2.3'",
+    accepts: (value) => typeof value === 'string' && value.split(',').every((part) => isOneAddress(part.trim())),
+    expected: "a numeric address of one interface of this machine, as '10.1.2.3', or several with commas between them",
   },
 };
 
@@ -213,10 +214,10 @@ function isOneAddress(text: string): boolean {
   return !['0.0.0.0', '::', '::ffff:0.0.0.0'].includes(address);
 }
 
-/** The device of one rank: see {@link VerbsOptions.device}. In this version all ranks are on one machine. */
-export function deviceOf({ device }: Pick<VerbsSettings, 'device'>, rank: number): string {
-  const names = device.split(',');
-  return names[rank % names.length].trim();
+/** What one rank takes of a list with commas, of devices or addresses: see {@link VerbsOptions.device}. */
+export function inTurn(list: string, rank: number): string {
+  const parts = list.split(',');
+  return parts[rank % parts.length].trim();
 }
 
 /** Whether this is an object with options of these names and no others. */

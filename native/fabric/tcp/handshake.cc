@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <sys/epoll.h>
 #include <sys/random.h>
 
 namespace nbc::tcp {
@@ -165,6 +166,10 @@ Handshake::State Handshake::listen_to_acceptor() {
   }
   if (!same(reply_.proof, acceptor_proof())) return fail("it does not know the secret of this job");
   return state_ = State::settled;
+}
+
+uint32_t events_of(const Handshake& handshake) {
+  return handshake.connecting() || handshake.blocked() ? EPOLLOUT : EPOLLIN;
 }
 
 }  // namespace nbc::tcp

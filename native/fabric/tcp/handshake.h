@@ -126,4 +126,7 @@ class Handshake {
   bool cut_off_ = false;
 };
 
+// What epoll is to look for so that it goes on.
+uint32_t events_of(const Handshake& handshake);
+
 }  // namespace nbc::tcp

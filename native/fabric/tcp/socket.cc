@@ -27,6 +27,17 @@ void set(const Socket& socket, int level, int option, int value) {
   setsockopt(socket.get(), level, option, &value, sizeof value);
 }
 
+// The port is chosen by connect(), which knows which are free for the two addresses.
+bool come_from(const Socket& socket, Address own) {
+  set(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+  if (own.storage.ss_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6&>(own.storage).sin6_port = 0;
+  } else {
+    reinterpret_cast<sockaddr_in&>(own.storage).sin_port = 0;
+  }
+  return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&own.storage), own.bytes) == 0;
+}
+
 [[noreturn]] void fail(const std::string& what) {
   throw FabricError{"transport 'tcp': " + what + ": " + std::strerror(errno)};
 }
@@ -91,12 +102,13 @@ Address address_of(const Socket& socket) {
   return address;
 }
 
-Socket begin_connect(const Address& address, int silence_milliseconds) {
+Socket begin_connect(const Address& address, int silence_milliseconds, const Address* own) {
   Socket socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) return socket;
   prepare(socket, silence_milliseconds);
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.bytes) != 0 &&
-      errno != EINPROGRESS) {
+  if ((own != nullptr && !come_from(socket, *own)) ||
+      (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.bytes) != 0 &&
+       errno != EINPROGRESS)) {
     const int error = errno;
     socket.reset();
     errno = error;

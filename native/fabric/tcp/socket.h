@@ -47,8 +47,10 @@ Socket listen_on(const Address& address);
 Address address_of(const Socket& socket);
 // How long a machine that owes an acknowledgement may be silent.
 constexpr int kSilenceMilliseconds = 10'000;
-// Begins to connect; writable when it is decided. Empty with errno if it failed at once.
-Socket begin_connect(const Address& address, int silence_milliseconds = kSilenceMilliseconds);
+// Begins to connect; writable when it is decided. Empty with errno if it failed at once. `own`: the address of this machine that it is to come from,
+// whatever its port; null: the system chooses.
+Socket begin_connect(const Address& address, int silence_milliseconds = kSilenceMilliseconds,
+                     const Address* own = nullptr);
 // What became of it: 0, or an errno.
 int outcome(const Socket& socket);
 // Small frames leave at once, what is not sent yet stays short (frames that matter must not wait behind it), and a peer whose machine is

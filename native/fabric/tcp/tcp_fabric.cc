@@ -10,23 +10,18 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "fabric/tcp/clock.h"
+
 namespace nbc::tcp {
 namespace {
 
 constexpr int64_t kCloseMilliseconds = 3000;  // how long a closing rank waits until what it wrote has arrived
-constexpr int64_t kRestMilliseconds = 100;    // until it is tried again to accept, if there was no descriptor
-constexpr int kQuickLooks = 100;                  // of those, before it leaves the processor in between
+constexpr int kQuickLooks = 100;              // of those, before it leaves the processor in between
 constexpr int kEvents = 32;
 
 // What a socket in the set is.
 enum Name : uint64_t { kListener, kTimer, kStranger, kOwn, kConnection };
 constexpr uint64_t name_of(Name name, size_t index = 0) { return static_cast<uint64_t>(name) << 32 | index; }
-
-int64_t now_milliseconds() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  return static_cast<int64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1000000;
-}
 
 // Bytes that one look at a connection moves in each direction. The caller who only looks (Effort::look) has a computation to go on with.
 size_t budget_of(Effort effort) {
@@ -39,10 +34,6 @@ size_t budget_of(Effort effort) {
       break;
   }
   return 1024 * 1024;
-}
-
-uint32_t events_of(const Handshake& handshake) {
-  return handshake.connecting() || handshake.blocked() ? EPOLLOUT : EPOLLIN;
 }
 
 Crowd crowd_of(const Job& job) {
@@ -61,16 +52,16 @@ TcpFabric::TcpFabric(Job job, const TcpOptions& options, std::shared_ptr<Exposed
     : identity_{job.secret, job.rank, static_cast<Rank>(job.addresses.size()), options.eager_limit},
       options_(options),
       addresses_(std::move(job.addresses)),
-      listener_(std::move(job.listener)),
       crowd_(crowd_of(job)),
       memory_(exposed != nullptr ? std::move(exposed) : std::make_shared<Memory>()),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
+      door_(std::move(job.listener), identity_,
+            {options.handshake_milliseconds, options.strangers, options.silence_milliseconds}, parking_, *this,
+            name_of(kListener), name_of(kStranger)),
       links_(addresses_.size()) {
   if (!timer_) throw FabricError{std::string("transport 'tcp': no timer: ") + std::strerror(errno)};
   parking_.add(timer_, EPOLLIN, name_of(kTimer));
   parking_.add_call(timer_, EPOLLIN);
-  parking_.add(listener_, EPOLLIN, name_of(kListener));
-  parking_.add_call(listener_, EPOLLIN);
 }
 
 TcpFabric::~TcpFabric() { announce_closed(); }
@@ -94,7 +85,10 @@ std::string TcpFabric::why(Rank peer) const {
 void TcpFabric::begin(Rank peer) {
   Link& link = links_[peer];
   link.since = now_milliseconds();
-  Socket socket = begin_connect(addresses_[peer], options_.silence_milliseconds);
+  // From the interface that was asked for, unless the peer speaks another protocol.
+  const Address& own = addresses_[rank()];
+  const bool same = own.storage.ss_family == addresses_[peer].storage.ss_family;
+  Socket socket = begin_connect(addresses_[peer], options_.silence_milliseconds, same ? &own : nullptr);
   if (!socket) {
     const int error = errno;
     return end_attempt(peer, ended(error) ? Connect::closed : Connect::broken, std::strerror(error));
@@ -132,7 +126,7 @@ void TcpFabric::advance_own(Rank peer) {
       break;
     case Handshake::State::failed:
       // We took longer to answer than strangers may: once more. A rank that closes those who do not know the secret does it at once.
-      if (handshake.cut_off() && now_milliseconds() - link.since >= youth()) return begin(peer);
+      if (handshake.cut_off() && now_milliseconds() - link.since >= door_.youth()) return begin(peer);
       // An attempt that ended because the peer has gone; it may be closing its world, or its process may have died.
       end_attempt(peer, handshake.error() != 0 && ended(handshake.error()) ? Connect::closed : Connect::broken,
                   handshake.why());
@@ -156,7 +150,7 @@ void TcpFabric::settle(Rank peer) {
   const Handshake& handshake = *link.handshake;
   switch (handshake.verdict()) {
     case Verdict::welcome:
-      return establish(peer, link.handshake->take_socket());
+      return welcome(peer, link.handshake->take_socket());
     case Verdict::mine_comes:
       await(link);
       return;
@@ -177,7 +171,7 @@ std::string TcpFabric::other_settings(Rank peer, uint32_t theirs) const {
          std::to_string(options_.eager_limit) + "; it must be equal on all ranks";
 }
 
-void TcpFabric::establish(Rank peer, Socket socket) {
+void TcpFabric::welcome(Rank peer, Socket socket) {
   Link& link = links_[peer];
   try {
     link.connection = std::make_unique<Connection>(peer, std::move(socket), counters_);
@@ -194,85 +188,31 @@ void TcpFabric::establish(Rank peer, Socket socket) {
   parking_.change(link.connection->socket(), EPOLLIN, name_of(kConnection, peer));
 }
 
-// --- those who connect to us -----------------------------------------------------------------------------------------
-
-void TcpFabric::accept_all() {
-  while (has_place()) {
-    Socket socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!socket) {
-      if (errno == EINTR || errno == ECONNABORTED) continue;
-      if (errno == EAGAIN) return;
-      // No descriptor, or no memory.
-      break;
-    }
-    const size_t index = place_for_stranger();
-    prepare(socket, options_.silence_milliseconds);
-    Stranger& stranger = strangers_[index];
-    ++waiting_strangers_;
-    try {
-      stranger.handshake = std::make_unique<Handshake>(std::move(socket), identity_);
-      parking_.add(stranger.handshake->socket(), EPOLLIN, name_of(kStranger, index));
-      parking_.add_call(stranger.handshake->socket(), EPOLLIN);
-    } catch (const FabricError&) {
-      ++refused_;
-      drop_stranger(index);
-      break;
-    }
-    stranger.deadline = now_milliseconds() + options_.handshake_milliseconds;
-    set_timer();
-    advance_stranger(index);
+// Of somebody who has connected to us, and knows the secret.
+Verdict TcpFabric::judge(const Handshake& stranger) {
+  Link& link = links_[stranger.peer()];
+  if (stranger.their_eager_limit() != options_.eager_limit) {
+    if (link.verdict == Connect::later)
+      end_attempt(stranger.peer(), Connect::refused, other_settings(stranger.peer(), stranger.their_eager_limit()));
+    return Verdict::other_settings;
   }
-  rest_from_accepting();
-}
-
-// There is a free one, or one whose stranger has had time enough to answer. Whoever calls meanwhile waits in the system's queue.
-bool TcpFabric::has_place() const {
-  if (waiting_strangers_ < options_.strangers) return true;
-  const int64_t young = now_milliseconds() + options_.handshake_milliseconds - youth();
-  return std::any_of(strangers_.begin(), strangers_.end(),
-                     [&](const Stranger& stranger) { return stranger.deadline <= young; });
-}
-
-void TcpFabric::rest_from_accepting() {
-  rests_until_ = now_milliseconds() + std::min(kRestMilliseconds, youth());
-  parking_.change(listener_, 0, name_of(kListener));
-  parking_.change_call(listener_, 0);
-  set_timer();
-}
-
-void TcpFabric::accept_again() {
-  if (rests_until_ == 0) return;
-  rests_until_ = 0;
-  parking_.change(listener_, EPOLLIN, name_of(kListener));
-  // Whoever has called already makes it a call now.
-  parking_.change_call(listener_, EPOLLIN);
-}
-
-size_t TcpFabric::place_for_stranger() {
-  const auto is_free = [](const Stranger& stranger) { return stranger.handshake == nullptr; };
-  auto place = std::find_if(strangers_.begin(), strangers_.end(), is_free);
-  if (place == strangers_.end() && strangers_.size() == options_.strangers) {
-    // Full: the one that has been silent for longest goes.
-    place = std::min_element(strangers_.begin(), strangers_.end(),
-                             [](const Stranger& a, const Stranger& b) { return a.deadline < b.deadline; });
-    ++refused_;
-    drop_stranger(static_cast<size_t>(place - strangers_.begin()));
-  }
-  if (place == strangers_.end()) place = strangers_.emplace(place);
-  return static_cast<size_t>(place - strangers_.begin());
+  if (link.verdict != Connect::later) return link.connection != nullptr ? Verdict::doubled : Verdict::gave_up;
+  if (link.handshake != nullptr && rank() < stranger.peer()) return Verdict::mine_comes;
+  // Its connection takes the place of ours.
+  await(link);
+  return Verdict::welcome;
 }
 
 // --- what is limited in time -----------------------------------------------------------------------------------------
 
-// Next time when the first of them has had its time.
+// Next time when the first of all has had its time.
 void TcpFabric::set_timer() {
   int64_t first = 0;
   const auto at = [&](int64_t time) {
     if (time != 0 && (first == 0 || time < first)) first = time;
   };
-  for (const Stranger& stranger : strangers_) at(stranger.handshake != nullptr ? stranger.deadline : 0);
+  at(door_.next());
   for (const Link& link : links_) at(link.awaits_peer ? link.since + options_.handshake_milliseconds : 0);
-  at(rests_until_);
   at(pulse_);
   itimerspec when{};
   if (first != 0) {
@@ -285,23 +225,10 @@ void TcpFabric::set_timer() {
 void TcpFabric::on_timer() {
   uint64_t expirations;
   static_cast<void>(!::read(timer_.get(), &expirations, sizeof expirations));
-  drop_late_strangers();
+  door_.on_time(now_milliseconds());
   ask_again();
   if (pulse_ != 0 && pulse_ <= now_milliseconds()) look_for_silence();
-  if (rests_until_ != 0 && rests_until_ <= now_milliseconds()) accept_again();
   set_timer();
-}
-
-void TcpFabric::drop_late_strangers() {
-  const int64_t now = now_milliseconds();
-  for (size_t i = 0; i < strangers_.size(); ++i) {
-    if (strangers_[i].handshake == nullptr || strangers_[i].deadline > now) continue;
-    // This rank may not have looked for long: what it has said meanwhile counts.
-    advance_stranger(i);
-    if (strangers_[i].handshake == nullptr) continue;
-    ++refused_;
-    drop_stranger(i);
-  }
 }
 
 void TcpFabric::ask_again() {
@@ -326,52 +253,6 @@ void TcpFabric::look_for_silence() {
       break_off(*connection, Error::unreachable, "its machine does not answer");
   }
   pulse_ = owed ? now_milliseconds() + options_.silence_milliseconds / 4 : 0;
-}
-
-void TcpFabric::drop_stranger(size_t index) {
-  strangers_[index].handshake.reset();
-  --waiting_strangers_;
-  accept_again();
-}
-
-void TcpFabric::advance_stranger(size_t index) {
-  Stranger& stranger = strangers_[index];
-  if (stranger.handshake == nullptr) return;
-  Handshake& handshake = *stranger.handshake;
-  Handshake::State state = handshake.advance();
-  if (state == Handshake::State::asked) state = handshake.decide(judge(handshake));
-  switch (state) {
-    case Handshake::State::going_on:
-    case Handshake::State::asked:
-      parking_.change(handshake.socket(), events_of(handshake), name_of(kStranger, index));
-      break;
-    case Handshake::State::failed:
-      ++refused_;
-      drop_stranger(index);
-      break;
-    case Handshake::State::settled:
-      if (handshake.verdict() == Verdict::welcome) {
-        ++accepted_;
-        parking_.remove_call(handshake.socket());
-        establish(handshake.peer(), stranger.handshake->take_socket());
-      }
-      drop_stranger(index);
-      break;
-  }
-}
-
-Verdict TcpFabric::judge(const Handshake& stranger) {
-  Link& link = links_[stranger.peer()];
-  if (stranger.their_eager_limit() != options_.eager_limit) {
-    if (link.verdict == Connect::later)
-      end_attempt(stranger.peer(), Connect::refused, other_settings(stranger.peer(), stranger.their_eager_limit()));
-    return Verdict::other_settings;
-  }
-  if (link.verdict != Connect::later) return link.connection != nullptr ? Verdict::doubled : Verdict::gave_up;
-  if (link.handshake != nullptr && rank() < stranger.peer()) return Verdict::mine_comes;
-  // Its connection takes the place of ours.
-  await(link);
-  return Verdict::welcome;
 }
 
 // --- connections -----------------------------------------------------------------------------------------------------
@@ -484,9 +365,9 @@ void TcpFabric::look(Effort effort) {
     } else if (name == kOwn) {
       advance_own(index);
     } else if (name == kStranger) {
-      advance_stranger(index);
+      door_.advance(index);
     } else if (name == kListener) {
-      accept_all();
+      door_.accept_all();
     } else {
       on_timer();
     }
@@ -635,8 +516,8 @@ void TcpFabric::visit_counters(const std::function<void(const char*, double)>& v
   add("bytesSent", counters_.bytes_sent);
   add("bytesReceived", counters_.bytes_received);
   add("bytesCopied", counters_.copied);
-  add("connectionsAccepted", accepted_);
-  add("connectionsRefused", refused_);
+  add("connectionsAccepted", door_.accepted());
+  add("connectionsRefused", door_.refused());
   add("events", parking_.events());
   add("parks", parks_);
 }

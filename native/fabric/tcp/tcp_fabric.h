@@ -15,6 +15,7 @@
 
 #include "fabric/fabric.h"
 #include "fabric/tcp/connection.h"
+#include "fabric/tcp/door.h"
 #include "fabric/tcp/handshake.h"
 #include "fabric/tcp/memory.h"
 #include "fabric/tcp/parking.h"
@@ -40,7 +41,7 @@ struct TcpOptions {
   int silence_milliseconds = kSilenceMilliseconds;  // of a peer's machine that owes an acknowledgement
 };
 
-class TcpFabric final : public FarFabric {
+class TcpFabric final : public FarFabric, private Host {
  public:
   // `exposed`: where its exposed memory is to come from; null: from the system. Throws FabricError.
   TcpFabric(Job job, const TcpOptions& options, std::shared_ptr<ExposedMemory> exposed = nullptr);
@@ -96,34 +97,20 @@ class TcpFabric final : public FarFabric {
     int64_t since = 0;         // milliseconds: when the handshake began, or the answer came
     std::string why;
   };
-  struct Stranger {
-    std::unique_ptr<Handshake> handshake;
-    int64_t deadline = 0;  // milliseconds
-  };
-
   void begin(Rank peer);
   void end_attempt(Rank peer, Connect verdict, std::string why);
   void advance_own(Rank peer);
   void await(Link& link);
   void settle(Rank peer);
   std::string other_settings(Rank peer, uint32_t theirs) const;
-  void establish(Rank peer, Socket socket);
+  Verdict judge(const Handshake& stranger) override;
+  void welcome(Rank peer, Socket socket) override;
   void tell_answer(Rank peer);
 
-  void accept_all();
-  bool has_place() const;
-  void rest_from_accepting();
-  void accept_again();
-  size_t place_for_stranger();
-  void set_timer();
+  void set_timer() override;
   void on_timer();
-  void drop_late_strangers();
   void ask_again();
   void look_for_silence();
-  int64_t youth() const { return options_.handshake_milliseconds / 10; }
-  void drop_stranger(size_t index);
-  void advance_stranger(size_t index);
-  Verdict judge(const Handshake& stranger);
 
   Connection* open(Rank peer) const;
   void break_off(Connection& connection, Error error, const std::string& why);
@@ -142,22 +129,17 @@ class TcpFabric final : public FarFabric {
   Identity identity_;
   TcpOptions options_;
   std::vector<Address> addresses_;
-  Socket listener_;
   Crowd crowd_;
   std::shared_ptr<ExposedMemory> memory_;
   Socket timer_;  // fires when the first of what is limited in time has had its time
   Regions regions_;
   Parking parking_;
   Counters counters_;
+  Door door_;
   std::vector<Link> links_;          // by rank
-  std::vector<Stranger> strangers_;  // by name; empty ones are free
   std::vector<Connection*> listed_;  // with something to send, or to receive that a budget cut off
-  uint32_t waiting_strangers_ = 0;
-  int64_t rests_until_ = 0;  // milliseconds: when those who call are accepted again; 0: now
-  int64_t pulse_ = 0;        // milliseconds: when to look for peers that are silent; 0: none owes anything
-  uint64_t refused_ = 0;     // of them, those that did not prove themselves, or were too many
-  uint64_t accepted_ = 0;
-  uint64_t parks_ = 0;  // times the calling thread slept
+  int64_t pulse_ = 0;                // milliseconds: when to look for peers that are silent; 0: none owes anything
+  uint64_t parks_ = 0;               // times the calling thread slept
   struct alignas(64) Box {
     std::byte bytes[kInboxBytes];
   };
