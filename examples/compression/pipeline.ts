@@ -20,14 +20,37 @@ export interface Times {
   working: number;
 }
 
-/** A block on its way. */
-interface Step {
-  block: number;
-  mine: Uint8Array;
-  sizes: Uint32Array;
-  sizesDone: Request;
-  packed: Uint8Array;
+/** A block on its way. Its memory is used again by a later one. */
+class Step {
+  block = 0;
+  mine: Uint8Array = new Uint8Array(0);
+  readonly size = new Uint32Array(1);
+  readonly sizes: Uint32Array;
+  sizesDone: Request | undefined;
+  packed: Uint8Array = new Uint8Array(0);
   dataDone: Request | undefined;
+  #memory = new Uint8Array(0);
+
+  constructor(readonly world: Communicator) {
+    this.sizes = new Uint32Array(world.rank === 0 ? world.size : 0);
+  }
+
+  startSizes(block: number, mine: Uint8Array): void {
+    this.block = block;
+    this.mine = mine;
+    this.size[0] = mine.length;
+    this.sizesDone = this.world.igather(this.size, this.world.rank === 0 ? this.sizes : null, 0);
+    this.dataDone = undefined;
+  }
+
+  startData(): void {
+    if (this.dataDone !== undefined) return;
+    this.sizesDone!.wait();
+    const bytes = this.sizes.reduce((sum, each) => sum + each, 0);
+    if (bytes > this.#memory.length) this.#memory = new Uint8Array(2 * bytes);
+    this.packed = this.#memory.subarray(0, bytes);
+    this.dataDone = this.world.igatherv(this.mine, this.packed, this.sizes, null, 0);
+  }
 }
 
 export interface Job {
@@ -52,14 +75,17 @@ export function compressAll(job: Job): Times {
     working += performance.now() - began;
     return result;
   };
+  const steps = Array.from({ length: depth + 1 }, () => new Step(world));
   const pending: Step[] = [];
   for (let block = 0; block < rounds; block++) {
     const mine = work(() => compress(blocks[block], level));
-    pending.push(startSizes(world, block, mine));
+    const step = steps[block % steps.length];
+    step.startSizes(block, mine);
+    pending.push(step);
     // So many blocks the sizes have to arrive, and ranks may be apart by as many without one that waits; fewer towards the end, where nothing is
     // left to hide behind. The same on all ranks, since collectives are started in the same order everywhere.
     const lag = Math.min(Math.ceil(depth / 2), Math.floor((rounds - 1 - block) / 2));
-    for (const step of pending.slice(0, pending.length - lag)) startData(world, step);
+    for (const ready of pending.slice(0, pending.length - lag)) ready.startData();
     while (pending.length > depth) finish(pending.shift()!);
   }
   for (const step of pending) finish(step);
@@ -76,17 +102,4 @@ function compress(block: Uint8Array | undefined, level: number): Uint8Array {
   return block === undefined
     ? new Uint8Array(0)
     : deflateSync(block, { level: level as NonNullable<DeflateOptions['level']> });
-}
-
-function startSizes(world: Communicator, block: number, mine: Uint8Array): Step {
-  const sizes = new Uint32Array(world.rank === 0 ? world.size : 0);
-  const sizesDone = world.igather(Uint32Array.of(mine.length), world.rank === 0 ? sizes : null, 0);
-  return { block, mine, sizes, sizesDone, packed: new Uint8Array(0), dataDone: undefined };
-}
-
-function startData(world: Communicator, step: Step): void {
-  if (step.dataDone !== undefined) return;
-  step.sizesDone.wait();
-  if (world.rank === 0) step.packed = new Uint8Array(step.sizes.reduce((sum, bytes) => sum + bytes, 0));
-  step.dataDone = world.igatherv(step.mine, step.packed, step.sizes, null, 0);
 }

@@ -18,7 +18,8 @@ const COLOUR = {
 };
 export const colourOf = (mode) => COLOUR[mode];
 
-export const linkName = ({ rate }) => `TCP at ${rate.replace('gbit', ' Gbit/s')}`;
+/** `cards`: each rank has one; otherwise all share the rate. */
+export const linkName = ({ rate, cards }) => `TCP at ${rate.replace('gbit', ' Gbit/s')}${cards ? ' each' : ''}`;
 
 export const unique = (values) => [...new Set(values)];
 

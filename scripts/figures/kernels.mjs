@@ -52,8 +52,9 @@ export const fft3d = {
         ...['--grid', input, '--planes', '4', '--check', 'parseval', '--output', scratch, '--format', 'nii'],
       ],
       modes: { [TESTED]: manual('test-on-init', ['--test']), ...MODES },
-      // At 1 Gbit/s it communicates for longer than it computes, so that not all can be hidden; here, not.
-      jobs: [...JOBS, { ranks: 2, rate: '4gbit' }],
+      // Where all share 1 Gbit/s it communicates for longer than it computes, so that not all can be hidden. With a card for each rank the ranks
+      // send at the same time, as in a cluster.
+      jobs: [...JOBS, { ranks: 2, rate: RATE, cards: 2 }, { ranks: 4, rate: RATE, cards: 4 }],
       // Times of the slowest rank.
       line: /^(blocking|non-blocking)\s+([\d.]+) ms\s+([\d.]+) ms/gm,
     }),
@@ -66,15 +67,16 @@ async function measure({ quick, say }, { script, input, args, modes, jobs, line 
   const rows = [];
   const scratch = mkdtempSync(join(tmpdir(), 'nbc-figures-'));
   try {
-    for (const { ranks, rate } of quick ? jobs.slice(0, 1) : jobs) {
+    for (const { ranks, rate, cards = 0 } of quick ? jobs.slice(0, 1) : jobs) {
       for (const [mode, { env, args: more }] of Object.entries(modes)) {
-        say(`${script}: ${ranks} ranks, ${linkName({ rate })}, ${mode}`);
+        say(`${script}: ${ranks} ranks, ${linkName({ rate, cards })}, ${mode}`);
         const own = [...args({ input, scratch }), ...more, '--repetitions', `${repetitions}`];
         const output = await runThere('dist/cli/nbcrun.js', ['-n', `${ranks}`, script, ...own], {
           rate,
+          cards,
           env: { NBC_TRANSPORT: 'tcp', ...env },
         });
-        rows.push({ ranks, rate, mode, ...read(output, line) });
+        rows.push({ ranks, rate, cards, mode, ...read(output, line) });
       }
     }
   } finally {

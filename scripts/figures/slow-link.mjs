@@ -18,9 +18,10 @@ export function whyNot() {
   return status === 0 ? undefined : error ? error.message : stderr.trim();
 }
 
-/** Runs a script of Node's there. Resolves to its standard output; what it says on standard error is shown. */
-export function runThere(script, args, { env = {}, rate = RATE } = {}) {
-  const child = spawn(SCRIPT, ['--rate', rate, '--burst', BURST, '--', process.execPath, join(ROOT, script), ...args], {
+/** Runs a script of Node's there. `cards`: see slow-link --help. Resolves to its standard output; what it says on standard error is shown. */
+export function runThere(script, args, { env = {}, rate = RATE, cards = 0 } = {}) {
+  const link = ['--rate', rate, '--burst', BURST, '--cards', `${cards}`];
+  const child = spawn(SCRIPT, [...link, '--', process.execPath, join(ROOT, script), ...args], {
     cwd: ROOT,
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'inherit'],
