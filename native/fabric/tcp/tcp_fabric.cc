@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kCloseMilliseconds = 3000;  // how long a closing rank waits until what it wrote has arrived
 constexpr int64_t kRestMilliseconds = 100;    // until it is tried again to accept, if there was no descriptor
-constexpr int kQuickLooks = 100;                  // of those, before it leaves the processor in between
+constexpr int kQuickLooks = 100;              // of those, before it leaves the processor in between
 constexpr int kEvents = 32;
 
 // What a socket in the set is.
