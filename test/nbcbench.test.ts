@@ -157,7 +157,7 @@ describe('nbcbench', () => {
     });
 
     it('lists of processors as the kernel writes them', async () => {
-      const { parseCpuList } = await load<Processors>('../processors');
+      const { parseCpuList } = await load<Processors>('../../processors');
       assert.deepEqual(parseCpuList('0-2,5\n'), [0, 1, 2, 5]);
       assert.deepEqual(parseCpuList('7'), [7]);
     });
