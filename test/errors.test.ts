@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { spawnSync, type ChildProcess } from 'node:child_process';
 import { init, type InitOptions, NbcError, OptionError } from 'node-nbc';
 import { describeJob, reports, runJob, type RankResult, runRanks, skip } from './helpers.js';
+import { withEnvironment } from './support/environment.js';
 
 describe('wrong arguments', function () {
   this.timeout(60_000);
@@ -142,24 +143,17 @@ describe('wrong options', () => {
         });
       }
       for (const text of texts) {
-        process.env[variable] = text;
-        try {
-          await assert.rejects(init(), { name: 'OptionError', argument: variable, code: 'ERR_NBC_OPTION' }, text);
-        } finally {
-          Reflect.deleteProperty(process.env, variable);
-        }
+        const expected = { name: 'OptionError', argument: variable, code: 'ERR_NBC_OPTION' };
+        await withEnvironment({ [variable]: text }, () => assert.rejects(init(), expected, text));
       }
     });
   }
 
   it('an option wins over its variable', async () => {
-    process.env['NBC_PROGRESS'] = 'nonsense';
-    try {
+    await withEnvironment({ NBC_PROGRESS: 'nonsense' }, async () => {
       const world = await init({ progress: 'manual' });
       await world.close();
-    } finally {
-      delete process.env['NBC_PROGRESS'];
-    }
+    });
   });
 
   it('there is no other option', async () => {
@@ -213,30 +207,24 @@ describe('wrong options', () => {
     [{ NBC_SIZE: '2', NBC_RANK: '0', NBC_JOB_FD: '-1' }, 'NBC_JOB_FD'],
   ] as const) {
     it(`a launcher's variables that make no sense are refused by name: ${JSON.stringify(variables)}`, async () => {
-      Object.assign(process.env, variables);
-      try {
-        await assert.rejects(init(), { name: 'OptionError', argument: wrong });
-      } finally {
-        for (const name of Object.keys(variables)) Reflect.deleteProperty(process.env, name);
-      }
+      await withEnvironment({ NBC_TRANSPORT: 'auto', ...variables }, () =>
+        assert.rejects(init(), { name: 'OptionError', argument: wrong }),
+      );
     });
   }
 
   it('a descriptor that is no job is refused, with advice for what a rank has started', async () => {
     for (const fd of ['0', '1000000']) {
-      Object.assign(process.env, { NBC_SIZE: '2', NBC_RANK: '0', NBC_JOB_FD: fd });
-      try {
-        await assert.rejects(
+      await withEnvironment({ NBC_TRANSPORT: 'auto', NBC_SIZE: '2', NBC_RANK: '0', NBC_JOB_FD: fd }, () =>
+        assert.rejects(
           init(),
           (error: unknown) =>
             error instanceof NbcError &&
             error.code.startsWith('ERR_NBC_') &&
             error.message.includes(`descriptor ${fd} (NBC_JOB_FD)`) &&
             error.message.includes('If a rank started this process'),
-        );
-      } finally {
-        for (const name of ['NBC_SIZE', 'NBC_RANK', 'NBC_JOB_FD']) Reflect.deleteProperty(process.env, name);
-      }
+        ),
+      );
     }
   });
 });

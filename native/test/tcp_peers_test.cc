@@ -265,6 +265,24 @@ TEST(a_peer_that_promised_to_connect_and_died_is_closed) {
   CHECK(rank.fabric->connect(0) == Connect::closed);
 }
 
+// It was closing its world while we were connecting, which looks like one that does not know us.
+TEST(a_peer_that_closes_amid_a_handshake_is_closed) {
+  Town town(2);
+  Resident rank(town.fabric(1));
+  CHECK(rank.fabric->connect(0) == Connect::later);
+  const Identity identity{town.secret, 0, 2, 255};
+  Socket accepted;
+  until([&] { return static_cast<bool>(accepted); },
+        [&] { accepted = Socket(::accept4(town.listeners[0].get(), nullptr, nullptr, SOCK_CLOEXEC)); });
+  {
+    Handshake handshake(std::move(accepted), identity);
+    until([&] { return handshake.advance() == Handshake::State::asked; }, [&] { rank.pass(); });
+  }
+  town.listeners[0].reset();
+  until([&] { return rank.fabric->connect(0) != Connect::later; }, [&] { rank.pass(); });
+  CHECK(rank.fabric->connect(0) == Connect::closed);
+}
+
 // It answered, and its connection broke before it was told that it is welcome. It was to take the place of our own.
 TEST(a_peer_that_vanished_while_it_was_welcomed_is_closed) {
   Town town(2);

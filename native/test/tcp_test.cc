@@ -314,7 +314,8 @@ TEST(a_rank_with_another_secret_gets_an_error_and_does_no_harm) {
   }
   CHECK(verdict == Connect::broken);
   CHECK(fabric[1]->why(0).find("secret") != std::string::npos);
-  CHECK_EQ(counter(*fabric[0], "connectionsRefused"), 1.0);
+  // It calls a second time, since the first may have been cut off by one that closes.
+  CHECK_EQ(counter(*fabric[0], "connectionsRefused"), 2.0);
 }
 
 TEST(other_settings_are_refused_on_both_sides) {

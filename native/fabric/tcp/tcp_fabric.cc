@@ -125,8 +125,12 @@ void TcpFabric::advance_own(Rank peer) {
       parking_.change(handshake.socket(), events_of(handshake), name_of(kOwn, peer));
       break;
     case Handshake::State::failed:
-      // We took longer to answer than strangers may: once more. A rank that closes those who do not know the secret does it at once.
-      if (handshake.cut_off() && now_milliseconds() - link.since >= door_.youth()) return begin(peer);
+      // It ended without a word. We may have taken longer to answer than strangers may; or the peer was closing its world, and then nobody answers the
+      // second time. A rank that closes those who do not know the secret does it every time.
+      if (handshake.cut_off() && (now_milliseconds() - link.since >= door_.youth() || !link.again)) {
+        link.again = true;
+        return begin(peer);
+      }
       // An attempt that ended because the peer has gone; it may be closing its world, or its process may have died.
       end_attempt(peer, handshake.error() != 0 && ended(handshake.error()) ? Connect::closed : Connect::broken,
                   handshake.why());

@@ -94,6 +94,7 @@ class TcpFabric final : public FarFabric, private Host {
     std::unique_ptr<Connection> connection;
     Connect verdict = Connect::later;
     bool awaits_peer = false;  // it answered that its own connection comes
+    bool again = false;        // a handshake was cut off, and the peer called once more
     int64_t since = 0;         // milliseconds: when the handshake began, or the answer came
     std::string why;
   };
