@@ -45,7 +45,7 @@ describe('the package', () => {
       assert.ok(paths.includes(path), `${path} is missing`);
     }
     const allowed =
-      /^(dist\/.*\.(js|d\.ts)|native\/.*\.(cc|h)|bench\/peers\/.*|bench\/METHOD\.md|docs\/jobs\.md|(src\/schedules|docs\/jobs|examples\/(compression|fft3d))\/.*|[^/]+)$/;
+      /^(dist\/.*\.(js|d\.ts)|native\/.*\.(cc|h)|bench\/peers\/.*|bench\/METHOD\.md|docs\/jobs\.md|docs\/figures\/[^/]*\.(md|svg)|(src\/schedules|docs\/jobs|examples\/(compression|fft3d))\/.*|[^/]+)$/;
     const strange = paths.filter((path) => !allowed.test(path) || /(^|\/)(test|build)\//.test(path));
     assert.deepEqual(strange, []);
   });
