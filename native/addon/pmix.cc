@@ -47,8 +47,7 @@ Library load() {
   if (handle == nullptr)
     throw std::runtime_error(
         "the launcher offers PMIx, but libpmix.so.2 cannot be loaded (Debian: apt install libpmix2; or set NBC_STORE "
-        "and "
-        "NBC_SECRET, which do without): " +
+        "and NBC_SECRET, which do without): " +
         std::string(dlerror()));
   Library library{};
   find(handle, "PMIx_Init", library.init);

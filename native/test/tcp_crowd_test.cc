@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "test/check.h"
+#include "test/fabrics.h"
 #include "test/ranks.h"
 #include "test/town.h"
 

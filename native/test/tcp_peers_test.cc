@@ -10,6 +10,7 @@
 #include "fabric/tcp/frame.h"
 #include "fabric/tcp/handshake.h"
 #include "test/check.h"
+#include "test/fabrics.h"
 #include "test/random.h"
 #include "test/town.h"
 
@@ -28,28 +29,18 @@ using Clock = std::chrono::steady_clock;
 // A rank that this thread drives.
 struct Resident {
   explicit Resident(std::unique_ptr<TcpFabric> made) : fabric(std::move(made)) {}
-  void pass() {
-    Completion completions[16];
-    fabric->flush();
-    const unsigned count = fabric->poll(completions, 16, Effort::pass);
-    seen.insert(seen.end(), completions, completions + count);
-  }
-  const Completion* find(Completion::Kind kind) const {
-    for (const Completion& completion : seen) {
-      if (completion.kind == kind) return &completion;
-    }
-    return nullptr;
-  }
+  void pass() { pass_once(*fabric, seen); }
+  const Completion* find(Completion::Kind kind) const { return find_first(seen, kind); }
   std::unique_ptr<TcpFabric> fabric;
   std::vector<Completion> seen;
 };
 
-void until(const std::function<bool()>& done, const std::function<void()>& pass) {
-  const auto end = Clock::now() + milliseconds(20'000);
-  while (!done()) {
-    pass();
-    CHECK(Clock::now() < end);
-  }
+// The next that calls the rank, which this test plays.
+Socket answer_at(const Town& town, Rank rank) {
+  Socket accepted;
+  until([&] { return static_cast<bool>(accepted); },
+        [&] { accepted = Socket(::accept4(town.listeners[rank].get(), nullptr, nullptr, SOCK_CLOEXEC)); });
+  return accepted;
 }
 
 // Somebody who knows the secret of a town, and calls one of its ranks.
@@ -126,9 +117,7 @@ TEST(a_rank_calls_from_the_address_at_which_it_listens) {
   town.addresses[1] = tcp::address_of(town.listeners[1]);
   Resident rank(town.fabric(1));
   CHECK(rank.fabric->connect(0) == Connect::later);
-  Socket accepted;
-  until([&] { return static_cast<bool>(accepted); },
-        [&] { accepted = Socket(::accept4(town.listeners[0].get(), nullptr, nullptr, SOCK_CLOEXEC)); });
+  Socket accepted = answer_at(town, 0);
   tcp::Address from;
   from.bytes = sizeof from.storage;
   CHECK(::getpeername(accepted.get(), reinterpret_cast<sockaddr*>(&from.storage), &from.bytes) == 0);
@@ -252,9 +241,7 @@ TEST(a_peer_that_promised_to_connect_and_died_is_closed) {
   CHECK(rank.fabric->connect(0) == Connect::later);
   const Identity identity{town.secret, 0, 2, 255};
   {
-    Socket accepted;
-    until([&] { return static_cast<bool>(accepted); },
-          [&] { accepted = Socket(::accept4(town.listeners[0].get(), nullptr, nullptr, SOCK_CLOEXEC)); });
+    Socket accepted = answer_at(town, 0);
     Handshake handshake(std::move(accepted), identity);
     until([&] { return handshake.advance() == Handshake::State::asked; }, [&] { rank.pass(); });
     CHECK(handshake.decide(tcp::Verdict::mine_comes) == Handshake::State::settled);
@@ -271,9 +258,7 @@ TEST(a_peer_that_closes_amid_a_handshake_is_closed) {
   Resident rank(town.fabric(1));
   CHECK(rank.fabric->connect(0) == Connect::later);
   const Identity identity{town.secret, 0, 2, 255};
-  Socket accepted;
-  until([&] { return static_cast<bool>(accepted); },
-        [&] { accepted = Socket(::accept4(town.listeners[0].get(), nullptr, nullptr, SOCK_CLOEXEC)); });
+  Socket accepted = answer_at(town, 0);
   {
     Handshake handshake(std::move(accepted), identity);
     until([&] { return handshake.advance() == Handshake::State::asked; }, [&] { rank.pass(); });

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "test/check.h"
+#include "test/fabrics.h"
 #include "test/mix.h"
 #include "test/ranks.h"
 #include "test/town.h"
@@ -29,59 +30,23 @@ std::string hex(const tcp::Digest& digest) {
 }
 
 // Two fabrics that this thread drives.
-struct Pair {
-  explicit Pair(Town town = Town(2), const TcpOptions& options = {}) {
-    for (Rank rank = 0; rank < 2; ++rank) fabric[rank] = town.fabric(rank, options);
+struct Pair : Fabrics<TcpFabric> {
+  explicit Pair(Town town = Town(2), const TcpOptions& options = {}) : Fabrics(both(town, options)) {}
+  static std::vector<std::unique_ptr<TcpFabric>> both(Town& town, const TcpOptions& options) {
+    std::vector<std::unique_ptr<TcpFabric>> made;
+    for (Rank rank = 0; rank < 2; ++rank) made.push_back(town.fabric(rank, options));
+    return made;
   }
-  void connect() {
-    until([&] { return fabric[0]->connect(1) == Connect::ready && fabric[1]->connect(0) == Connect::ready; });
-  }
-  void pass(Rank rank) {
-    if (fabric[rank] == nullptr) return;
-    Completion completions[16];
-    fabric[rank]->flush();
-    const unsigned count = fabric[rank]->poll(completions, 16, Effort::pass);
-    for (unsigned i = 0; i < count; ++i) seen[rank].push_back(completions[i]);
-  }
-  void until(const std::function<bool()>& done, milliseconds limit = milliseconds(20'000)) {
-    const auto end = Clock::now() + limit;
-    while (!done()) {
-      pass(0);
-      pass(1);
-      CHECK(Clock::now() < end);
-    }
-  }
-  const Completion* find(Rank rank, Completion::Kind kind) const {
-    for (const Completion& completion : seen[rank]) {
-      if (completion.kind == kind) return &completion;
-    }
-    return nullptr;
-  }
-  std::unique_ptr<TcpFabric> fabric[2];
-  std::vector<Completion> seen[2];
 };
 
 void run_tcp(Rank count, const RankOptions& options, const std::function<void(TestRank&, Meeting&)>& body) {
   Town town(count);
-  Meeting meeting(count);
-  run_threads(count, [&](Rank rank) {
+  const auto make = [&](Rank rank) {
     TcpOptions tcp;
     tcp.eager_limit = options.eager_limit;
-    TestRank me(town.fabric(rank, tcp), options);
-    try {
-      body(me, meeting);
-      meeting.meet();
-    } catch (const Failure&) {
-      meeting.give_up();
-      throw;
-    }
-  });
-}
-
-RankOptions mode(bool progress_thread) {
-  RankOptions options;
-  options.progress_thread = progress_thread;
-  return options;
+    return town.fabric(rank, tcp);
+  };
+  run_ranks_over(count, options, make, body);
 }
 
 // --- proofs ----------------------------------------------------------------------------------------------------------
@@ -377,19 +342,7 @@ TEST(strangers_are_closed_and_counted) {
 TEST(messages_of_every_size) {
   for (const bool progress_thread : {true, false}) {
     run_tcp(2, mode(progress_thread), [](TestRank& me, Meeting&) {
-      uint64_t seed = 1;
-      for (const size_t bytes : {size_t{0}, size_t{1}, size_t{255}, size_t{256}, size_t{4096}, size_t{65'535},
-                                 size_t{65'536}, size_t{300'001}, size_t{4} << 20}) {
-        for (const bool in_arena : {false, true}) {
-          ++seed;
-          const Rank other = 1 - me.rank;
-          const Pinned in = me.memory(bytes, in_arena);
-          const uint32_t receive = me.irecv(in, other, 1);
-          me.wait(me.isend(me.filled(bytes, in_arena, seed * 100 + me.rank), other, 1));
-          me.wait(receive);
-          check_data(in, seed * 100 + other);
-        }
-      }
+      exchange(me, {0, 1, 255, 256, 4096, 65'535, 65'536, 300'001, size_t{4} << 20});
     });
   }
 }

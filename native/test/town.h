@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "fabric/tcp/tcp_fabric.h"
-#include "test/check.h"
+#include "test/fabrics.h"
 
 namespace nbc::check {
 
@@ -35,14 +35,5 @@ struct Town {
   std::vector<tcp::Socket> listeners;
   std::vector<tcp::Address> addresses;
 };
-
-inline double counter(const Fabric& fabric, const std::string& wanted) {
-  double found = -1;
-  fabric.visit_counters([&](const char* name, double value) {
-    if (wanted == name) found = value;
-  });
-  CHECK(found >= 0);
-  return found;
-}
 
 }  // namespace nbc::check

@@ -6,6 +6,7 @@
 //   NBC_TEST_EVENT=command makes every device report an event (a new address does)
 #include "fabric/verbs/available.h"
 #include "test/check.h"
+#include "test/fabrics.h"
 
 #if NBC_HAS_VERBS
 #include <cerrno>
@@ -103,54 +104,20 @@ VerbsOptions narrow(VerbsOptions options) {
 // --- the fabric alone ------------------------------------------------------------------------------------------------
 
 // Fabrics that this thread drives.
-struct Fabrics {
-  Fabrics(Rank size, const VerbsOptions& options, uint32_t eager_limit) : seen(size) {
+struct VerbsFabrics : Fabrics<VerbsFabric> {
+  VerbsFabrics(Rank size, const VerbsOptions& options, uint32_t eager_limit)
+      : Fabrics(all(size, options, eager_limit)) {}
+  static std::vector<std::unique_ptr<VerbsFabric>> all(Rank size, const VerbsOptions& options, uint32_t eager_limit) {
     need_device();
     const auto segment = make_segment(size);
-    for (Rank rank = 0; rank < size; ++rank) fabric.push_back(make_fabric(segment, rank, options, eager_limit));
+    std::vector<std::unique_ptr<VerbsFabric>> made;
+    for (Rank rank = 0; rank < size; ++rank) made.push_back(make_fabric(segment, rank, options, eager_limit));
+    return made;
   }
-  void connect() {
-    until([&] {
-      bool all = true;
-      for (const auto& one : fabric) {
-        for (Rank peer = 0; peer < one->size(); ++peer) all &= one->connect(peer) == Connect::ready;
-      }
-      return all;
-    });
-  }
-  void pass(Rank rank) {
-    Completion completions[16];
-    fabric[rank]->flush();
-    const unsigned count = fabric[rank]->poll(completions, 16, Effort::pass);
-    for (unsigned i = 0; i < count; ++i) seen[rank].push_back(completions[i]);
-  }
-  void until(const std::function<bool()>& done, milliseconds limit = milliseconds(20'000)) {
-    const auto end = Clock::now() + limit;
-    while (!done()) {
-      for (Rank rank = 0; rank < fabric.size(); ++rank) pass(rank);
-      CHECK(Clock::now() < end);
-    }
-  }
-  const Completion* find(Rank rank, Completion::Kind kind) const {
-    for (const Completion& completion : seen[rank]) {
-      if (completion.kind == kind) return &completion;
-    }
-    return nullptr;
-  }
-  double counter(Rank rank, const std::string& wanted) const {
-    double found = -1;
-    fabric[rank]->visit_counters([&](const char* name, double value) {
-      if (wanted == name) found = value;
-    });
-    CHECK(found >= 0);
-    return found;
-  }
-  std::vector<std::unique_ptr<VerbsFabric>> fabric;
-  std::vector<std::vector<Completion>> seen;
 };
 
-struct Pair : Fabrics {
-  explicit Pair(const VerbsOptions& options = {}, uint32_t eager_limit = 255) : Fabrics(2, options, eager_limit) {}
+struct Pair : VerbsFabrics {
+  explicit Pair(const VerbsOptions& options = {}, uint32_t eager_limit = 255) : VerbsFabrics(2, options, eager_limit) {}
 };
 
 TEST_BOTH_WAYS(a_commit_arrives_whole_and_announced) {
@@ -549,7 +516,7 @@ TEST(a_message_longer_than_a_receive_ends_the_connection) {
 
 // What a connection that is gone has left in the shared queue goes back to it.
 TEST(receives_come_back_from_connections_that_broke) {
-  Fabrics three(3, narrow(by(Eager::send)), 255);
+  VerbsFabrics three(3, narrow(by(Eager::send)), 255);
   three.connect();
   const auto refilled = [&] { return three.counter(2, "receivesRefilled"); };
   const double before = refilled();
@@ -639,20 +606,7 @@ TEST(a_rank_without_credits_closes) {
 TEST_BOTH_WAYS(messages_of_every_size) {
   for (const bool progress_thread : {true, false}) {
     run_verbs(2, mode(progress_thread), verbs, [](TestRank& me, Meeting&) {
-      uint64_t seed = 1;
-      for (const size_t bytes :
-           {size_t{0}, size_t{1}, size_t{200}, size_t{255}, size_t{256}, size_t{1024}, size_t{4096}, size_t{65'535},
-            size_t{65'536}, size_t{300'001}, size_t{1} << 20, size_t{4} << 20}) {
-        for (const bool in_arena : {false, true}) {
-          ++seed;
-          const Rank other = 1 - me.rank;
-          const Pinned in = me.memory(bytes, in_arena);
-          const uint32_t receive = me.irecv(in, other, 1);
-          me.wait(me.isend(me.filled(bytes, in_arena, seed * 100 + me.rank), other, 1));
-          me.wait(receive);
-          check_data(in, seed * 100 + other);
-        }
-      }
+      exchange(me, {0, 1, 200, 255, 256, 1024, 4096, 65'535, 65'536, 300'001, size_t{1} << 20, size_t{4} << 20});
     });
   }
 }

@@ -53,6 +53,8 @@ class Bootstrap {
   virtual std::string refusal(Rank peer) const = 0;
   // gone: the peer has closed, or its process has ended.
   virtual Standing standing(Rank peer) = 0;
+  // It has gone, or its process is ending: what it had registered goes first, and the network tells of that while the process still stands. Slow.
+  virtual bool is_ending(Rank peer) = 0;
   virtual Crowd crowd() const = 0;
   // Something was published for us, or a peer closed, since forget_calls(). Cheap; any thread.
   virtual bool called() const = 0;

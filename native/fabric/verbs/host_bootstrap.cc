@@ -2,6 +2,9 @@
 
 #include <cerrno>
 #include <csignal>
+#include <fstream>
+#include <sstream>
+#include <string>
 
 #include "fabric/shm/presence.h"
 
@@ -53,6 +56,20 @@ Standing HostBootstrap::standing(Rank peer) {
       break;
   }
   return ::kill(line.pid, 0) != 0 && errno == ESRCH ? Standing::gone : Standing::open;
+}
+
+// The flags follow the process's name, in parentheses, and six other fields: proc(5), stat.
+bool HostBootstrap::is_ending(Rank peer) {
+  constexpr unsigned long kExiting = 0x4;  // PF_EXITING
+  std::ifstream file("/proc/" + std::to_string(segment_->line(peer).pid) + "/stat");
+  std::string line;
+  if (!std::getline(file, line)) return standing(peer) == Standing::gone;
+  std::istringstream fields(line.substr(line.rfind(')') + 1));
+  std::string skipped;
+  for (int field = 0; field < 6; ++field) fields >> skipped;
+  unsigned long flags = 0;
+  fields >> flags;
+  return (flags & kExiting) != 0 || standing(peer) == Standing::gone;
 }
 
 Crowd HostBootstrap::crowd() const { return shm::crowd_of(*segment_); }

@@ -30,6 +30,7 @@ class HostBootstrap final : public Bootstrap {
   CardState look(Rank peer, Card& card) override;
   std::string refusal(Rank peer) const override;
   Standing standing(Rank peer) override;
+  bool is_ending(Rank peer) override;
   Crowd crowd() const override;
   bool called() const override {
     return segment_->line(rank_).calls.load(std::memory_order_acquire) != answered_.load(std::memory_order_relaxed);

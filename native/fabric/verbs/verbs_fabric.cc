@@ -189,7 +189,7 @@ void VerbsFabric::abandon(Rank peer) {
 void VerbsFabric::break_off(Link& link, Error error, const std::string& why) {
   Connection& connection = *link.connection;
   if (connection.state == Connection::State::broken) return;
-  if (connection.peer_closed || bootstrap_->standing(connection.peer) == Standing::gone) error = Error::peer_closed;
+  if (connection.peer_closed || bootstrap_->is_ending(connection.peer)) error = Error::peer_closed;
   link.why = "the connection to rank " + std::to_string(connection.peer) + " of the world broke: " + why;
   link.verdict = error == Error::peer_closed ? Connect::closed : Connect::broken;
   connection.stop();
