@@ -9,9 +9,10 @@ import { gzipSync } from 'node:zlib';
 import { decode } from 'fast-png';
 import { NIFTI1 } from 'nifti-reader-js';
 import { correctBorder, gaussianFilter, paddedGrid, periodicGrid, sigmaOf } from '../examples/fft3d/filter.js';
-import { product, UsageError, type Triple, type Volume } from '../examples/fft3d/geometry.js';
+import { product, UsageError, volumesOf, type Triple, type Volume } from '../examples/fft3d/geometry.js';
 import { Lines } from '../examples/fft3d/lines.js';
 import { phantom } from '../examples/fft3d/phantom.js';
+import { RealLines } from '../examples/fft3d/real.js';
 import { summarise, type Timing } from '../examples/fft3d/report.js';
 import { SerialFft3d } from '../examples/fft3d/serial.js';
 import { Slabs, TransposeLayout } from '../examples/fft3d/slab.js';
@@ -141,11 +142,43 @@ describe('examples/fft3d', () => {
         new Lines(points, 'inverse').transform(target, line);
         const inverse = dft(line, 1).map((value) => value / points);
         assert.ok(check('', new MaxError().addAll(target, inverse).relative).ok, 'inverse');
+      });
 
-        const real = line.subarray(0, points);
-        const complex = Float64Array.from({ length: 2 * points }, (_, index) => (index % 2 ? 0 : real[index / 2]));
-        new Lines(points, 'forward').transformReal(target, real);
-        assert.ok(check('', new MaxError().addAll(target, dft(complex, -1)).relative).ok, 'real');
+      it(`${points} real points, two lines at a time, there and back`, () => {
+        const stored = points - (points >> 2); // the rest is zero
+        const lines = Float64Array.from({ length: 2 * stored }, (_, index) => Math.cos(3 * index ** 2));
+        const half = new RealLines(points, stored);
+        assert.equal(half.columns, points / 2 + 1);
+        const length = 2 * half.columns;
+        const spectra = new Float64Array(2 * length);
+        const back = new Float64Array(lines.length);
+        const expected = (begin: number) => {
+          const complex = new Float64Array(2 * points);
+          for (let index = 0; index < stored; index++) complex[2 * index] = lines[begin + index];
+          return dft(complex, -1).subarray(0, length);
+        };
+        for (const [a, b] of [
+          [0, stored],
+          [0, 0],
+          [stored, stored],
+        ]) {
+          const [toA, toB] = [a, b].map((begin) => (begin === 0 ? 0 : length));
+          spectra.fill(NaN);
+          half.forward(lines, a, b, spectra, toA, toB);
+          for (const [begin, at] of [
+            [a, toA],
+            [b, toB],
+          ]) {
+            const error = new MaxError().addAll(spectra.subarray(at, at + length), expected(begin)).relative;
+            assert.ok(check('', error).ok, `forward: ${error}`);
+          }
+          back.fill(NaN);
+          half.inverse(spectra, toA, toB, back, a, b);
+          for (const begin of [a, b]) {
+            const [actual, original] = [back, lines].map((all) => all.subarray(begin, begin + stored));
+            assert.ok(check('', new MaxError().addAll(actual, original).relative).ok, 'inverse');
+          }
+        }
       });
     }
   });
@@ -268,10 +301,10 @@ describe('examples/fft3d', () => {
       for (let index = 0; index < 24; index++) write(view, index * bytes, index, little);
       return file;
     };
-    const read = (file: Buffer) => {
+    const read = (file: Buffer, volumes = 1) => {
       const name = join(folder, 'volume.nii');
       writeFileSync(name, file);
-      return readNifti(name);
+      return readNifti(name, volumes);
     };
     const count = Array.from({ length: 24 }, (_, index) => index);
 
@@ -279,7 +312,7 @@ describe('examples/fft3d', () => {
       it(`reads ${name} of both byte orders`, () => {
         for (const little of [true, false]) {
           const volume = read(nifti(type, little));
-          assert.deepEqual([...volume.data], count);
+          assert.deepEqual([...volume.volumes[0]], count);
           assert.deepEqual([volume.size, volume.voxel, volume.notes], [[4, 3, 2], [1.5, 2, 2.5], []]);
         }
       });
@@ -290,20 +323,44 @@ describe('examples/fft3d', () => {
         nifti(2, false, (header) => Object.assign(header, { scl_slope: 0.5, scl_inter: -3, xyzt_units: 1 })),
       );
       assert.deepEqual(
-        [...volume.data],
+        [...volume.volumes[0]],
         count.map((value) => 0.5 * value - 3),
       );
       assert.deepEqual(volume.voxel, [1500, 2000, 2500]);
     });
 
     it('reads compressed files', () => {
-      assert.deepEqual([...read(gzipSync(nifti(4, true))).data], count);
+      assert.deepEqual([...read(gzipSync(nifti(4, true))).volumes[0]], count);
     });
 
     it('takes the first volume of a series, and says so', () => {
       const volume = read(nifti(0, true, (header) => (header.dims = [4, 2, 2, 2, 3, 1, 1, 1])));
-      assert.deepEqual([...volume.data], count.slice(0, 8));
+      assert.deepEqual([...volume.volumes[0]], count.slice(0, 8));
       assert.deepEqual(volume.notes, ['the first of 3 volumes']);
+    });
+
+    it('takes as many volumes of a series as are wanted, and writes them', () => {
+      const file = nifti(8, true, (header) => (header.dims = [4, 2, 2, 2, 3, 1, 1, 1]));
+      const parts = [0, 8, 16].map((begin) => count.slice(begin, begin + 8));
+      const two = read(file, 2);
+      assert.deepEqual(
+        two.volumes.map((data) => [...data]),
+        parts.slice(0, 2),
+      );
+      assert.deepEqual(two.notes, ['the first 2 of 3 volumes']);
+      const all = read(file, 3);
+      assert.deepEqual(all.notes, []);
+      writeNifti(join(folder, 'series.nii'), all, 'a series');
+      const copy = readNifti(join(folder, 'series.nii'), 3);
+      assert.deepEqual(
+        copy.volumes.map((data) => [...data]),
+        parts,
+      );
+      assert.throws(() => read(file, 4), /volume.nii: has 3 volumes, not 4/);
+      assert.throws(
+        () => read(file.subarray(0, 352 + 60), 2),
+        /cut short: 60 bytes of data for 2 x 2 x 2 x 2 values of 4 bytes/,
+      );
     });
 
     it('reads a flat image', () => {
@@ -316,7 +373,7 @@ describe('examples/fft3d', () => {
       file.writeFloatLE(Infinity, 352 + 4 * 6);
       const volume = read(file);
       assert.deepEqual(
-        [...volume.data],
+        [...volume.volumes[0]],
         count.map((value) => (value === 5 || value === 6 ? 0 : value)),
       );
       assert.deepEqual(volume.notes, ['2 values that are not finite count as 0']);
@@ -359,7 +416,7 @@ describe('examples/fft3d', () => {
       for (const name of ['copy.nii', 'copy.nii.gz']) {
         writeNifti(join(folder, name), original, 'a copy', original.header);
         const copy = readNifti(join(folder, name));
-        assert.deepEqual(copy.data, original.data);
+        assert.deepEqual(copy.volumes, original.volumes);
         assert.deepEqual([copy.size, copy.voxel], [original.size, original.voxel]);
         for (const field of ['affine', 'sform_code', 'qform_code', 'quatern_b', 'qoffset_x', 'xyzt_units'] as const) {
           assert.deepEqual(copy.header[field], original.header[field], field);
@@ -419,6 +476,8 @@ describe('examples/fft3d', () => {
       [3, '--planes', '2', '--depth', '1', '--test'],
       [3, '--buffers', 'plain', '--variant', 'nonblocking', '--check', 'parseval'],
       [4, '--format', 'nii', '--depth', '5'],
+      [2, '--volumes', '3', '--planes', '2'],
+      [3, '--volumes', '2', '--depth', '2', '--test', '--format', 'nii'],
     ] as [number | undefined, ...string[]][]) {
       const title = ranks === undefined ? 'without a launcher' : `on ${ranks} rank${ranks > 1 ? 's' : ''}`;
       it(`filters a phantom ${title} ${options.join(' ')}`, () => {
@@ -443,11 +502,15 @@ describe('examples/fft3d', () => {
         const format = options.includes('nii') ? 'nii' : 'nii.gz';
         const files = ['after.png', 'before.png', `filtered.${format}`, `phantom.${format}`];
         assert.deepEqual(readdirSync(output).sort(), files);
-        const before = readNifti(join(output, `phantom.${format}`));
-        const after = readNifti(join(output, `filtered.${format}`));
-        assert.deepEqual(after.size, size);
-        const error = new MaxError().addAll(after.data, average(before, sigmaOf(fwhm))).relative;
-        assert.ok(error < 1e-3, `differs from an average with Gaussian weights by ${error}`);
+        const volumes = options.includes('--volumes') ? Number(options[options.indexOf('--volumes') + 1]) : 1;
+        const before = volumesOf(readNifti(join(output, `phantom.${format}`), volumes));
+        const after = volumesOf(readNifti(join(output, `filtered.${format}`), volumes));
+        before.forEach((volume, index) => {
+          assert.deepEqual(after[index].size, size);
+          const error = new MaxError().addAll(after[index].data, average(volume, sigmaOf(fwhm))).relative;
+          assert.ok(error < 1e-3, `volume ${index} differs from an average with Gaussian weights by ${error}`);
+          if (index > 0) assert.notDeepEqual(volume.data, before[0].data);
+        });
 
         const pictures = ['before.png', 'after.png'].map((name) => decode(readFileSync(join(output, name))));
         for (const { width, height, channels } of pictures)
@@ -466,13 +529,13 @@ describe('examples/fft3d', () => {
     it('filters a file, and the result stays where the file was', () => {
       const input = join(folder, 'input.nii.gz');
       const volume = phantom([9, 17, 6], [2, 1.5, 1]);
-      writeNifti(input, volume, 'for the test');
+      writeNifti(input, { ...volume, volumes: [volume.data] }, 'for the test');
       const output = join(folder, 'from-file');
       const result = run(4, '--input', input, '--output', output, '--repetitions', '1');
       assert.equal(result.status, 0, result.all);
       const filtered = readNifti(join(output, 'filtered.nii.gz'));
       assert.deepEqual(filtered.voxel, volume.voxel);
-      assert.ok(new MaxError().addAll(filtered.data, average(volume, sigmaOf(8))).relative < 1e-3);
+      assert.ok(new MaxError().addAll(filtered.volumes[0], average(volume, sigmaOf(8))).relative < 1e-3);
     });
 
     it('tells a mistake once, and fails', () => {

@@ -73,18 +73,20 @@ function filteredBox(size: number, transfer: Float64Array): Float64Array {
  * Filters our slab of a spectrum in place.
  *
  * @param spectrum [y in our slab][x][z], complex
+ * @param columns frequencies along x that it has, from 0 on
  * @param firstY the first y of our slab
  * @param countY how many we own
  */
 export function filterSpectrum(
   spectrum: Float64Array,
   { transfer: [alongX, alongY, alongZ] }: GaussianFilter,
+  columns: number,
   firstY: number,
   countY: number,
 ): void {
   let at = 0;
   for (let y = 0; y < countY; y++) {
-    for (let x = 0; x < alongX.length; x++) {
+    for (let x = 0; x < columns; x++) {
       const factor = alongY[firstY + y] * alongX[x];
       for (let z = 0; z < alongZ.length; z++) {
         spectrum[at++] *= factor * alongZ[z];

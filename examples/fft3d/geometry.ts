@@ -11,6 +11,16 @@ export interface Volume {
   data: Float64Array;
 }
 
+/** Volumes of one size, as a scan that lasts makes them. */
+export interface Series {
+  size: Triple;
+  voxel: Triple;
+  /** The values of each volume, x fastest. */
+  volumes: Float64Array[];
+}
+
+export const volumesOf = ({ size, voxel, volumes }: Series): Volume[] => volumes.map((data) => ({ size, voxel, data }));
+
 export const AXES = ['x', 'y', 'z'] as const;
 
 export const product = ([x, y, z]: Triple): number => x * y * z;

@@ -13,8 +13,8 @@ import { energy, MaxError, parsevalError } from './verify.js';
  * @returns the largest relative error on rank 0; 0 elsewhere
  */
 export function spectrumError(world: Communicator, fft: ParallelFft3d, serial: SerialFft3d | null): number {
-  const [gridX, , gridZ] = fft.grid;
-  const length = gridX * gridZ * 2;
+  const [, , gridZ] = fft.grid;
+  const length = fft.columns * gridZ * 2;
   const error = new MaxError();
   for (let local = 0; local < fft.rows.width; local++) {
     const parts = gather(world, fft.spectrum.subarray(local * length, (local + 1) * length));
@@ -23,7 +23,7 @@ export function spectrumError(world: Communicator, fft: ParallelFft3d, serial: S
       if (local >= fft.rows.count(rank)) continue;
       const y = fft.rows.first(rank) + local;
       let at = rank * length;
-      for (let x = 0; x < gridX; x++) {
+      for (let x = 0; x < fft.columns; x++) {
         for (let z = 0; z < gridZ; z++) {
           const index = serial.index(x, y, z);
           error.add(parts[at++], serial.re[index]);
@@ -42,10 +42,16 @@ export function spectrumError(world: Communicator, fft: ParallelFft3d, serial: S
  * @returns the relative error on rank 0; 0 elsewhere
  */
 export function energyError(world: Communicator, fft: ParallelFft3d, volume: Float64Array): number {
-  const { grid, spectrum, rows } = fft;
-  const owned = spectrum.subarray(0, rows.count(world.rank) * grid[0] * grid[2] * 2);
+  const { grid, spectrum, rows, columns } = fft;
+  const length = 2 * grid[2];
+  let own = 0;
+  for (let line = 0; line < rows.count(world.rank) * columns; line++) {
+    // All other frequencies along x have a mirror image with the same energy.
+    const isAlone = line % columns === 0 || line % columns === columns - 1;
+    own += (isAlone ? 1 : 2) * energy(spectrum.subarray(line * length, (line + 1) * length));
+  }
   const inSpace = sum(gather(world, Float64Array.of(energy(volume))));
-  const inSpectrum = sum(gather(world, Float64Array.of(energy(owned))));
+  const inSpectrum = sum(gather(world, Float64Array.of(own)));
   return parsevalError(inSpace, inSpectrum, product(grid));
 }
 

@@ -37,12 +37,6 @@ export class Lines {
     else this.#fft.inverseTransform(target, source);
   }
 
-  /** Forward transform of a contiguous real line of `length` numbers. */
-  transformReal(target: Float64Array, source: Float64Array): void {
-    this.#fft.realTransform(target, source);
-    this.#fft.completeSpectrum(target);
-  }
-
   /**
    * Reads columns `column` to `column + count - 1` of `source`: row i begins at `rows[i]`. Always with the same number of rows, because what
    * is beyond them must still be zero.

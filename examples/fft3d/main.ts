@@ -8,19 +8,19 @@
  */
 import { alloc, init, type Communicator } from 'node-nbc';
 import { broadcast, gather, scatterSlabs } from './distribute.js';
-import { correctBorder, gaussianFilter, paddedGrid, periodicGrid, sigmaOf, type GaussianFilter } from './filter.js';
-import { AXES, format, product, UsageError, type Triple, type Volume } from './geometry.js';
+import { Expected } from './expected.js';
+import { gaussianFilter, paddedGrid, periodicGrid, sigmaOf, type GaussianFilter } from './filter.js';
+import { AXES, format, product, UsageError, volumesOf, type Series, type Triple } from './geometry.js';
 import { energyError, spectrumError, sum } from './inspect.js';
 import { parseOptions, type Options, type Variant } from './options.js';
-import { phantom } from './phantom.js';
+import { phantoms } from './phantom.js';
 import { Progress } from './progress.js';
 import { checkLines, pack, summarise, timingLines, unpack, type Timing } from './report.js';
 import { writeResults } from './results.js';
-import { SerialFft3d } from './serial.js';
-import { smooth } from './smooth.js';
+import { AHEAD, smooth } from './smooth.js';
 import { ParallelFft3d } from './transform.js';
 import { check, MaxError, type Check } from './verify.js';
-import { readNifti, type NiftiVolume } from './volume.js';
+import { readNifti, type NiftiSeries } from './volume.js';
 
 const TITLES: Record<Variant, string> = { blocking: 'blocking', nonblocking: 'non-blocking' };
 
@@ -38,19 +38,24 @@ function say(...lines: string[]): void {
   if (speaker) process.stdout.write(lines.map((line) => `${line}\n`).join(''));
 }
 
-/** Reads or makes the volume, and decides on the grid. */
-function load({ input, grid: size, voxel, slice, border, fwhm }: Options): { volume: Volume; shape: Shape } {
-  const volume: Volume | NiftiVolume = input === undefined ? phantom(size, [voxel, voxel, voxel]) : readNifti(input);
-  if (slice !== undefined && slice >= volume.size[2]) {
-    throw new UsageError(`--slice ${slice}: the volume's planes are 0 to ${volume.size[2] - 1}`);
+/** Reads or makes the volumes, and decides on the grid. */
+function load({ input, grid: phantomSize, voxel: distance, volumes, slice, border, fwhm }: Options): {
+  series: Series;
+  shape: Shape;
+} {
+  const series =
+    input === undefined ? phantoms(phantomSize, [distance, distance, distance], volumes) : readNifti(input, volumes);
+  const { size, voxel } = series;
+  if (slice !== undefined && slice >= size[2]) {
+    throw new UsageError(`--slice ${slice}: the volume's planes are 0 to ${size[2] - 1}`);
   }
-  for (const note of notesOn(volume, fwhm)) say(`note: ${note}`);
-  const grid = border === 'periodic' ? periodicGrid(volume.size) : paddedGrid(volume.size, volume.voxel, sigmaOf(fwhm));
-  return { volume, shape: { size: volume.size, voxel: volume.voxel, grid } };
+  for (const note of notesOn(series, fwhm)) say(`note: ${note}`);
+  const grid = border === 'periodic' ? periodicGrid(size) : paddedGrid(size, voxel, sigmaOf(fwhm));
+  return { series, shape: { size, voxel, grid } };
 }
 
 /** What whoever looks at the result should know. */
-function notesOn(volume: Volume | NiftiVolume, fwhm: number): string[] {
+function notesOn(volume: Series | NiftiSeries, fwhm: number): string[] {
   const notes = 'notes' in volume ? volume.notes : [];
   const coarse = AXES.filter((_, axis) => fwhm > 0 && fwhm < 2 * volume.voxel[axis]);
   if (coarse.length === 0) return notes;
@@ -66,12 +71,13 @@ function share(world: Communicator, shape: Shape | undefined): Shape {
 }
 
 function describe(options: Options, { size, voxel, grid }: Shape, fft: ParallelFft3d, ranks: number): void {
-  const block = (fft.forwardLayout.lengthOf(0) * Float64Array.BYTES_PER_ELEMENT) / ranks;
+  const depth = Number.isFinite(options.depth) ? options.depth : 'all';
   say(
-    `${options.input ?? 'phantom of a head'}: ${format(size)} voxels of ${format(voxel)} mm`,
+    `${options.input ?? 'phantom of a head'}: ${format(size)} voxels of ${format(voxel)} mm` +
+      (options.volumes > 1 ? `, ${options.volumes} volumes` : ''),
     `Gaussian of ${options.fwhm} mm FWHM on a grid of ${format(grid)}, ${options.border} border; ranks: ${ranks}`,
-    `transposes: ${fft.chunks} there and back, up to ${(block / 1024).toFixed(1)} KiB to each rank, ` +
-      `${options.depth} in flight, ${options.buffers} buffers`,
+    `transposes: ${fft.chunks} there and back, up to ${(fft.blockBytes / 1024).toFixed(1)} KiB to each rank, ` +
+      `${depth} in flight, ${options.buffers} buffers`,
     '',
   );
 }
@@ -80,49 +86,43 @@ interface Measurement {
   /** By variant: all ranks' repetitions, the first rank's first. Only on rank 0. */
   timings: Timing[][] | null;
   checks: Check[];
-  /** Our slab of the filtered volume. */
-  result: Float64Array;
+  /** Our slab of each filtered volume. */
+  results: Float64Array[];
 }
 
-/** Runs all variants in turn, once to warm up and then measured; checks the spectrum and that all repetitions agree. Collective. */
+/** Runs all variants in turn, once to warm up and to check the spectrum, and then measured; checks that all repetitions agree. Collective. */
 function measure(
   world: Communicator,
   fft: ParallelFft3d,
   filter: GaussianFilter,
-  volume: Float64Array,
-  serial: SerialFft3d | null,
+  volumes: Float64Array[],
+  expected: Expected | null,
   { check: how, repetitions, depth }: Options,
   variants: Variant[],
   progress: Progress,
 ): Measurement {
   const checks: Check[] = [];
   const timings = variants.map((): Timing[] => []);
-  const result = new Float64Array(fft.slabLength);
+  const results = volumes.map(() => new Float64Array(fft.slabLength));
   let first: Buffer | undefined;
   let deviating = 0;
   for (let repetition = 0; repetition <= repetitions; repetition++) {
-    variants.forEach((variant, index) => {
+    variants.forEach((variant, which) => {
       const title = TITLES[variant];
       progress.stage(repetition === 0 ? `${title}, warm-up` : `${title}, repetition ${repetition} of ${repetitions}`);
-      const inspect = () => {
+      const inspect = (index: number) => {
+        const what = `spectrum${volumes.length > 1 ? ` ${index + 1}` : ''}, ${title}`;
         if (how === 'serial')
-          checks.push(check(`spectrum, ${title}, against serial`, spectrumError(world, fft, serial)));
-        checks.push(check(`spectrum, ${title}, energy by Parseval`, energyError(world, fft, volume)));
+          checks.push(check(`${what}, against serial`, spectrumError(world, fft, expected?.spectrum(index) ?? null)));
+        checks.push(check(`${what}, energy by Parseval`, energyError(world, fft, volumes[index])));
       };
-      const last = repetition === repetitions;
-      const timing = smooth(
-        world,
-        fft,
-        filter,
-        volume,
-        result,
-        variant === 'blocking' ? 0 : depth,
-        last ? inspect : undefined,
-      );
-      if (repetition > 0) timings[index].push(timing);
+      const used = variant === 'blocking' ? 0 : depth;
+      // Where time does not count: what travels meanwhile would cost none.
+      const timing = smooth(world, fft, filter, volumes, results, used, repetition === 0 ? inspect : undefined);
+      if (repetition > 0) timings[which].push(timing);
       // All do the same operations in the same order, so they agree to the last bit, whatever travelled meanwhile.
-      const bytes = Buffer.from(result.buffer);
-      first ??= Buffer.from(bytes);
+      const bytes = Buffer.concat(results.map(({ buffer }) => Buffer.from(buffer)));
+      first ??= bytes;
       if (!first.equals(bytes)) deviating++;
     });
   }
@@ -130,7 +130,7 @@ function measure(
     check('slabs of a repetition that deviate from the first', sum(gather(world, Float64Array.of(deviating)))),
   );
   const gathered = timings.map((own) => gather(world, pack(own)));
-  return { timings: world.rank === 0 ? gathered.map((numbers) => unpack(numbers!)) : null, checks, result };
+  return { timings: world.rank === 0 ? gathered.map((numbers) => unpack(numbers!)) : null, checks, results };
 }
 
 /** @returns whether all results are right (rank 0; the others don't know) */
@@ -146,34 +146,36 @@ async function run(options: Options): Promise<boolean> {
   const progress = new Progress(speaker);
   const fft = new ParallelFft3d(world, size, grid, {
     planes: options.planes,
+    ahead: Math.min(options.volumes, AHEAD),
     maxDepth: variants.includes('nonblocking') ? options.depth : 0,
     allocate: (length) => (options.buffers === 'alloc' ? alloc(Float64Array, length) : new Float64Array(length)),
     test: options.test,
     onChunk: () => progress.step(),
   });
   describe(options, shape, fft, world.size);
-  progress.start(fft.chunks * variants.length * (options.repetitions + 1));
+  progress.start(fft.chunks * options.volumes * variants.length * (options.repetitions + 1));
 
-  const volume = scatterSlabs(world, loaded?.volume.data ?? null, fft.planes, size[0] * size[1]);
+  const volumes = Array.from({ length: options.volumes }, (_, index) =>
+    scatterSlabs(world, loaded?.series.volumes[index] ?? null, fft.planes, size[0] * size[1]),
+  );
   progress.stage('serial transform, to check against');
-  const serial = loaded && options.check === 'serial' ? new SerialFft3d(loaded.volume, grid) : null;
-  serial?.forward();
-  const { timings, checks, result } = measure(world, fft, filter, volume, serial, options, variants, progress);
-  const whole = gather(world, result);
+  const expected = loaded && options.check === 'serial' ? new Expected(volumesOf(loaded.series), grid) : null;
+  expected?.spectrum(0);
+  const { timings, checks, results } = measure(world, fft, filter, volumes, expected, options, variants, progress);
+  const gathered = results.map((result) => gather(world, result));
   progress.stage('checking and writing the result');
   await world.close();
 
   let written: [string, string][] = [];
-  if (loaded && whole) {
-    const filtered = { size, voxel, data: whole.subarray(0, product(size)) };
-    if (serial) {
-      serial.filter(sigmaOf(options.fwhm));
-      serial.inverse();
-      const expected = serial.crop();
-      correctBorder(expected, filter, 0, size[2]);
-      checks.push(check('result against serial', new MaxError().addAll(filtered.data, expected).relative));
+  if (loaded) {
+    // Without what pads the last slabs.
+    const filtered = { size, voxel, volumes: gathered.map((whole) => whole!.subarray(0, product(size))) };
+    if (expected) {
+      const error = new MaxError();
+      filtered.volumes.forEach((data, index) => error.addAll(data, expected.result(index, filter, options.fwhm)));
+      checks.push(check('result against serial', error.relative));
     }
-    written = writeResults(options, loaded.volume, filtered);
+    written = writeResults(options, loaded.series, filtered);
   }
   progress.stop();
   if (!timings) return true;

@@ -7,6 +7,7 @@ export interface Options {
   input?: string;
   grid: Triple;
   voxel: number;
+  volumes: number;
   fwhm: number;
   border: 'clean' | 'periodic';
   variant: Variant | 'both';
@@ -44,6 +45,12 @@ export function parseOptions(argv: string[], speak: boolean): Options {
     )
     .option('--voxel <mm>', 'distance of the voxels of the phantom, in millimetres', positive, 2)
     .option(
+      '--volumes <count>',
+      'volumes of a series to filter: the first of the file, or as many phantoms',
+      atLeast(1),
+      1,
+    )
+    .option(
       '--fwhm <mm>',
       'full width at half maximum of the Gaussian, in millimetres (2.355 sigma); 0: no filter',
       notNegative,
@@ -61,8 +68,12 @@ export function parseOptions(argv: string[], speak: boolean): Options {
       new Option('--variant <which>', 'variant to run').choices(['blocking', 'nonblocking', 'both']).default('both'),
     )
     .option('--planes <count>', 'planes in one transpose', atLeast(1), 1)
-    .option('--depth <count>', 'transposes in flight while the next is computed (non-blocking variant)', atLeast(1), 8)
-    .option('--test', 'test the transposes in flight after every plane (for NBC_PROGRESS=manual)', false)
+    .addOption(
+      new Option('--depth <count>', 'transposes of one step in flight (non-blocking variant)')
+        .argParser(atLeast(1))
+        .default(Infinity, 'all'),
+    )
+    .option('--test', 'test the transposes in flight after every plane and row (for NBC_PROGRESS=manual)', false)
     .addOption(
       new Option('--buffers <kind>', 'memory of the transposes: exposed by alloc(), or plain typed arrays')
         .choices(['alloc', 'plain'])

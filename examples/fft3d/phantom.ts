@@ -1,4 +1,4 @@
-import { product, type Triple, type Volume } from './geometry.js';
+import { product, type Series, type Triple, type Volume } from './geometry.js';
 
 /** An ellipsoid: centre and half axes as fractions of half the volume, a turn about z in degrees, and what it adds to the values inside. */
 type Ellipsoid = [centre: Triple, axes: Triple, degrees: number, value: number];
@@ -17,10 +17,17 @@ const HEAD: Ellipsoid[] = [
 /** Half the width of the noise added to every voxel. */
 const NOISE = 60;
 
-/** Makes a volume that looks like a scan of a head, noise included. The same for the same size, everywhere. */
-export function phantom(size: Triple, voxel: Triple): Volume {
+/** A series of scans of one head, which differ by their noise. */
+export const phantoms = (size: Triple, voxel: Triple, count: number): Series => ({
+  size,
+  voxel,
+  volumes: Array.from({ length: count }, (_, index) => phantom(size, voxel, index + 1).data),
+});
+
+/** Makes a volume that looks like a scan of a head, noise included. The same for the same size and seed (above 0), everywhere. */
+export function phantom(size: Triple, voxel: Triple, seed = 1): Volume {
   const data = new Float64Array(product(size));
-  const random = generator(1);
+  const random = generator(seed);
   const coordinate = (index: number, length: number) => (2 * index + 1) / length - 1;
   let at = 0;
   for (let z = 0; z < size[2]; z++) {

@@ -4,40 +4,49 @@ import { correctBorder, filterSpectrum, type GaussianFilter } from './filter.js'
 import type { Timing } from './report.js';
 import type { ParallelFft3d } from './transform.js';
 
+/** Volumes of a series that `smooth` has on their way in one direction at once. */
+export const AHEAD = 2;
+
 /**
- * Smooths a volume once: there, filter, and back. Collective; all ranks begin together.
+ * Smooths the volumes of a series, each there, filtered, and back. Three of them are on their way at any time, in one step each, so that while anything
+ * travels there is something to compute:
  *
- * @param volume our slab of the volume
- * @param result our slab of the filtered volume
- * @param depth transposes in flight; 0 is the blocking variant
- * @param inspect may look at the spectrum before it is filtered; the clock stands still meanwhile
+ *     volume n       x and y, and off it goes
+ *     volume n - 1   has arrived: z, the filter, z again, and back it goes
+ *     volume n - 2   is back: y and x
+ *
+ * Collective; all ranks begin together.
+ *
+ * @param volumes our slab of each volume
+ * @param results get our slab of each filtered volume
+ * @param depth transposes of one step in flight; 0 is the blocking variant
+ * @param inspect may look at the spectrum of a volume before it is filtered
  */
 export function smooth(
   world: Communicator,
   fft: ParallelFft3d,
   filter: GaussianFilter,
-  volume: Float64Array,
-  result: Float64Array,
+  volumes: Float64Array[],
+  results: Float64Array[],
   depth: number,
-  inspect?: () => void,
+  inspect?: (index: number) => void,
 ): Timing {
-  fft.pipeline.reset();
+  const { planes, rows, columns } = fft;
+  fft.resetTimes();
   barrier(world);
-  const forward = timed(() => fft.forward(volume, depth));
-  inspect?.();
-  // Again together: a rank that was late from inspecting must not count as communication.
-  if (inspect) barrier(world);
-  const backward = timed(() => {
-    filterSpectrum(fft.spectrum, filter, fft.rows.first(world.rank), fft.rows.count(world.rank));
-    fft.backward(result, depth);
-    correctBorder(result, filter, fft.planes.first(world.rank), fft.planes.count(world.rank));
-  });
-  return { total: forward + backward, ...fft.pipeline.times };
-}
-
-/** How long something takes, in milliseconds. */
-function timed(action: () => void): number {
   const begin = performance.now();
-  action();
-  return performance.now() - begin;
+  for (let n = 0; n < volumes.length + 2; n++) {
+    if (n < volumes.length) fft.sendForward(volumes[n], depth);
+    if (n >= 1 && n <= volumes.length) {
+      fft.receiveForward();
+      inspect?.(n - 1);
+      filterSpectrum(fft.spectrum, filter, columns, rows.first(world.rank), rows.count(world.rank));
+      fft.sendBackward(depth);
+    }
+    if (n >= 2) {
+      fft.receiveBackward(results[n - 2]);
+      correctBorder(results[n - 2], filter, planes.first(world.rank), planes.count(world.rank));
+    }
+  }
+  return { total: performance.now() - begin, ...fft.times };
 }

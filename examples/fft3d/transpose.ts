@@ -9,9 +9,9 @@ export interface CommunicationTimes {
 }
 
 export interface PipelineOptions {
-  /** Most transposes in flight while the next chunk is computed. 0: each is waited for at once, the blocking variant. */
+  /** Most transposes in flight while others are computed. 0: each is waited for at once, the blocking variant. */
   maxDepth: number;
-  /** Makes the send buffers. */
+  /** Makes the buffers that are sent and received. */
   allocate: (length: number) => Float64Array;
   /** Test the transposes in flight after every computed index? Only of use where progress is manual. */
   test: boolean;
@@ -20,73 +20,87 @@ export interface PipelineOptions {
 }
 
 /**
- * Transposes slabs chunk by chunk: while up to `depth` chunks travel, the next is computed.
+ * Transposes slabs chunk by chunk: while up to `depth` chunks travel, the next is computed, and then whatever else there is to compute, until somebody
+ * needs what has arrived. Slabs are received in the order in which they were sent.
  *
- * The blocking and the non-blocking variant of a kernel are this one loop: with depth 0 it waits for a chunk right after starting it.
+ * The blocking and the non-blocking variant of a kernel are the same program: with depth 0 it waits for a chunk right after starting it.
  */
 export class TransposePipeline {
-  readonly times: CommunicationTimes = { start: 0, test: 0, wait: 0 };
   readonly #communicator: Pick<Communicator, 'ialltoall'>;
   readonly #options: PipelineOptions;
-  /** One send buffer to compute into, and one for each transpose in flight: those belong to the library until it is done. */
+  /** One send buffer to compute into, and one for each transpose in flight: those belong to the library until it is done. Used in turns. */
   readonly #send: Float64Array[];
-  readonly #inFlight: Request[] = [];
+  /** One for each slab that was sent and has not been read. Used in turns. */
+  readonly #received: Float64Array[];
+  readonly #inFlight: { request: Request; slab: number }[] = [];
+  #chunksSent = 0;
+  #slabsSent = 0;
+  #slabsReceived = 0;
 
-  constructor(communicator: Pick<Communicator, 'ialltoall'>, layouts: TransposeLayout[], options: PipelineOptions) {
+  /**
+   * @param slabs most that may be sent before the first of them has been read
+   * @param times what communication costs is added to these
+   */
+  constructor(
+    communicator: Pick<Communicator, 'ialltoall'>,
+    readonly layout: TransposeLayout,
+    slabs: number,
+    readonly times: CommunicationTimes,
+    options: PipelineOptions,
+  ) {
     this.#communicator = communicator;
     this.#options = options;
-    const length = Math.max(...layouts.map((layout) => layout.lengthOf(0)));
-    this.#send = Array.from({ length: options.maxDepth + 1 }, () => options.allocate(length));
+    const buffers = (count: number, length: number) => Array.from({ length: count }, () => options.allocate(length));
+    this.#send = buffers(Math.min(options.maxDepth + 1, slabs * layout.chunks), layout.lengthOf(0));
+    this.#received = buffers(slabs, layout.receiveLength);
   }
 
   /**
-   * Runs one transposition.
+   * Sends one slab.
    *
-   * @param receive gets the transposed slab, `layout.receiveLength` doubles
-   * @param depth transposes in flight, 0 to `maxDepth`
-   * @param compute computes the `index`-th index of our slab of `from` and writes its rows into `send` at the offsets `rows`, one for
+   * @param depth transposes that may still be in flight when this returns, 0 to `maxDepth`
+   * @param compute computes the `index`-th index of our slab of `from` and writes its rows into `target` at the offsets `rows`, one for
    *   each index of `to`
    */
-  run(
-    layout: TransposeLayout,
-    receive: Float64Array,
-    depth: number,
-    compute: (index: number, send: Float64Array, rows: number[]) => void,
-  ): void {
+  send(depth: number, compute: (index: number, target: Float64Array, rows: number[]) => void): void {
+    const { layout } = this;
+    const received = this.#received[this.#slabsSent % this.#received.length];
     for (let chunk = 0; chunk < layout.chunks; chunk++) {
-      const send = this.#send[chunk % (depth + 1)].subarray(0, layout.lengthOf(chunk));
+      const target = this.#send[this.#chunksSent++ % this.#send.length].subarray(0, layout.lengthOf(chunk));
       for (let nth = 0; nth < layout.sizeOf(chunk); nth++) {
-        compute(chunk * layout.chunk + nth, send, layout.sendRows(chunk, nth));
-        if (this.#options.test) this.#test();
+        compute(chunk * layout.chunk + nth, target, layout.sendRows(chunk, nth));
       }
       const begin = layout.receiveOffset(chunk);
-      this.#start(send, receive.subarray(begin, begin + layout.lengthOf(chunk)));
+      this.#start(target, received.subarray(begin, begin + layout.lengthOf(chunk)));
       while (this.#inFlight.length > depth) this.#waitForOldest();
       this.#options.onChunk();
     }
-    while (this.#inFlight.length > 0) this.#waitForOldest();
+    this.#slabsSent++;
   }
 
-  /** Sets the times to zero. */
-  reset(): void {
-    Object.assign(this.times, { start: 0, test: 0, wait: 0 });
+  /** Waits for the next slab, and returns it as the layout says. It can be read until `slabs` more have been sent. */
+  receive(): Float64Array {
+    const slab = this.#slabsReceived++;
+    while (this.#inFlight[0]?.slab === slab) this.#waitForOldest();
+    return this.#received[slab % this.#received.length];
+  }
+
+  /** Tests what is in flight. */
+  test(): void {
+    const before = performance.now();
+    for (const { request } of this.#inFlight) request.test();
+    this.times.test += performance.now() - before;
   }
 
   #start(send: Float64Array, receive: Float64Array): void {
     const before = performance.now();
-    this.#inFlight.push(this.#communicator.ialltoall(send, receive));
+    this.#inFlight.push({ request: this.#communicator.ialltoall(send, receive), slab: this.#slabsSent });
     this.times.start += performance.now() - before;
-  }
-
-  #test(): void {
-    const before = performance.now();
-    for (const request of this.#inFlight) request.test();
-    this.times.test += performance.now() - before;
   }
 
   #waitForOldest(): void {
     const before = performance.now();
-    this.#inFlight.shift()!.wait();
+    this.#inFlight.shift()!.request.wait();
     this.times.wait += performance.now() - before;
   }
 }

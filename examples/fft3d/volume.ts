@@ -1,12 +1,12 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import * as nifti from 'nifti-reader-js';
-import { product, UsageError, type Triple, type Volume } from './geometry.js';
+import { product, UsageError, type Series, type Triple } from './geometry.js';
 
 type Header = nifti.NIFTI1 | nifti.NIFTI2;
 
-/** A volume from a file, with what else its file said. */
-export interface NiftiVolume extends Volume {
+/** Volumes from a file, with what else it said. */
+export interface NiftiSeries extends Series {
   /** The file's header: position and orientation are taken over into results. */
   header: Header;
   /** What the reader should know about how it was read; empty if there is nothing to say. */
@@ -37,12 +37,13 @@ const MILLIMETRES = new Map([
 const DATA_OFFSET = 352;
 
 /**
- * Reads a NIfTI-1 or NIfTI-2 file (.nii or .nii.gz, of either byte order), scaled as its header says. Of a series the first volume is taken;
- * values that are not finite become 0, because one of them would spread over the whole spectrum.
+ * Reads a NIfTI-1 or NIfTI-2 file (.nii or .nii.gz, of either byte order), scaled as its header says. Values that are not finite become 0, because one
+ * of them would spread over the whole spectrum.
  *
+ * @param wanted volumes to read: the first ones of a series
  * @throws UsageError naming the file and what is wrong with it
  */
-export function readNifti(file: string): NiftiVolume {
+export function readNifti(file: string, wanted = 1): NiftiSeries {
   const fail = (reason: string): never => {
     throw new UsageError(`${file}: ${reason}`);
   };
@@ -55,35 +56,39 @@ export function readNifti(file: string): NiftiVolume {
   const step = header.numBitsPerVoxel / 8;
   const count = product(size);
   if (count <= 0) fail(`its header says ${size.join(' x ')} values`);
+  const stored = header.dims.slice(4, header.dims[0] + 1).reduce((all, length) => all * Math.max(1, length), 1);
+  if (wanted > stored) fail(`has ${stored} volume${stored > 1 ? 's' : ''}, not ${wanted}`);
   const present = Math.max(0, bytes.byteLength - header.vox_offset);
-  if (present < count * step) {
-    fail(`is cut short: ${present} bytes of data for ${size.join(' x ')} values of ${step} bytes`);
+  if (present < wanted * count * step) {
+    const shape = `${size.join(' x ')}${wanted > 1 ? ` x ${wanted}` : ''}`;
+    fail(`is cut short: ${present} bytes of data for ${shape} values of ${step} bytes`);
   }
   const image = new DataView(bytes, header.vox_offset);
   const { notes, slope, intercept } = scaling(header);
-  const data = new Float64Array(count);
+  const data = new Float64Array(wanted * count);
   let notFinite = 0;
-  for (let index = 0; index < count; index++) {
+  for (let index = 0; index < data.length; index++) {
     const value = slope * read(image, index * step, header.littleEndian) + intercept;
     if (Number.isFinite(value)) data[index] = value;
     else notFinite++;
   }
   if (notFinite > 0) notes.push(`${notFinite} values that are not finite count as 0`);
-  const volumes = header.dims.slice(4, header.dims[0] + 1).reduce((all, length) => all * Math.max(1, length), 1);
-  if (volumes > 1) notes.push(`the first of ${volumes} volumes`);
-  return { size, voxel: voxelOf(header), data, header, notes };
+  if (wanted < stored) notes.push(`the first ${wanted > 1 ? `${wanted} ` : ''}of ${stored} volumes`);
+  const volumes = Array.from({ length: wanted }, (_, nth) => data.subarray(nth * count, (nth + 1) * count));
+  return { size, voxel: voxelOf(header), volumes, header, notes };
 }
 
 /**
- * Writes a volume as NIfTI-1, single precision floats; compressed if the name ends in .gz.
+ * Writes volumes as NIfTI-1, single precision floats; compressed if the name ends in .gz.
  *
- * @param like header of the file that the volume came from: its position, orientation and units are taken over
+ * @param like header of the file that the volumes came from: its position, orientation and units are taken over
  */
-export function writeNifti(file: string, volume: Volume, description: string, like?: Header): void {
+export function writeNifti(file: string, series: Series, description: string, like?: Header): void {
   const header = new nifti.NIFTI1();
   header.littleEndian = true;
-  header.dims = [3, ...volume.size, 1, 1, 1, 1];
-  header.pixDims = [1, ...volume.voxel, 0, 0, 0, 0];
+  const { size, voxel, volumes } = series;
+  header.dims = [volumes.length > 1 ? 4 : 3, ...size, volumes.length, 1, 1, 1];
+  header.pixDims = [1, ...voxel, 0, 0, 0, 0];
   header.datatypeCode = nifti.NIFTI1.TYPE_FLOAT32;
   header.numBitsPerVoxel = 32;
   header.vox_offset = DATA_OFFSET;
@@ -99,13 +104,16 @@ export function writeNifti(file: string, volume: Volume, description: string, li
     // The library knows one of the two transformations only, and writes it as the second.
     header.sform_code = like.sform_code >= like.qform_code ? like.sform_code : 0;
   } else {
-    volume.voxel.forEach((distance, axis) => (header.affine[axis][axis] = distance));
+    voxel.forEach((distance, axis) => (header.affine[axis][axis] = distance));
   }
 
-  const bytes = Buffer.alloc(DATA_OFFSET + 4 * volume.data.length);
+  const count = product(size);
+  const bytes = Buffer.alloc(DATA_OFFSET + 4 * volumes.length * count);
   bytes.set(new Uint8Array(header.toArrayBuffer()).subarray(0, DATA_OFFSET));
   const view = new DataView(bytes.buffer, bytes.byteOffset + DATA_OFFSET);
-  volume.data.forEach((value, index) => view.setFloat32(4 * index, value, true));
+  volumes.forEach((data, nth) =>
+    data.forEach((value, index) => view.setFloat32(4 * (nth * count + index), value, true)),
+  );
   writeFileSync(file, file.endsWith('.gz') ? gzipSync(bytes) : bytes);
 }
 
