@@ -27,7 +27,7 @@ export function parseOptions(argv: string[], speak: boolean): Options {
     .addOption(
       new Option('--variant <which>', 'variant to run').choices(['blocking', 'nonblocking', 'both']).default('both'),
     )
-    .option('--block <bytes>', 'bytes of a block before compression', atLeast(1024), 1024 * 1024)
+    .option('--block <bytes>', 'bytes of a block before compression', atLeast(1024), 2 * 1024 * 1024)
     .option('--depth <count>', 'blocks on their way while the next is compressed', atLeast(1), 16)
     .option('--level <n>', 'effort of the compression, 1 to 9', atLeast(1), 6)
     .option('--archive <file>', 'where rank 0 writes the archive', 'archive.nbc')

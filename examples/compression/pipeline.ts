@@ -79,14 +79,15 @@ export function compressAll(job: Job): Times {
   const pending: Step[] = [];
   for (let block = 0; block < rounds; block++) {
     const mine = work(() => compress(blocks[block], level));
-    const step = steps[block % steps.length];
-    step.startSizes(block, mine);
-    pending.push(step);
+    const started = steps[block % steps.length];
+    started.startSizes(block, mine);
+    pending.push(started);
     // So many blocks the sizes have to arrive, and ranks may be apart by as many without one that waits; fewer towards the end, where nothing is
     // left to hide behind. The same on all ranks, since collectives are started in the same order everywhere.
     const lag = Math.min(Math.ceil(depth / 2), Math.floor((rounds - 1 - block) / 2));
-    for (const ready of pending.slice(0, pending.length - lag)) ready.startData();
-    while (pending.length > depth) finish(pending.shift()!);
+    for (const step of pending) if (step.block <= block - lag) step.startData();
+    // What has arrived is written at once: at the end it would keep the job waiting.
+    while (pending.length > depth || pending[0]?.dataDone?.done) finish(pending.shift()!);
   }
   for (const step of pending) finish(step);
   return { whole: performance.now() - begin, working };
