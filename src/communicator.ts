@@ -7,7 +7,7 @@
 import { bytesOf, checkView, elementBytes, IN_PLACE, type InPlace, overlap } from './buffers.js';
 import { ArgumentError, ClosedError, type ErrorContext, errorFromNative, show } from './errors.js';
 import { duplicate, splitByColor } from './groups.js';
-import { PlanCache, type PlanSource, VectorPlanCache } from './plans.js';
+import { PlanCache, type PlanSource, PlanStore } from './plans.js';
 import { Request } from './request.js';
 import {
   chooseIalltoall,
@@ -108,7 +108,8 @@ export class Communicator {
   private readonly ibcastPlans: PlanCache;
   private readonly igatherPlans: PlanCache;
   private readonly igatherInPlacePlans: PlanCache;
-  private readonly igathervPlans: VectorPlanCache;
+  /** By a text that stands for the shape. */
+  private readonly igathervPlans: PlanStore<string>;
   private readonly ialltoallPlans: PlanCache;
   private readonly ialltoallInPlacePlans: PlanCache;
 
@@ -128,7 +129,7 @@ export class Communicator {
     this.ibcastPlans = new PlanCache(this, ibcastPlans);
     this.igatherPlans = new PlanCache(this, igatherFromSend);
     this.igatherInPlacePlans = new PlanCache(this, igatherInPlace);
-    this.igathervPlans = new VectorPlanCache(this, 'igatherv');
+    this.igathervPlans = new PlanStore(this, 'igatherv');
     this.ialltoallPlans = new PlanCache(this, ialltoallFromSend);
     this.ialltoallInPlacePlans = new PlanCache(this, ialltoallInPlace);
   }
@@ -349,7 +350,8 @@ export class Communicator {
       return;
     }
     this.closed = true;
-    for (const plans of this.allPlans()) plans.release();
+    for (const plans of this.planCaches()) plans.release();
+    this.igathervPlans.release();
     this.world.native.freeCommunicator(this.handle);
     this.world.communicators.delete(this);
     await this.ownControl?.close();
@@ -375,7 +377,7 @@ export class Communicator {
   /** @internal The world is gone: every later call must notice. */
   forget(): void {
     this.closed = true;
-    for (const plans of this.allPlans()) plans.forget();
+    for (const plans of this.planCaches()) plans.forget();
   }
 
   /** @internal @throws {ClosedError} */
@@ -523,10 +525,9 @@ export class Communicator {
     return { operation, rank: this.world.rank };
   }
 
-  private allPlans(): (PlanCache | VectorPlanCache)[] {
-    const { ibcastPlans, igatherPlans, igatherInPlacePlans, igathervPlans, ialltoallPlans, ialltoallInPlacePlans } =
-      this;
-    return [ibcastPlans, igatherPlans, igatherInPlacePlans, igathervPlans, ialltoallPlans, ialltoallInPlacePlans];
+  private planCaches(): PlanCache[] {
+    const { ibcastPlans, igatherPlans, igatherInPlacePlans, ialltoallPlans, ialltoallInPlacePlans } = this;
+    return [ibcastPlans, igatherPlans, igatherInPlacePlans, ialltoallPlans, ialltoallInPlacePlans];
   }
 }
 

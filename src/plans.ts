@@ -18,6 +18,55 @@ export interface PlanSource {
   build(communicator: Communicator, algorithm: string | undefined, root: number, bytes: number): Schedule;
 }
 
+/** The plans of one operation by what they are looked up by; the one kept longest is given back for a new one. */
+export class PlanStore<Key> {
+  private readonly plans = new Map<Key, number>();
+
+  /** @param dropped is told of a plan that is given back to make room */
+  constructor(
+    private readonly communicator: Communicator,
+    private readonly operation: string,
+    private readonly dropped: (plan: number) => void = () => undefined,
+  ) {}
+
+  /**
+   * The plan of a shape, compiled if need be.
+   * @throws {ClosedError} if the communicator is closed
+   */
+  find(key: Key, build: () => Schedule): number {
+    const { communicator, operation } = this;
+    const { native, rank } = communicator.world;
+    communicator.requireOpen(operation);
+    const known = this.plans.get(key);
+    if (known !== undefined) return known;
+    const words = build().encode();
+    let plan: number;
+    try {
+      plan = native.compile(communicator.handle, words);
+    } catch (thrown) {
+      throw errorFromNative(thrown, { operation, rank });
+    }
+    this.makeRoom();
+    this.plans.set(key, plan);
+    return plan;
+  }
+
+  /** Gives all plans back. */
+  release(): void {
+    for (const plan of this.plans.values()) this.communicator.world.native.releasePlan(plan);
+    this.plans.clear();
+  }
+
+  private makeRoom(): void {
+    if (this.plans.size < MAX_PLANS) return;
+    const [oldest, plan] = this.plans.entries().next().value!;
+    this.plans.delete(oldest);
+    this.dropped(plan);
+    this.communicator.world.native.releasePlan(plan);
+  }
+}
+
+/** Plans of an operation whose shape is a few numbers. */
 export class PlanCache {
   // The plan used last: most programs repeat one shape for a while, and then these three comparisons are all of the
   // look-up. NaN equals nothing, so that without a last plan every call is looked up.
@@ -25,12 +74,16 @@ export class PlanCache {
   root = NaN;
   plan = -1;
 
-  private readonly plans = new Map<number, number>();
+  private readonly plans: PlanStore<number>;
 
   constructor(
     private readonly communicator: Communicator,
     private readonly source: PlanSource,
-  ) {}
+  ) {
+    this.plans = new PlanStore(communicator, source.operation, (plan) => {
+      if (plan === this.plan) this.forget();
+    });
+  }
 
   /**
    * The plan for a shape that is not the last one used, compiled if need be.
@@ -54,17 +107,7 @@ export class PlanCache {
 
     // A number below 2^53 for all sizes that memory and ranks can have.
     const key = (bytes * communicator.size + root) * (1 + algorithms.length) + index;
-    let plan = this.plans.get(key);
-    if (plan === undefined) {
-      const words = this.source.build(communicator, algorithm, root, bytes).encode();
-      try {
-        plan = communicator.world.native.compile(communicator.handle, words);
-      } catch (thrown) {
-        throw errorFromNative(thrown, context);
-      }
-      this.makeRoom();
-      this.plans.set(key, plan);
-    }
+    const plan = this.plans.find(key, () => this.source.build(communicator, algorithm, root, bytes));
     if (index === 0) {
       this.bytes = bytes;
       this.root = root;
@@ -81,58 +124,6 @@ export class PlanCache {
   /** Gives all plans back. */
   release(): void {
     this.forget();
-    for (const plan of this.plans.values()) this.communicator.world.native.releasePlan(plan);
-    this.plans.clear();
-  }
-
-  private makeRoom(): void {
-    if (this.plans.size < MAX_PLANS) return;
-    const [oldest, plan] = this.plans.entries().next().value!;
-    this.plans.delete(oldest);
-    if (plan === this.plan) this.forget();
-    this.communicator.world.native.releasePlan(plan);
-  }
-}
-
-/** The same for operations whose shape is more than a few numbers: looked up by a text that stands for it. */
-export class VectorPlanCache {
-  private readonly plans = new Map<string, number>();
-
-  constructor(
-    private readonly communicator: Communicator,
-    private readonly operation: string,
-  ) {}
-
-  /** @throws {ClosedError} if the communicator is closed */
-  find(key: string, build: () => Schedule): number {
-    const { communicator, operation } = this;
-    const { native, rank } = communicator.world;
-    communicator.requireOpen(operation);
-    const known = this.plans.get(key);
-    if (known !== undefined) return known;
-    let plan: number;
-    try {
-      plan = native.compile(communicator.handle, build().encode());
-    } catch (thrown) {
-      throw errorFromNative(thrown, { operation, rank });
-    }
-    if (this.plans.size >= MAX_PLANS) {
-      const [oldest, unused] = this.plans.entries().next().value!;
-      this.plans.delete(oldest);
-      native.releasePlan(unused);
-    }
-    this.plans.set(key, plan);
-    return plan;
-  }
-
-  /** The next call must notice that the communicator is closed, which find() does. */
-  forget(): void {
-    // Nothing is looked up without find().
-  }
-
-  /** Gives all plans back. */
-  release(): void {
-    for (const plan of this.plans.values()) this.communicator.world.native.releasePlan(plan);
-    this.plans.clear();
+    this.plans.release();
   }
 }

@@ -28,7 +28,7 @@ export function blocksOf(
     const message = `the block of rank ${rank}, ${sizes[rank]} elements from element ${places[rank]} on, does not fit into recv, which has ${bytes / width}`;
     throw new ArgumentError(displs == null ? 'counts' : 'displs', message, context);
   }
-  checkApart(blocks, context);
+  if (displs != null) checkApart(blocks, context);
   return blocks;
 }
 

@@ -5,6 +5,7 @@
  *
  * Source: MPI 3.1, 5.12.3 (MPI_IGATHER); the algorithms as in LibNBC.
  */
+import { igathervRoot, igathervSend } from './igatherv.js';
 import { Role, Schedule } from './schedule.js';
 import { childrenOf, fromVirtual, parentOf, toVirtual } from './tree.js';
 
@@ -44,14 +45,9 @@ export function igatherSchedule(
 
 /** Everybody sends to the root. */
 export function igatherLinear(rank: number, size: number, root: number, bytes: number, inPlace = false): Schedule {
-  const schedule = new Schedule();
-  if (rank !== root) return schedule.send(root, Role.SEND, 0, bytes);
-  if (!inPlace) schedule.copy(Role.SEND, 0, Role.RECEIVE, root * bytes, bytes);
-  for (let distance = 1; distance < size; distance++) {
-    const peer = (root + distance) % size;
-    schedule.recv(peer, Role.RECEIVE, peer * bytes, bytes);
-  }
-  return schedule;
+  if (rank !== root) return igathervSend(root, bytes);
+  const blocks = Array.from({ length: size }, (_, peer) => ({ offset: peer * bytes, bytes }));
+  return igathervRoot(root, blocks, inPlace);
 }
 
 /**
