@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { unpack } from '../examples/compression/archive.js';
+import { unpack, verify } from '../examples/compression/archive.js';
 import { skip } from './helpers.js';
 import { ROOT } from './support/launch.js';
 
@@ -78,6 +78,36 @@ describe('examples/compression', function () {
       assertCompresses(directory({ text }), { text }, '--variant', variant, '--depth', '2');
     });
   }
+
+  it('notices what is wrong with an archive', () => {
+    // What cannot be compressed is stored as it is, so that a wrong byte unpacks to a wrong byte.
+    const random = randomBytes(3 * BLOCK);
+    const path = join(directory({ random }), 'random');
+    const { status, stderr } = compress([join(folder, 'files'), '--block', String(BLOCK)]);
+    assert.equal(status, 0, stderr);
+    const files = [{ path, bytes: random.length }];
+    assert.equal(verify(archive, files), random.length);
+
+    const good = readFileSync(archive);
+    const damaged = (at: number): void => {
+      const bad = Buffer.from(good);
+      bad[at] ^= 1;
+      writeFileSync(archive, bad);
+    };
+    for (const at of [0, 1, 2].map((block) => good.indexOf(random.subarray(block * BLOCK, block * BLOCK + 16)))) {
+      assert(at > 0, 'the bytes are stored');
+      damaged(at + 5);
+      assert.throws(() => verify(archive, files), /archive does not hold what the files hold/);
+    }
+    damaged(good.lastIndexOf('files/random'));
+    assert.throws(() => verify(archive, files), /archive names other files/);
+    writeFileSync(archive, good.subarray(0, good.length - 1));
+    assert.throws(() => verify(archive, files));
+    writeFileSync(archive, good);
+    random[random.length - 1] ^= 1;
+    writeFileSync(path, random);
+    assert.throws(() => verify(archive, files), /archive does not hold what the files hold/);
+  });
 
   it('does not compress its own archive', () => {
     const path = directory({ text });

@@ -8,6 +8,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync 
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { skip } from './helpers.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const NBCBENCH = join(ROOT, 'dist/cli/nbcbench.js');
@@ -72,6 +73,7 @@ function pathOf(...programs: string[]): string {
 }
 
 const has = (program: string): boolean => spawnSync(program, ['--version']).error === undefined;
+const OPEN_MPI = has('mpicc.openmpi') && has('mpirun.openmpi');
 
 describe('nbcbench', () => {
   before(() => {
@@ -174,6 +176,7 @@ describe('nbcbench', () => {
         [['--links', 'lo'], /--delays/],
         [['--delays', 'long', '--links', 'lo'], /long.*milliseconds/],
         [['waiting', '--seconds', 'x'], /seconds/],
+        [['pingpong', '--sizes', '5Q'], /5Q/],
       ] as const) {
         const { status, stderr } = nbcbench(args);
         assert.equal(status, 2, stderr);
@@ -182,7 +185,13 @@ describe('nbcbench', () => {
     });
 
     it('--help of the program and of its commands', () => {
-      for (const args of [['--help'], ['waiting', '--help'], ['memory', '--help'], ['targets', '--help']]) {
+      for (const args of [
+        ['--help'],
+        ['waiting', '--help'],
+        ['pingpong', '--help'],
+        ['memory', '--help'],
+        ['targets', '--help'],
+      ]) {
         const { status, stdout } = nbcbench(args);
         assert.equal(status, 0);
         assert.match(stdout, /Usage: nbcbench/);
@@ -329,6 +338,45 @@ describe('nbcbench', () => {
       for (const row of rows) assert.deepEqual(Object.keys(row), FIELDS);
       assert.equal(rows.length, 3 * 2 * found.size);
       for (const name of peers) assert.match(stderr, new RegExp(`/${name}\\b`), 'a column of ratios');
+      assert.deepEqual(left, []);
+    });
+
+    it('over TCP, beside Open MPI over TCP', function () {
+      if (!OPEN_MPI) skip(this, 'mpicc.openmpi or mpirun.openmpi is missing (apt install libopenmpi-dev)');
+      const what = ['--peers', 'openmpi', '--transport', 'tcp', '--buffers', 'plain', '--json', '-'];
+      const { status, stdout, stderr, left } = nbcbench([...what, ...QUICK]);
+      assert.equal(status, 0, stderr);
+      const rows = JSON.parse(stdout) as Row[];
+      assert.deepEqual(
+        rows.map(({ implementation, op, transport }) => `${implementation} ${op} ${transport}`).sort(),
+        ['node-nbc', 'openmpi'].flatMap((name) => ['ialltoall', 'ibcast', 'igather'].map((op) => `${name} ${op} tcp`)),
+      );
+      for (const row of rows) assert(Number(row.blocking_us) > 0, JSON.stringify(row));
+      assert.match(stderr, /\/openmpi\b/, 'a column of ratios');
+      assert.deepEqual(left, []);
+    });
+
+    it('pingpong: round trips, in turns with Open MPI over TCP', function () {
+      if (!OPEN_MPI) skip(this, 'mpicc.openmpi or mpirun.openmpi is missing (apt install libopenmpi-dev)');
+      const what = ['pingpong', '--sizes', '8,64K', '--repetitions', '130', '--transport', 'tcp', '--peers', 'openmpi'];
+      const { status, stdout, stderr, left } = nbcbench([...what, '--json', '-']);
+      assert.equal(status, 0, stderr);
+      const rows = JSON.parse(stdout) as Row[];
+      assert.deepEqual(
+        rows.map(({ implementation, transport, bytes, repetitions }) => [
+          implementation,
+          transport,
+          bytes,
+          repetitions,
+        ]),
+        [8, 65536].flatMap((bytes) => ['node-nbc', 'openmpi'].map((name) => [name, 'tcp', bytes, 130])),
+      );
+      const ratios = [...stderr.matchAll(/^openmpi .* ([\d.]+)×$/gm)].map(([, ratio]) => Number(ratio));
+      for (const [index, ratio] of ratios.entries()) {
+        const [ours, theirs] = rows.slice(2 * index).map(({ round_trip_us }) => Number(round_trip_us));
+        assert(ours > 0 && Math.abs(ours / theirs - ratio) < 0.006, stderr);
+      }
+      assert.equal(ratios.length, 2, stderr);
       assert.deepEqual(left, []);
     });
 

@@ -370,6 +370,40 @@ static void wait_for_root(double seconds) {
   write_result(result, sizeof result);
 }
 
+/* ---- round trips ---- */
+
+/* Of each, on rank 0, its time; rank 1 sends back what it has received. */
+static void round_trips(long bytes, int repetitions) {
+  char *outgoing = filled(bytes), *incoming = filled(bytes);
+  int count = rank == 0 ? repetitions : 0;
+  double* found = malloc(sizeof *found * (count + 1));
+  if (!found) fail("no memory for %d samples", count);
+  for (long i = 0; i < bytes; i++) outgoing[i] = pattern(0, 1, i);
+  barrier();
+  for (int i = 0; i < repetitions && rank < 2; i++) {
+    MPI_Request requests[2];
+    MPI_Status statuses[2];
+    if (rank == 1) {
+      MPI_Irecv(incoming, (int)bytes, MPI_BYTE, 0, 3, MPI_COMM_WORLD, &requests[0]);
+      MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+      MPI_Isend(incoming, (int)bytes, MPI_BYTE, 0, 3, MPI_COMM_WORLD, &requests[1]);
+      MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+      continue;
+    }
+    double t = now();
+    MPI_Irecv(incoming, (int)bytes, MPI_BYTE, 1, 3, MPI_COMM_WORLD, &requests[0]);
+    MPI_Isend(outgoing, (int)bytes, MPI_BYTE, 1, 3, MPI_COMM_WORLD, &requests[1]);
+    MPI_Waitall(2, requests, statuses);
+    found[i] = now() - t - timer_cost;
+  }
+  for (long i = 0; i < bytes && rank == 0; i++)
+    if ((unsigned char)incoming[i] != pattern(0, 1, i)) fail("wrong data: round trip of %ld bytes, byte %ld", bytes, i);
+  write_result(found, sizeof *found * count);
+  free(found);
+  free(outgoing);
+  free(incoming);
+}
+
 /* ---- commands ---- */
 
 static int named(const char* name, const char* const* names, int count) {
@@ -384,6 +418,7 @@ static int named(const char* name, const char* const* names, int count) {
  *   check OP BYTES BUFFERS                                             runs OP once on a pattern and verifies the data
  *   run MODE OP BYTES BUFFERS COMPUTE TESTS REPETITIONS START LEAD     result: a struct sample for each repetition
  *   wait SECONDS HOW                                                   result: processor time, elapsed time
+ *   pingpong BYTES REPETITIONS                                         result: on rank 0 the time of each round trip
  *   quit
  */
 static int obey(const char* line) {
@@ -405,6 +440,8 @@ static int obey(const char* line) {
     run(&b);
   } else if (sscanf(line, "wait %lf", &seconds) == 1) {
     wait_for_root(seconds);
+  } else if (sscanf(line, "pingpong %ld %d", &b.bytes, &b.repetitions) == 2) {
+    round_trips(b.bytes, b.repetitions);
   } else {
     fail("unknown command: %s", line);
   }

@@ -5,14 +5,13 @@
  */
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { inflateSync } from 'fflate';
-import type { File } from './files.js';
+import { readRange, totalBytes, type File } from './files.js';
 
 const MANIFEST = 0xffffffff;
 const HEADER_BYTES = 12;
 
 export class ArchiveWriter {
   readonly #fd: number;
-  bytes = 0;
 
   constructor(path: string) {
     this.#fd = openSync(path, 'w');
@@ -35,7 +34,6 @@ export class ArchiveWriter {
   #write(rank: number, block: number, data: Uint8Array): void {
     writeSync(this.#fd, Buffer.from(Uint32Array.of(rank, block, data.length).buffer));
     for (let at = 0; at < data.length;) at += writeSync(this.#fd, data, at);
-    this.bytes += HEADER_BYTES + data.length;
   }
 }
 
@@ -53,4 +51,17 @@ export function unpack(path: string): { files: File[]; content: Uint8Array } {
   }
   blocks.sort((a, b) => a.block - b.block || a.rank - b.rank);
   return { files, content: Buffer.concat(blocks.map(({ data }) => inflateSync(data))) };
+}
+
+/**
+ * The archive holds what the files hold, byte by byte.
+ * @returns how many bytes those are
+ * @throws if it does not
+ */
+export function verify(path: string, expected: readonly File[]): number {
+  const { files: stored, content } = unpack(path);
+  if (JSON.stringify(stored) !== JSON.stringify(expected)) throw new Error(`${path} names other files`);
+  const original = readRange(expected, 0, totalBytes(expected));
+  if (Buffer.compare(content, original) !== 0) throw new Error(`${path} does not hold what the files hold`);
+  return content.length;
 }

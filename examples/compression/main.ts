@@ -5,9 +5,9 @@
  *     nbcrun -n 4 out/examples/compression/main.js DIRECTORY
  */
 import { init, type Communicator } from 'node-nbc';
-import { ArchiveWriter, unpack } from './archive.js';
-import { blocksOf, listFiles, readRange, totalBytes, type File } from './files.js';
-import { parseOptions, type Options, type Variant } from './options.js';
+import { ArchiveWriter, verify } from './archive.js';
+import { blocksOf, listFiles, readRange, totalBytes } from './files.js';
+import { parseOptions, type Variant } from './options.js';
 import { compressAll, type Times } from './pipeline.js';
 
 const TITLES: Record<Variant, string> = { blocking: 'blocking', nonblocking: 'non-blocking' };
@@ -41,7 +41,8 @@ for (let repetition = 0; repetition <= options.repetitions; repetition++) {
   }
 }
 if (world.rank === 0) {
-  verify(files, options);
+  const bytes = verify(options.archive, files);
+  say(`${options.archive}: verified, all ${bytes} bytes are as in the files`);
   for (const variant of variants) report(variant);
   if (variants.length === 2) {
     const [blocking, non] = variants.map((variant) => median(found[variant].map(overhead)));
@@ -77,15 +78,6 @@ function report(variant: Variant): void {
   const of = (what: (times: Times) => number): string => median(found[variant].map(what)).toFixed(1);
   const [whole, working] = [of((times) => times.whole), of((times) => times.working)];
   say(`${TITLES[variant].padEnd(12)}  whole ${whole} ms, most work ${working} ms, communication ${of(overhead)} ms`);
-}
-
-/** The archive holds what the files hold, byte by byte. */
-function verify(expected: readonly File[], { archive }: Options): void {
-  const { files: stored, content } = unpack(archive);
-  if (JSON.stringify(stored) !== JSON.stringify(expected)) throw new Error(`${archive} names other files`);
-  const original = readRange(expected, 0, total);
-  if (Buffer.compare(content, original) !== 0) throw new Error(`${archive} does not hold what the files hold`);
-  say(`${archive}: verified, all ${total} bytes are as in the files`);
 }
 
 function median(values: number[]): number {

@@ -1,7 +1,12 @@
-// Hostile bytes before a connection is let in. Nobody who does not know the secret gets further than being asked for it.
+// Hostile bytes before a connection is let in. Nobody who does not know the secret gets further than being asked for it; whoever does may say what
+// they like, and every connection is settled or failed in the end.
 //
-//   input    byte 0, bit 0: we accept or connect; the rest of it: how the following is cut into pieces; then what the peer sends
+//   input    byte 0, bit 0: we accept or connect; bit 1: the peer knows the secret; the rest: how what it sends is cut into pieces
+//            byte 1, what we decide, if we accept; bit 7: the peer is gone by then
+//            then what the peer sends. If it knows the secret, without the proof, which is put in where it belongs
 #include <cstdlib>
+#include <cstring>
+#include <string>
 #include <sys/socket.h>
 
 #include "fabric/tcp/handshake.h"
@@ -9,21 +14,178 @@
 using namespace nbc;
 using namespace nbc::tcp;
 
+namespace {
+
+constexpr Rank kPeer = 2;
+// Fits into the socket, if it is sent at once.
+constexpr size_t kMost = 4096;
+const Identity kSelf{"a secret", 0, 4, 255};
+using State = Handshake::State;
+
+void require(bool holds) {
+  if (!holds) abort();
+}
+
+class Case {
+ public:
+  Case(const uint8_t* data, size_t size)
+      : accepts_((data[0] & 1) != 0),
+        piece_(size_t{1} + (data[0] >> 2)),
+        choice_(data[1]),
+        input_(reinterpret_cast<const char*>(data + 2), size - 2),
+        peer_(make()),
+        handshake_(accepts_ ? Handshake(Socket(own_), kSelf) : Handshake(Socket(own_), kSelf, kPeer)) {
+    handshake_.advance();
+  }
+
+  void stranger() {
+    deliver(input_);
+    require(handshake_.state() == State::going_on || handshake_.state() == State::failed);
+    end();
+  }
+
+  void acceptor() {
+    const Challenge challenge = heard<Challenge>();
+    Answer answer{};
+    if (!take(&answer, offsetof(Answer, proof))) return end();
+    std::string said = "node-nbc connector";
+    append(said, &challenge, sizeof challenge);
+    append(said, &answer, offsetof(Answer, proof));
+    answer.proof = hmac_sha256(kSelf.secret, said);
+    say(answer);
+    const bool fits =
+        answer.to == kSelf.rank && answer.from < kSelf.size && answer.from != kSelf.rank && answer.size == kSelf.size;
+    require(handshake_.state() == (fits ? State::asked : State::failed));
+    if (!fits) return end();
+    require(handshake_.peer() == answer.from && handshake_.their_eager_limit() == answer.eager_limit);
+    deliver(input_, kMost);  // it does not wait for the reply
+    require(handshake_.state() == State::asked);
+    const auto verdict = static_cast<Verdict>(1 + choice_ % 5);
+    if ((choice_ & 0x80) != 0) peer_.reset();
+    if (handshake_.decide(verdict) != State::settled) return end();
+    require((choice_ & 0x80) == 0);
+    const Reply reply = heard<Reply>();
+    said = "node-nbc acceptor";
+    append(said, &challenge, sizeof challenge);
+    append(said, &answer, sizeof answer);
+    append(said, &reply, offsetof(Reply, proof));
+    require(reply.verdict == verdict && reply.eager_limit == kSelf.eager_limit && reply.size == kSelf.size &&
+            same(reply.proof, hmac_sha256(kSelf.secret, said)));
+    left_alone();
+  }
+
+  void connector() {
+    Challenge challenge{};
+    if (!take(&challenge, sizeof challenge)) return end();
+    say(challenge);
+    const bool ours = challenge.magic == 0x63626e2d65646f6e && challenge.version == 1;
+    require(handshake_.state() == (ours ? State::going_on : State::failed));
+    if (!ours) return end();
+    const Answer answer = heard<Answer>();
+    std::string said = "node-nbc connector";
+    append(said, &challenge, sizeof challenge);
+    append(said, &answer, offsetof(Answer, proof));
+    require(answer.from == kSelf.rank && answer.to == kPeer && answer.size == kSelf.size &&
+            same(answer.proof, hmac_sha256(kSelf.secret, said)));
+    Reply reply{};
+    if (!take(&reply, offsetof(Reply, proof))) return end();
+    said = "node-nbc acceptor";
+    append(said, &challenge, sizeof challenge);
+    append(said, &answer, sizeof answer);
+    append(said, &reply, offsetof(Reply, proof));
+    reply.proof = hmac_sha256(kSelf.secret, said);
+    say(reply);
+    require(handshake_.state() == State::settled && handshake_.peer() == kPeer &&
+            handshake_.verdict() == reply.verdict && handshake_.their_eager_limit() == reply.eager_limit);
+    deliver(input_, kMost);
+    left_alone();
+  }
+
+  bool accepts() const { return accepts_; }
+
+ private:
+  int make() {
+    int ends[2];
+    require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
+    own_ = ends[1];
+    return ends[0];
+  }
+
+  static void append(std::string& text, const void* bytes, size_t count) {
+    text.append(static_cast<const char*>(bytes), count);
+  }
+
+  // The next bytes of the input; false: it has no more.
+  bool take(void* into, size_t bytes) {
+    if (input_.size() < bytes) {
+      deliver(input_);
+      return false;
+    }
+    std::memcpy(into, input_.data(), bytes);
+    input_.erase(0, bytes);
+    return true;
+  }
+
+  template <typename Message>
+  void say(const Message& message) {
+    deliver(std::string(reinterpret_cast<const char*>(&message), sizeof message));
+  }
+
+  void deliver(const std::string& bytes) { deliver(bytes, piece_); }
+
+  void deliver(const std::string& bytes, size_t piece) {
+    for (size_t at = 0; at < bytes.size(); at += piece) {
+      const size_t count = std::min(piece, bytes.size() - at);
+      if (::send(peer_.get(), bytes.data() + at, count, MSG_NOSIGNAL) != static_cast<ssize_t>(count)) return;
+      handshake_.advance();
+    }
+  }
+
+  template <typename Message>
+  Message heard() {
+    Message message;
+    require(::recv(peer_.get(), &message, sizeof message, 0) == static_cast<ssize_t>(sizeof message));
+    return message;
+  }
+
+  // The peer goes: whatever is not settled fails, and says why.
+  void end() {
+    peer_.reset();
+    handshake_.advance();
+    require(handshake_.state() == State::failed && !handshake_.why().empty());
+  }
+
+  // What came behind the handshake is read by whoever comes next.
+  void left_alone() {
+    const Socket socket = handshake_.take_socket();
+    for (size_t at = 0; at < input_.size();) {
+      char bytes[4096];
+      const ssize_t count = ::recv(socket.get(), bytes, std::min(sizeof bytes, input_.size() - at), 0);
+      require(count > 0 && input_.compare(at, static_cast<size_t>(count), bytes, static_cast<size_t>(count)) == 0);
+      at += static_cast<size_t>(count);
+    }
+  }
+
+  const bool accepts_;
+  const size_t piece_;
+  const uint8_t choice_;
+  std::string input_;
+  int own_ = -1;
+  Socket peer_;
+  Handshake handshake_;
+};
+
+}  // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size < 1) return 0;
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) != 0) abort();
-  const Socket peer(ends[0]);
-  const Identity self{"a secret that the input does not know", 0, 4, 255};
-  const bool accepts = (data[0] & 1) != 0;
-  Handshake handshake = accepts ? Handshake(Socket(ends[1]), self) : Handshake(Socket(ends[1]), self, 2);
-  const size_t piece = size_t{1} + (data[0] >> 1);
-  handshake.advance();
-  for (size_t at = 1; at < size; at += piece) {
-    if (::send(peer.get(), data + at, std::min(piece, size - at), MSG_NOSIGNAL) < 0) break;
-    const Handshake::State state = handshake.advance();
-    if (state == Handshake::State::asked || state == Handshake::State::settled) abort();
-    if (state == Handshake::State::failed && handshake.why().empty()) abort();
+  if (size < 2 || size > kMost) return 0;
+  Case one(data, size);
+  if ((data[0] & 2) == 0) {
+    one.stranger();
+  } else if (one.accepts()) {
+    one.acceptor();
+  } else {
+    one.connector();
   }
   return 0;
 }

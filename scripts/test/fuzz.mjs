@@ -1,12 +1,13 @@
 /** The fuzzers of native/fuzz, each for a moment, from its corpus on. */
-import { cpSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { ROOT, has, run, timed } from './process.mjs';
 
 export const title = 'fuzz';
 
 const FOLDER = join(ROOT, 'native/fuzz');
+const FINDINGS = join(ROOT, 'build/fuzz/findings');
 const SECONDS = 10;
 
 /** A filter is "fuzz" or a part of a fuzzer's name. */
@@ -31,7 +32,15 @@ export async function runAll(fuzzers) {
     total[ok ? 'passed' : 'failed']++;
     const runs = /Done (\d+) runs/.exec(output)?.[1];
     console.log(`fuzzer of ${name}: ${ok ? `nothing found in ${runs} runs` : how} (${duration})`);
-    if (!ok) console.log(output);
+    if (ok) continue;
+    console.log(output);
+    const finding = /Test unit written to (\S+)/.exec(output)?.[1];
+    if (finding === undefined) continue;
+    const path = relative(ROOT, finding);
+    console.log(`The input is in ${path}; again: build/fuzz/${name} ${path}`);
+    console.log(
+      `Once that is repaired, keep it: mv ${path} native/fuzz/corpus/${name}/, under a name that says what it is.`,
+    );
   }
   return total;
 }
@@ -39,7 +48,8 @@ export async function runAll(fuzzers) {
 async function fuzz(name) {
   const built = await run('make', ['-s', '-C', FOLDER, `../../build/fuzz/${name}`]);
   if (!built.ok) return built;
-  // New inputs go into a copy; what finds something is kept by hand.
+  // New inputs go into a copy, which goes; what finds something stays.
+  mkdirSync(FINDINGS, { recursive: true });
   const corpus = mkdtempSync(join(tmpdir(), 'nbc-fuzz-'));
   try {
     cpSync(join(FOLDER, 'corpus', name), corpus, { recursive: true });
@@ -47,7 +57,7 @@ async function fuzz(name) {
       `-max_total_time=${SECONDS}`,
       '-max_len=400000',
       '-print_final_stats=0',
-      `-artifact_prefix=${corpus}/`,
+      `-artifact_prefix=${join(FINDINGS, name)}-`,
     ];
     return await run(join(ROOT, 'build/fuzz', name), [...options, corpus], { seconds: 10 * SECONDS });
   } finally {

@@ -12,6 +12,7 @@ import { nodeNbc } from './nbcbench/ours.js';
 import { measureNbov, type Nbov } from './nbcbench/nbov.js';
 import { loadCharts } from './nbcbench/panels.js';
 import { findPeers, peerNames } from './nbcbench/peers.js';
+import { measurePingPong, type PingPongSettings } from './nbcbench/pingpong.js';
 import { ProgressLine } from './nbcbench/progress.js';
 import { blockingTable, formatRatio, formatTime, overheadTable, table, toRows } from './nbcbench/report.js';
 import { judge, memoryTarget, targets, verdictOf, waitingTarget } from './nbcbench/targets.js';
@@ -210,6 +211,32 @@ async function nbov(options: {
   writeJson(options.json, found);
 }
 
+async function pingPong(
+  options: PingPongSettings & { transport: string[]; progress: string[]; peers: Peers; json?: string },
+): Promise<void> {
+  const ours = options.transport.flatMap((transport) =>
+    options.progress.map((progress) => nodeNbc(transport, progress, ['plain'])),
+  );
+  const implementations = [...ours, ...peersIf(options.peers, options.transport)];
+  line.log(`nbcbench ${version}: ${[...new Set(implementations.map(({ title }) => title))].join(', ')}`);
+  const found = await measurePingPong(implementations, options, listener);
+  const body = found.map((row) => {
+    const mine = found.find(({ implementation, bytes }) => implementation === 'node-nbc' && bytes === row.bytes);
+    const ratio = row.implementation === 'node-nbc' || !mine ? '' : formatRatio(mine.round_trip_us / row.round_trip_us);
+    return [
+      row.implementation,
+      row.transport,
+      row.progress,
+      parse.formatBytes(row.bytes),
+      formatTime(row.round_trip_us),
+      ratio,
+    ];
+  });
+  print('Round trips of two ranks, medians, µs; below 1× node-nbc is faster\n', options.json);
+  print(table(['implementation', 'transport', 'progress', 'size', 'µs', 'node-nbc /'], body, 3), options.json);
+  writeJson(options.json, found);
+}
+
 async function memory(options: { ranks: number; bytes: number; json?: string }): Promise<void> {
   line.update(0, `${options.ranks} bare Node processes, then ${options.ranks} ranks`);
   const found = await measureMemory(nodeNbc('auto', 'thread', ['plain']), options.ranks, options.bytes);
@@ -362,9 +389,10 @@ Examples:
   $ nbcbench --peers --buffers both                    against Open MPI and MPICH
   $ nbcbench --ops ialltoall --sizes 1K..256K --intervals 0,1K,8K --progress thread,manual --svg overhead.svg
   $ nbcbench --ranks 16 --sizes 8,1K --peers --json rows.json
-  $ nbcbench targets                                   every figure of BENCHMARKS.md
+  $ nbcbench targets                                   the first part of BENCHMARKS.md: shared memory on one machine
   $ nbcbench waiting --peers                           processor time of ranks that wait
   $ nbcbench crowd --peers                             64 ranks over TCP on this machine, all-to-all
+  $ nbcbench pingpong --transport tcp --peers openmpi  round trips of 8 bytes
   $ nbcbench memory --ranks 64                         memory of a rank above bare Node`,
   )
   .action(benchmark);
@@ -400,6 +428,19 @@ program
   .option('--ways <list>', `the paper's modes: ${WAYS.join(', ')}`, parse.parseWays, [...WAYS])
   .option('--json <file>', 'write the figures as JSON; "-" is standard output')
   .action(nbov);
+
+program
+  .command('pingpong')
+  .description('how long a message and its answer take between two ranks, in turns with peers')
+  .option('--sizes <list>', 'bytes of a message', parse.parseSizes, [8])
+  .option('--repetitions <n>', 'measured round trips of each size', parse.parsePositive, 10_000)
+  .option('--max-seconds <s>', 'for each size: stop before all repetitions', parse.parseSeconds, 10)
+  .option('--transport <list>', 'auto, shm, tcp, verbs; peers use TCP if it is tcp', parse.parseTransports, ['auto'])
+  .option('--progress <list>', 'thread, manual', parse.parseProgress, ['thread'])
+  .option('--no-bind', 'leave it to the kernel on which processors ranks run')
+  .addOption(peersOption('also these peers, where installed'))
+  .option('--json <file>', 'write the figures as JSON; "-" is standard output')
+  .action(pingPong);
 
 program
   .command('memory')

@@ -4,6 +4,7 @@
  */
 import { nodeNbc } from './ours.js';
 import { place } from './placement.js';
+import { median } from './statistics.js';
 import type { Way } from './ways.js';
 
 /** Medians of one size in one mode; times in µs. */
@@ -37,10 +38,7 @@ export async function measureNbov(
       await job.command('nbov', bytes, Math.min(repetitions, 100)); // compiled and connected
       await job.command('nbov', bytes, repetitions);
       const [zero] = job.results();
-      const column = (which: number): number => {
-        const values = zero.filter((_, at) => at % 5 === which).sort();
-        return values[values.length >> 1];
-      };
+      const column = (which: number): number => median([...zero.filter((_, at) => at % 5 === which)]);
       rows.push({
         transport,
         progress,

@@ -354,6 +354,33 @@ function testUntilDone(request: Request): void {
   while (!request.test());
 }
 
+// ---- round trips ----
+
+/** Of each, on rank 0, its time in µs; rank 1 sends back what it has received. */
+function roundTrips(bytes: number, repetitions: number): Float64Array {
+  const outgoing = filled(bytes, 'plain');
+  const incoming = filled(bytes, 'plain');
+  const found = new Float64Array(rank === 0 ? repetitions : 0);
+  for (let i = 0; i < bytes; i++) outgoing[i] = pattern(0, 1, i);
+  barrier();
+  for (let i = 0; i < repetitions && rank < 2; i++) {
+    if (rank === 1) {
+      world.irecv(incoming, 0, 3).wait();
+      world.isend(incoming, 0, 3).wait();
+      continue;
+    }
+    const t = now();
+    const received = world.irecv(incoming, 1, 3);
+    const sent = world.isend(outgoing, 1, 3);
+    waitAll([received, sent]);
+    found[i] = now() - t - timerCost;
+  }
+  for (let i = 0; i < bytes && rank === 0; i++) {
+    if (incoming[i] !== pattern(0, 1, i)) throw new Error(`wrong data: round trip of ${bytes} bytes, byte ${i}`);
+  }
+  return found.map((milliseconds) => milliseconds * 1000);
+}
+
 // ---- commands ----
 
 /**
@@ -362,6 +389,7 @@ function testUntilDone(request: Request): void {
  *     run MODE OP BYTES BUFFERS COMPUTE TESTS REPETITIONS START LEAD     result: start, init, test, wait, total of each repetition
  *     wait SECONDS HOW                                                   result: processor time, elapsed time
  *     nbov BYTES REPETITIONS                                             result: isend, irecv, test, tests, round trip of each repetition
+ *     pingpong BYTES REPETITIONS                                         result: on rank 0 the time of each round trip
  *     quit
  */
 async function obey(line: string): Promise<boolean> {
@@ -396,6 +424,9 @@ async function obey(line: string): Promise<boolean> {
       break;
     case 'nbov':
       result = pingPong(Number(words[0]), Number(words[1]));
+      break;
+    case 'pingpong':
+      result = roundTrips(Number(words[0]), Number(words[1]));
       break;
     default:
       throw new Error(`unknown command: ${line}`);

@@ -1,0 +1,133 @@
+/** scripts/slow-link: what it promises, since the figures over TCP rest on it. Times are compared with each other and with what the rate allows. */
+import assert from 'node:assert/strict';
+import { spawnSync, type SpawnSyncReturns } from 'node:child_process';
+import { join } from 'node:path';
+import { program, skip } from './helpers.js';
+import { ROOT } from './support/launch.js';
+
+const SCRIPT = join(ROOT, 'scripts/slow-link');
+const [EX_USAGE, EX_UNAVAILABLE] = [64, 69];
+const BYTES = 16 << 20;
+/** What the link carries at once, before the rate applies: its burst, and the packet that ends it. */
+const BURST = (256 + 64) << 10;
+
+interface Best {
+  alone: number;
+  back: number;
+  both: number;
+}
+
+function slowLink(args: string[], env: Record<string, string | undefined> = {}): SpawnSyncReturns<string> {
+  return spawnSync(SCRIPT, args, { encoding: 'utf8', env: { ...process.env, ...env }, timeout: 60_000 });
+}
+
+describe('scripts/slow-link', function () {
+  this.timeout(90_000);
+
+  it('says how it is used', () => {
+    const { status, stdout } = slowLink(['--help']);
+    assert.equal(status, 0);
+    assert.match(stdout, /^Usage: scripts\/slow-link .*--rate.*--burst.*--cards/);
+  });
+
+  for (const [what, args] of [
+    ['no command', ['--rate', '1gbit']],
+    ['an option that it has not', ['--speed', '1gbit', '--', 'true']],
+    ['an option without its value', ['--rate']],
+    ['more cards than addresses', ['--cards', '255', '--', 'true']],
+    ['fewer cards than none', ['--cards', '-1', '--', 'true']],
+    ['cards that are no number', ['--cards', 'two', '--', 'true']],
+  ] as const) {
+    it(`refuses ${what}`, () => {
+      const { status, stdout, stderr } = slowLink([...args]);
+      assert.equal(status, EX_USAGE, stderr);
+      assert.match(stderr, /slow-link: /);
+      assert.equal(stdout, '');
+    });
+  }
+
+  it('says what is missing', () => {
+    const bash = spawnSync('bash', ['-c', 'type -P bash getopt'], { encoding: 'utf8' }).stdout.split('\n');
+    const { status, stderr } = spawnSync(
+      bash[0],
+      ['-c', `PATH=/nowhere; getopt() { ${bash[1]} "$@"; }; . ${SCRIPT} -- true`],
+      {
+        encoding: 'utf8',
+      },
+    );
+    assert.equal(status, EX_UNAVAILABLE, stderr);
+    assert.match(stderr, /slow-link: unshare is missing/);
+  });
+
+  describe('as root', () => {
+    before(function () {
+      const { status, stderr } = slowLink(['--', 'true']);
+      if (status !== 0) skip(this, `no slow link can be made here: ${stderr.trim()}`);
+    });
+
+    it('ends as its command does', () => {
+      assert.equal(slowLink(['--', 'sh', '-c', 'exit 7']).status, 7);
+    });
+
+    it('runs nothing on a link that tc does not make', () => {
+      const { status, stdout, stderr } = slowLink(['--rate', 'fast', '--', 'echo', 'ran']);
+      assert.equal(status, EX_UNAVAILABLE);
+      assert.match(stderr, /fast|rate/);
+      assert.equal(stdout, '');
+    });
+
+    describe('carries', () => {
+      /** Milliseconds that the rate allows no transfer to be faster than. */
+      const least = (bytes: number, mbit: number): number => ((bytes - BURST) * 8) / (mbit * 1000);
+
+      function transfer(...link: string[]): Best {
+        const { status, stdout, stderr } = slowLink([...link, '--', process.execPath, program('transfer'), `${BYTES}`]);
+        assert.equal(status, 0, stderr);
+        return JSON.parse(stdout) as Best;
+      }
+
+      let slow: Best, fast: Best, cards: Best;
+      before(() => {
+        slow = transfer('--rate', '250mbit');
+        fast = transfer('--rate', '1gbit');
+        cards = transfer('--rate', '1gbit', '--cards', '2');
+      });
+
+      it('the rate asked for', () => {
+        const said = JSON.stringify({ slow, fast });
+        assert(slow.alone >= least(BYTES, 250), said);
+        assert(fast.alone >= least(BYTES, 1000), said);
+        // So slow that no processor could be the reason for more.
+        assert(slow.alone < 1.5 * least(BYTES, 250), said);
+        // Four times the rate.
+        assert(slow.alone > 2.5 * fast.alone, said);
+      });
+
+      it('no more in both directions at once, without cards', () => {
+        const said = JSON.stringify({ slow, fast });
+        assert(slow.both >= least(2 * BYTES, 250) && fast.both >= least(2 * BYTES, 1000), said);
+        assert(slow.both < 3 * slow.alone, said);
+      });
+
+      it('each direction as if it were alone, with a card for each address', () => {
+        const said = JSON.stringify({ cards, fast });
+        for (const time of [cards.alone, cards.back, cards.both]) assert(time >= least(BYTES, 1000), said);
+        assert(cards.both < 1.5 * cards.alone, said);
+        assert(cards.both < 0.75 * fast.both, said);
+      });
+    });
+
+    it('gives ranks the addresses of its cards in turns', () => {
+      const nbcrun = [process.execPath, join(ROOT, 'dist/cli/nbcrun.js'), '-n', '5'];
+      const command = [...nbcrun, program('listens')];
+      const { status, stdout, stderr } = slowLink(['--cards', '2', '--', ...command], {
+        NBC_TRANSPORT: 'tcp',
+        NBC_TCP_ADDRESS: undefined,
+      });
+      assert.equal(status, 0, stderr);
+      const found = [...stdout.matchAll(/rank (\d) listens at (.*)$/gm)].map(([, rank, where]) => `${rank}: ${where}`);
+      const [one, two] = ['127.0.0.1', '127.0.0.2'];
+      assert.deepEqual(found.sort(), [`0: ${one}`, `1: ${two}`, `2: ${one}`, `3: ${two}`, `4: ${one}`]);
+    });
+  });
+});
