@@ -146,6 +146,8 @@ class Fabric {
                    void* cookie) = 0;
   // The peer has closed: puts to it that need its help end with Error::peer_closed.
   virtual void abandon(Rank peer) = 0;
+  // What the peer wrote is not what ranks write: from now on there is no way to it, for the reason that why() tells.
+  virtual void reject(Rank peer, const std::string& why) = 0;
   // Completions into out[0…max); also moves bulk copies on by one piece.
   virtual unsigned poll(Completion* out, unsigned max, Effort effort) = 0;
   // Bytes that this rank can move on by polling, even if no peer does anything; at least 1 if there is anything to collect.

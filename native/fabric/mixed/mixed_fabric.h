@@ -58,6 +58,7 @@ class MixedFabric final : public Fabric {
     to(peer).put(peer, where, from, immediate, error, cookie);
   }
   void abandon(Rank peer) override { to(peer).abandon(peer); }
+  void reject(Rank peer, const std::string& why) override { to(peer).reject(peer, why); }
   unsigned poll(Completion* out, unsigned max, Effort effort) override;
   uint64_t work() const override { return near_->work() + far_->work(); }
   uint64_t short_work() const override { return far_->work() > 0 ? far_->short_work() : near_->short_work(); }

@@ -77,6 +77,7 @@ void ShmFabric::visit_counters(const std::function<void(const char*, double)>& v
 }
 
 Connect ShmFabric::connect(Rank peer) {
+  if (rejected_.count(peer) > 0) return Connect::broken;
   const Way way = way_to(peer);
   if (way == Way::unknown) return Connect::later;
   const RankLine& line = segment_->line(peer);
@@ -88,6 +89,8 @@ Connect ShmFabric::connect(Rank peer) {
 
 // Only asked where connect() said that there is a reason.
 std::string ShmFabric::why(Rank peer) const {
+  if (const auto rejected = rejected_.find(peer); rejected != rejected_.end())
+    return "rank " + std::to_string(peer) + " of the world: " + rejected->second;
   const RankLine& line = segment_->line(peer);
   if (line.eager_limit == options_.eager_limit) return why_no_way(*segment_, rank(), peer, why_not_far_);
   return "rank " + std::to_string(peer) + " runs with eagerLimit " + std::to_string(line.eager_limit) +

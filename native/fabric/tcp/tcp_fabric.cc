@@ -284,6 +284,10 @@ void TcpFabric::abandon(Rank peer) {
   if (open(peer) != nullptr) break_off(*open(peer), Error::peer_closed, "the peer has closed its world");
 }
 
+void TcpFabric::reject(Rank peer, const std::string& why) {
+  if (open(peer) != nullptr) break_off(*open(peer), Error::unreachable, why);
+}
+
 void TcpFabric::break_off(Connection& connection, Error error, const std::string& why) {
   if (connection.state == Connection::State::broken) return;
   if (connection.peer_closed) error = Error::peer_closed;

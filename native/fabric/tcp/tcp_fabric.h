@@ -63,6 +63,7 @@ class TcpFabric final : public FarFabric, private Host {
   void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
            void* cookie) override;
   void abandon(Rank peer) override;
+  void reject(Rank peer, const std::string& why) override;
   unsigned poll(Completion* out, unsigned max, Effort effort) override;
   uint64_t work() const override;
   // The kernel copies, cuts into packets and, on loopback, delivers: 64 KiB inside a start are 25 µs of it.

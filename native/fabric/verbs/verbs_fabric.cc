@@ -186,6 +186,10 @@ void VerbsFabric::abandon(Rank peer) {
   if (links_[peer].connection != nullptr) break_off(links_[peer], Error::peer_closed, "the peer has closed its world");
 }
 
+void VerbsFabric::reject(Rank peer, const std::string& why) {
+  if (links_[peer].connection != nullptr) break_off(links_[peer], Error::unreachable, why);
+}
+
 void VerbsFabric::break_off(Link& link, Error error, const std::string& why) {
   Connection& connection = *link.connection;
   if (connection.state == Connection::State::broken) return;
