@@ -90,7 +90,6 @@ class ShmFabric final : public Fabric {
  private:
   DoorbellLine& bell() { return segment_->line(options_.rank).bell; }
   void count(Rank peer);
-  void wake(Rank peer, Armed armed);
   RankSocket& socket_of(Sleeper who) { return sockets_[who == Sleeper::progress ? 1 : 0]; }
   const RankSocket& socket_of(Sleeper who) const { return sockets_[who == Sleeper::progress ? 1 : 0]; }
   Mailbox mailbox(Rank owner, Rank writer) const {
