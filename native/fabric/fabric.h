@@ -111,6 +111,13 @@ enum class Effort {
 // Who sleeps at the doorbell.
 enum class Sleeper : uint32_t { nobody = 0, caller = 1, progress = 2 };
 
+// Why two ranks must not talk: an option has one value there, and another one here.
+inline std::string other_setting(Rank peer, const std::string& option, const std::string& there,
+                                 const std::string& here) {
+  return "rank " + std::to_string(peer) + " runs with " + option + " " + there + ", this rank with " + here +
+         "; it must be equal on all ranks";
+}
+
 class Fabric {
  public:
   virtual ~Fabric() = default;

@@ -531,7 +531,7 @@ TEST(proofs_hold_for_one_connection_and_one_side) {
   CHECK(::send(again.get(), &answer, sizeof answer, MSG_NOSIGNAL) == sizeof answer);
   until([&] { return counter(*rank.fabric, "connectionsRefused") == 2; }, pass);
   // Its proof as our verdict.
-  tcp::Reply reply{tcp::Verdict::welcome, 255, 2, 0, answer.proof};
+  tcp::Reply reply{tcp::Verdict::welcome, 255, answer.proof};
   CHECK(::send(ours.get(), &reply, sizeof reply, MSG_NOSIGNAL) == sizeof reply);
   until([&] { return rank.fabric->connect(1) != Connect::later; }, pass);
   CHECK(rank.fabric->connect(1) == Connect::broken);

@@ -89,8 +89,7 @@ std::string ShmFabric::why(Rank peer) const {
     return "rank " + std::to_string(peer) + " of the world: " + rejected->second;
   const RankLine& line = segment_->line(peer);
   if (line.eager_limit == options_.eager_limit) return why_no_way(*segment_, rank(), peer, why_not_far_);
-  return "rank " + std::to_string(peer) + " runs with eagerLimit " + std::to_string(line.eager_limit) +
-         ", this rank with " + std::to_string(options_.eager_limit) + "; it must be equal on all ranks";
+  return other_setting(peer, "eagerLimit", std::to_string(line.eager_limit), std::to_string(options_.eager_limit));
 }
 
 Way ShmFabric::way_to(Rank peer) const {

@@ -99,15 +99,13 @@ class Connection {
 
   struct Message {
     FrameHeader header;
-    const std::byte* from;
+    const std::byte* from;  // null: small
     std::byte small[kSmall];
   };
   struct Frame {
     Message message;
     bool ends_put = false;
-    const std::byte* payload() const {
-      return message.header.bytes <= kSmall && message.from == nullptr ? message.small : message.from;
-    }
+    const std::byte* payload() const { return message.from != nullptr ? message.from : message.small; }
     size_t length() const { return sizeof(FrameHeader) + message.header.bytes; }
   };
 

@@ -10,7 +10,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "fabric/tcp/clock.h"
+#include "fabric/clock.h"
 
 namespace nbc::tcp {
 namespace {
@@ -159,7 +159,7 @@ void TcpFabric::settle(Rank peer) {
       await(link);
       return;
     case Verdict::other_settings:
-      return end_attempt(peer, Connect::refused, other_settings(peer, handshake.their_eager_limit()));
+      return end_attempt(peer, Connect::refused, other_eager_limit(peer, handshake.their_eager_limit()));
     case Verdict::doubled:
       return end_attempt(peer, Connect::refused,
                          "it is connected to another process that says it is rank " + std::to_string(rank()));
@@ -170,9 +170,8 @@ void TcpFabric::settle(Rank peer) {
   }
 }
 
-std::string TcpFabric::other_settings(Rank peer, uint32_t theirs) const {
-  return "rank " + std::to_string(peer) + " runs with eagerLimit " + std::to_string(theirs) + ", this rank with " +
-         std::to_string(options_.eager_limit) + "; it must be equal on all ranks";
+std::string TcpFabric::other_eager_limit(Rank peer, uint32_t theirs) const {
+  return other_setting(peer, "eagerLimit", std::to_string(theirs), std::to_string(options_.eager_limit));
 }
 
 void TcpFabric::welcome(Rank peer, Socket socket) {
@@ -197,7 +196,7 @@ Verdict TcpFabric::judge(const Handshake& stranger) {
   Link& link = links_[stranger.peer()];
   if (stranger.their_eager_limit() != options_.eager_limit) {
     if (link.verdict == Connect::later)
-      end_attempt(stranger.peer(), Connect::refused, other_settings(stranger.peer(), stranger.their_eager_limit()));
+      end_attempt(stranger.peer(), Connect::refused, other_eager_limit(stranger.peer(), stranger.their_eager_limit()));
     return Verdict::other_settings;
   }
   if (link.verdict != Connect::later) return link.connection != nullptr ? Verdict::doubled : Verdict::gave_up;
@@ -341,8 +340,7 @@ void TcpFabric::watch(Connection& connection) {
 void TcpFabric::send(Connection& connection, size_t budget) {
   if (!connection.send(budget)) {
     // What came before counts.
-    while (connection.receive(regions_, SIZE_MAX, arrived_) && connection.has_more()) {
-    }
+    connection.receive(regions_, SIZE_MAX, arrived_);
     return lost(connection);
   }
   finish_puts(connection, Error::none);

@@ -104,7 +104,7 @@ class TcpFabric final : public FarFabric, private Host {
   void advance_own(Rank peer);
   void await(Link& link);
   void settle(Rank peer);
-  std::string other_settings(Rank peer, uint32_t theirs) const;
+  std::string other_eager_limit(Rank peer, uint32_t theirs) const;
   Verdict judge(const Handshake& stranger) override;
   void welcome(Rank peer, Socket socket) override;
   void tell_answer(Rank peer);
