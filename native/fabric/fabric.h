@@ -161,6 +161,11 @@ class Fabric {
   virtual uint64_t work() const = 0;
   // As much work as this is done inside a start, because handing it over would take longer.
   virtual uint64_t short_work() const { return 256 * 1024; }
+  // There is some, and no more than that.
+  virtual bool has_short_work() const {
+    const uint64_t all = work();
+    return all > 0 && all <= short_work();
+  }
   // Something that was committed could not leave yet: somebody has to poll when room comes, although it counts as done. arm() sees to
   // the waking.
   virtual bool holds_back() const = 0;

@@ -16,6 +16,7 @@ namespace nbc::tcp {
 namespace {
 
 constexpr int64_t kCloseMilliseconds = 3000;  // how long a closing rank waits until what it wrote has arrived
+constexpr int64_t kRestMilliseconds = 100;    // until it is tried again to connect, if there was no descriptor
 constexpr int kQuickLooks = 100;              // of those, before it leaves the processor in between
 constexpr int kEvents = 32;
 
@@ -43,6 +44,9 @@ Crowd crowd_of(const Job& job) {
   crowd.complete = true;
   return crowd;
 }
+
+// Of this process or machine, and for a while.
+bool out_of_means(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
 bool ended(int error) { return error == 0 || error == ECONNRESET || error == EPIPE || error == ECONNREFUSED; }
 
@@ -74,7 +78,7 @@ Connect TcpFabric::connect(Rank peer) {
     return Connect::ready;
   }
   Link& link = links_[peer];
-  if (link.verdict == Connect::later && link.handshake == nullptr && !link.awaits_peer) begin(peer);
+  if (link.verdict == Connect::later && link.handshake == nullptr && link.pause == 0) begin(peer);
   return link.verdict;
 }
 
@@ -91,6 +95,7 @@ void TcpFabric::begin(Rank peer) {
   Socket socket = begin_connect(addresses_[peer], options_.silence_milliseconds, same ? &own : nullptr);
   if (!socket) {
     const int error = errno;
+    if (out_of_means(error)) return pause(link, kRestMilliseconds);
     return end_attempt(peer, ended(error) ? Connect::closed : Connect::broken, std::strerror(error));
   }
   try {
@@ -144,8 +149,11 @@ void TcpFabric::advance_own(Rank peer) {
 // Until its connection comes. If it does not come, the peer is asked again: it may have died.
 void TcpFabric::await(Link& link) {
   link.handshake.reset();
-  link.awaits_peer = true;
-  link.since = now_milliseconds();
+  pause(link, options_.handshake_milliseconds);
+}
+
+void TcpFabric::pause(Link& link, int64_t milliseconds) {
+  link.pause = now_milliseconds() + milliseconds;
   set_timer();
 }
 
@@ -179,13 +187,13 @@ void TcpFabric::welcome(Rank peer, Socket socket) {
   try {
     link.connection = std::make_unique<Connection>(peer, std::move(socket), counters_);
   } catch (const FabricError& error) {
-    link.awaits_peer = false;
+    link.pause = 0;
     return end_attempt(peer, Connect::broken, error.message);
   }
   allow_slow_reader(link.connection->socket());
   link.connection->watched = EPOLLIN;
   link.handshake.reset();
-  link.awaits_peer = false;
+  link.pause = 0;
   link.verdict = Connect::ready;
   tell_answer(peer);
   parking_.change(link.connection->socket(), EPOLLIN, name_of(kConnection, peer));
@@ -215,7 +223,7 @@ void TcpFabric::set_timer() {
     if (time != 0 && (first == 0 || time < first)) first = time;
   };
   at(door_.next());
-  for (const Link& link : links_) at(link.awaits_peer ? link.since + options_.handshake_milliseconds : 0);
+  for (const Link& link : links_) at(link.pause);
   at(pulse_);
   itimerspec when{};
   if (first != 0) {
@@ -229,17 +237,17 @@ void TcpFabric::on_timer() {
   uint64_t expirations;
   static_cast<void>(!::read(timer_.get(), &expirations, sizeof expirations));
   door_.on_time(now_milliseconds());
-  ask_again();
+  end_pauses();
   if (pulse_ != 0 && pulse_ <= now_milliseconds()) look_for_silence();
   set_timer();
 }
 
-void TcpFabric::ask_again() {
+void TcpFabric::end_pauses() {
   const int64_t now = now_milliseconds();
   for (Rank peer = 0; peer < size(); ++peer) {
     Link& link = links_[peer];
-    if (!link.awaits_peer || link.since + options_.handshake_milliseconds > now) continue;
-    link.awaits_peer = false;
+    if (link.pause == 0 || link.pause > now) continue;
+    link.pause = 0;
     begin(peer);
   }
 }
