@@ -124,7 +124,12 @@ void TcpFabric::advance_own(Rank peer) {
   Link& link = links_[peer];
   if (link.handshake == nullptr) return;
   Handshake& handshake = *link.handshake;
-  switch (handshake.advance()) {
+  const Handshake::State state = handshake.advance();
+  const bool over = state == Handshake::State::failed || state == Handshake::State::settled;
+  const bool welcome = state == Handshake::State::settled && handshake.verdict() == Verdict::welcome;
+  // The peer's connection has taken the place of this one, or is about to; see judge().
+  if (over && (link.connection != nullptr || (link.pause != 0 && !welcome))) return link.handshake.reset();
+  switch (state) {
     case Handshake::State::going_on:
     case Handshake::State::asked:
       parking_.change(handshake.socket(), events_of(handshake), name_of(kOwn, peer));
@@ -161,8 +166,11 @@ void TcpFabric::settle(Rank peer) {
   Link& link = links_[peer];
   const Handshake& handshake = *link.handshake;
   switch (handshake.verdict()) {
-    case Verdict::welcome:
-      return welcome(peer, link.handshake->take_socket());
+    case Verdict::welcome: {
+      Socket socket = link.handshake->take_socket();
+      link.handshake.reset();
+      return welcome(peer, std::move(socket));
+    }
     case Verdict::mine_comes:
       await(link);
       return;
@@ -192,7 +200,6 @@ void TcpFabric::welcome(Rank peer, Socket socket) {
   }
   allow_slow_reader(link.connection->socket());
   link.connection->watched = EPOLLIN;
-  link.handshake.reset();
   link.pause = 0;
   link.verdict = Connect::ready;
   tell_answer(peer);
@@ -209,8 +216,8 @@ Verdict TcpFabric::judge(const Handshake& stranger) {
   }
   if (link.verdict != Connect::later) return link.connection != nullptr ? Verdict::doubled : Verdict::gave_up;
   if (link.handshake != nullptr && rank() < stranger.peer()) return Verdict::mine_comes;
-  // Its connection takes the place of ours.
-  await(link);
+  // Its connection takes the place of ours, which goes on until the peer has answered it: to the peer, who hangs up before is a stranger.
+  pause(link, options_.handshake_milliseconds);
   return Verdict::welcome;
 }
 
