@@ -68,8 +68,10 @@ void Connection::queue_closed() {
   closing_ = true;
 }
 
-// Decides what comes next. Once data are among the frames nothing is added, so that what is queued meanwhile comes right behind them.
+// Decides what comes next. While data are among the frames, nothing is added before these have left, so that a message that is queued meanwhile comes
+// right behind them, and waits for kLargestData of data at most.
 void Connection::prepare(bool puts) {
+  if (data_prepared_ > 0) return;
   while (frames_.size() < kFrames && prepared_ < kLargestData) {
     if (!messages_.empty()) {
       frames_.push({messages_.front(), false});
@@ -92,9 +94,10 @@ void Connection::prepare_put() {
     frames_.push(frame);
   };
   if (put.framed < put.bytes) {
-    const auto bytes = static_cast<uint32_t>(std::min<size_t>(put.bytes - put.framed, kLargestData));
+    const auto bytes = static_cast<uint32_t>(std::min<size_t>(put.bytes - put.framed, kLargestData - prepared_));
     add({{{FrameKind::data, bytes, 0, put.key, put.framed}, put.from + put.framed, {}}, false});
     put.framed += bytes;
+    ++data_prepared_;
     puts_bytes_ -= bytes;
   }
   if (put.framed == put.bytes) {
@@ -148,6 +151,7 @@ void Connection::sent(size_t bytes) {
   while (!frames_.empty() && bytes >= frames_.front().message.length()) {
     const Frame& frame = frames_.front();
     bytes -= frame.message.length();
+    data_prepared_ -= frame.message.header.kind == FrameKind::data;
     if (frame.ends_put) {
       if (puts_.front().cookie != nullptr) done_.push(puts_.front().cookie);
       puts_.pop();
@@ -173,7 +177,7 @@ void Connection::give_up() {
   puts_.clear();
   frames_.clear();
   messages_.clear();
-  puts_framed_ = prepared_ = messages_bytes_ = puts_bytes_ = sent_of_first_ = 0;
+  puts_framed_ = prepared_ = data_prepared_ = messages_bytes_ = puts_bytes_ = sent_of_first_ = 0;
 }
 
 // --- receiving -------------------------------------------------------------------------------------------------------

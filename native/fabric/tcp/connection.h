@@ -129,6 +129,7 @@ class Connection {
   Ring<void*> done_;
   size_t sent_of_first_ = 0;   // bytes
   size_t prepared_ = 0;        // bytes in frames_
+  size_t data_prepared_ = 0;   // frames of data among them
   size_t messages_bytes_ = 0;  // in messages_, with their headers
   size_t puts_bytes_ = 0;      // of puts_ that are not in frames yet, and a header for the end of each
   size_t puts_framed_ = 0;     // of the first of puts_: how many are in frames to their end
