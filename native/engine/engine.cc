@@ -215,8 +215,7 @@ bool Engine::after_start(uint32_t slot) {
   fabric_->flush();
   if (by_slot_[slot] != nullptr && options_.libof.test_on_init) {
     pass(Effort::look);
-    for (uint64_t work = fabric_->work(); work > 0 && work <= fabric_->short_work(); work = fabric_->work())
-      pass(Effort::pass);
+    while (fabric_->has_short_work()) pass(Effort::pass);
   }
   // Without a progress thread, what the paper's network would do by itself is done here: data whose RTR was caught moves.
   if (!options_.progress_thread && (options_.wait_on_send_us > 0 || options_.startall_us > 0)) {

@@ -111,6 +111,13 @@ enum class Effort {
 // Who sleeps at the doorbell.
 enum class Sleeper : uint32_t { nobody = 0, caller = 1, progress = 2 };
 
+// Why two ranks must not talk: an option has one value there, and another one here.
+inline std::string other_setting(Rank peer, const std::string& option, const std::string& there,
+                                 const std::string& here) {
+  return "rank " + std::to_string(peer) + " runs with " + option + " " + there + ", this rank with " + here +
+         "; it must be equal on all ranks";
+}
+
 class Fabric {
  public:
   virtual ~Fabric() = default;
@@ -146,12 +153,19 @@ class Fabric {
                    void* cookie) = 0;
   // The peer has closed: puts to it that need its help end with Error::peer_closed.
   virtual void abandon(Rank peer) = 0;
+  // What the peer wrote is not what ranks write: from now on there is no way to it, for the reason that why() tells.
+  virtual void reject(Rank peer, const std::string& why) = 0;
   // Completions into out[0…max); also moves bulk copies on by one piece.
   virtual unsigned poll(Completion* out, unsigned max, Effort effort) = 0;
   // Bytes that this rank can move on by polling, even if no peer does anything; at least 1 if there is anything to collect.
   virtual uint64_t work() const = 0;
   // As much work as this is done inside a start, because handing it over would take longer.
   virtual uint64_t short_work() const { return 256 * 1024; }
+  // There is some, and no more than that.
+  virtual bool has_short_work() const {
+    const uint64_t all = work();
+    return all > 0 && all <= short_work();
+  }
   // Something that was committed could not leave yet: somebody has to poll when room comes, although it counts as done. arm() sees to
   // the waking.
   virtual bool holds_back() const = 0;

@@ -407,9 +407,13 @@ bool LibOF::drain_eager(Peer& peer) {
     if (header->stamp.load(std::memory_order_acquire) != peer.eager_received + 1) break;
     if (peer.asynchronous && peer.eager_received == peer.eager_arrived) break;
     moved = true;
+    const size_t bytes = header->bytes;
+    if (bytes > options_.eager_limit) {
+      reject(peer, "it wrote a message that is longer than eager ones are");
+      return true;
+    }
     read_acks(peer, header->eager_consumed, header->eager_matched, header->rtr_consumed);
     const MessageKey key{header->context, header->tag, header->sequence};
-    const size_t bytes = header->bytes;
     const EagerKind kind = header->kind;
     const std::byte* payload = slot + sizeof(EagerHeader);
     ++peer.eager_received;
@@ -712,10 +716,13 @@ void LibOF::on_completion(const Completion& completion) {
         break;  // not for any receive of ours: nothing to complete
       // The RTS was written before the data, so it is here: take it out of the mailbox while its receive is there to meet it.
       if (completion.immediate & kAnnounced) drain_eager(peer);
-      receive.data_here = true;
-      receive.got = completion.bytes;
-      receive.error = completion.error;
-      finish_receive(peer, receive);
+      // Unless the mailbox held what has ended it.
+      if (immediate_of(receive) == immediate && !receive.data_here) {
+        receive.data_here = true;
+        receive.got = completion.bytes;
+        receive.error = completion.error;
+        finish_receive(peer, receive);
+      }
       deactivate_if_idle(peer);
       break;
     }
@@ -837,12 +844,20 @@ void LibOF::fail(Peer& peer, Error error) {
 
 // The connection has ended for good: whatever needs it fails, now and later. What has arrived stays.
 void LibOF::break_off(Peer& peer, Error error) {
-  if (peer.connected) {
-    while (drain_eager(peer)) {
-    }
-    peer.connected = false;
-    if (peer.active) ++connecting_;
+  while (peer.connected && drain_eager(peer)) {
   }
+  end(peer, error);
+}
+
+// What it wrote is not what LibOF writes: nothing in its mailbox is looked at again.
+void LibOF::reject(Peer& peer, const char* why) {
+  fabric_.reject(peer.rank, why);
+  end(peer, Error::unreachable);
+}
+
+void LibOF::end(Peer& peer, Error error) {
+  if (peer.connected && peer.active) ++connecting_;
+  peer.connected = false;
   peer.unfit = error;
   fail(peer, error);
 }

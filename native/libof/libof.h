@@ -139,6 +139,8 @@ class LibOF {
   void conceal(Peer& peer, Request& receive);
   void start_data(Peer& peer, Request& send, const ExposedBuffer& to, uint64_t bytes, uint32_t receive);
   void break_off(Peer& peer, Error error);
+  void reject(Peer& peer, const char* why);
+  void end(Peer& peer, Error error);
   void refused(Request& send);
   void relieve(Peer& peer);
   void on_completion(const Completion& completion);

@@ -167,6 +167,7 @@ class FakeFabric final : public Fabric {
     }
   }
   void abandon(Rank peer) override { abandoned.push_back(peer); }
+  void reject(Rank peer, const std::string&) override { break_off(peer, Error::unreachable); }
   unsigned poll(Completion* out, unsigned max, Effort /*effort*/) override {
     if (before_poll) std::exchange(before_poll, nullptr)();
     unsigned count = 0;

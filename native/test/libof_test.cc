@@ -835,6 +835,73 @@ TEST(a_connection_that_breaks_before_it_is_made_fails_what_waits_for_it) {
   job[0].check_idle();
 }
 
+// --- a peer that does not keep to the protocol -----------------------------------------------------------------------
+
+libof::EagerHeader& header_in(Job& job, Rank owner, Rank writer, uint32_t slot) {
+  std::byte* slots = job.network.rank(owner).inbox(writer).slots;
+  return *reinterpret_cast<libof::EagerHeader*>(slots + slot * libof::eager_slot_bytes(kLimit));
+}
+
+// A length that reaches beyond the mailbox, in its last slot: nothing of it is read, awaited or not, and there is no way to such a peer any more.
+TEST(the_length_of_an_eager_message_is_not_believed) {
+  for (const bool asynchronous : {false, true}) {
+    for (const bool awaited : {false, true}) {
+      for (const uint32_t bytes : {uint32_t{UINT16_MAX}, kLimit + 1}) {
+        Job job(3, asynchronous);
+        for (uint32_t i = 0; i + 1 < kSlots; ++i) {
+          Receive receive(job[0], 1, {1, i, 0}, 8, i);
+          Send send(job[1], 0, {1, i, 0}, 8, i);
+          job.pump();
+          receive.check_data();
+        }
+        Receive receive(job[0], 1, kKey, awaited ? 100 : 50, 1);
+        Send send(job[1], 0, awaited ? kKey : MessageKey{9, 9, 9}, 100, 1);
+        Receive other(job[0], 2, kKey, 1000, 1);
+        while (job.network.deliver_write(1, 0)) {
+        }
+        header_in(job, 0, 1, kSlots - 1).bytes = static_cast<uint16_t>(bytes);
+        job[0].progress();
+        CHECK_EQ(receive.error, Error::unreachable);
+        CHECK_EQ(receive.outstanding, 0);
+        CHECK(receive.memory.untouched());
+        Send later(job[0], 1, kKey, 8, 1);
+        job[0].progress();
+        CHECK_EQ(later.error, Error::unreachable);
+        CHECK(!other.done());
+        Send to_other(job[2], 0, kKey, 1000, 1);
+        job.pump();
+        other.check_data();
+        job[0].check_idle();
+      }
+    }
+  }
+}
+
+// The data's immediate value says that there is an RTS, and what is in the mailbox instead ends their receive: it is completed once.
+TEST(what_stands_in_the_place_of_an_rts_completes_a_receive_once) {
+  for (const bool too_long : {false, true}) {
+    Job job(2);
+    Receive receive(job[0], 1, kKey, 1000, 1);
+    std::unique_ptr<Send> send;
+    job[0].fabric.before_poll = [&] {
+      send = std::make_unique<Send>(job[1], 0, kKey, 1000, 1);
+      job[1].of.announce_sends();
+      libof::EagerHeader& header = header_in(job, 0, 1, 0);
+      CHECK(header.kind == libof::EagerKind::rts);
+      header.kind = libof::EagerKind::message;
+      header.bytes = too_long ? UINT16_MAX : 8;
+      job[1].progress();
+    };
+    job[0].progress();
+    job[0].progress();
+    CHECK_EQ(receive.outstanding, 0);
+    CHECK_EQ(receive.error, too_long ? Error::unreachable : Error::truncated);
+    job.pump();
+    CHECK_EQ(job[0].of.active_peers(), 0u);
+    CHECK(job[0].of.idle());
+  }
+}
+
 // Neither side waits for ever for the RTR of a buffer that could not be exposed, whichever comes first.
 TEST(memory_that_cannot_be_exposed_fails_both_sides) {
   for (const bool receive_first : {false, true}) {

@@ -335,35 +335,37 @@ TEST(a_peer_that_ends_is_an_error_for_all_that_need_it) {
   }
 }
 
-// Rank 1 waits for rank 0, asleep, and nobody but its watch can tell that this one will never come.
+// Rank 1 waits for rank 0, asleep, and nobody but its watch can tell that this one will never come. Rank 0 may not even have opened.
 TEST(a_killed_process_is_noticed_by_who_watches_it) {
-  for (const bool progress_thread : {true, false}) {
-    for (const bool before : {true, false}) {
-      const Job job(2);
-      const Beside<Meeting> meeting(2u);
-      const Child killed = spawn([&] {
-        TestRank me(shm::Segment::map(job.fd), 0, mode(progress_thread, true));
-        if (before) raise(SIGKILL);
+  for (uint32_t variant = 0; variant < 8; ++variant) {
+    const bool progress_thread = (variant & 1) != 0;
+    const bool before = (variant & 2) != 0;
+    const bool opens = (variant & 4) != 0;
+    const Job job(2);
+    const Beside<Meeting> meeting(2u);
+    const Child killed = spawn([&] {
+      std::unique_ptr<TestRank> me;
+      if (opens) me = std::make_unique<TestRank>(shm::Segment::map(job.fd), 0, mode(progress_thread, true));
+      if (before) raise(SIGKILL);
+      meeting->meet();
+      for (;;) pause();
+    });
+    close(killed.report);
+    if (before) CHECK(WIFSIGNALED(wait_for(killed.pid)));  // it is gone, and its number is free
+    const Child waits = spawn([&] {
+      TestRank me(shm::Segment::map(job.fd), 1, mode(progress_thread, true));
+      const shm::Watch watch(shm::Segment::map(job.fd),
+                             {static_cast<uint32_t>(killed.pid), static_cast<uint32_t>(getpid())});
+      const Pinned in = me.plain(100'000);
+      const uint32_t request = me.irecv(in, 0, 0);
+      if (!before) {
         meeting->meet();
-        for (;;) pause();
-      });
-      close(killed.report);
-      if (before) CHECK(WIFSIGNALED(wait_for(killed.pid)));  // it is gone, and its number is free
-      const Child waits = spawn([&] {
-        TestRank me(shm::Segment::map(job.fd), 1, mode(progress_thread, true));
-        const shm::Watch watch(shm::Segment::map(job.fd),
-                               {static_cast<uint32_t>(killed.pid), static_cast<uint32_t>(getpid())});
-        const Pinned in = me.plain(100'000);
-        const uint32_t request = me.irecv(in, 0, 0);
-        if (!before) {
-          meeting->meet();
-          CHECK_EQ(kill(killed.pid, SIGKILL), 0);
-        }
-        CHECK_EQ(me.failure(request), Error::peer_closed);
-      });
-      join({waits});
-      if (!before) CHECK(WIFSIGNALED(wait_for(killed.pid)));
-    }
+        CHECK_EQ(kill(killed.pid, SIGKILL), 0);
+      }
+      CHECK_EQ(me.failure(request), Error::peer_closed);
+    });
+    join({waits});
+    if (!before) CHECK(WIFSIGNALED(wait_for(killed.pid)));
   }
 }
 

@@ -230,6 +230,35 @@ TEST(without_descriptors_callers_wait) {
   CHECK(caller.handshake.verdict() == tcp::Verdict::welcome);
 }
 
+// The same for who wants to call: it is no error, and it calls when there is a descriptor again.
+TEST(without_descriptors_a_rank_connects_later) {
+  Town town(2);
+  Resident ranks[2] = {Resident(town.fabric(0)), Resident(town.fabric(1))};
+  rlimit before;
+  CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const int next = ::dup(0);
+  ::close(next);
+  const rlimit none{static_cast<rlim_t>(next), before.rlim_max};
+  CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  Connect verdict = ranks[1].fabric->connect(0);
+  for (int i = 0; i < 10; ++i) {
+    ranks[1].pass();
+    if (verdict == Connect::later) verdict = ranks[1].fabric->connect(0);
+  }
+  ranks[1].fabric->arm(Sleeper::caller, 0);
+  ranks[1].fabric->sleep(Sleeper::caller, 0, 1'000'000);
+  const bool spins = !ranks[1].fabric->is_armed();
+  ranks[1].fabric->disarm();
+  CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(verdict == Connect::later);
+  CHECK(!spins);
+  until([&] { return ranks[1].fabric->connect(0) == Connect::ready; },
+        [&] {
+          ranks[0].pass();
+          ranks[1].pass();
+        });
+}
+
 // --- peers that vanish -----------------------------------------------------------------------------------------------
 
 // It said that its own connection comes, and died.
@@ -531,7 +560,7 @@ TEST(proofs_hold_for_one_connection_and_one_side) {
   CHECK(::send(again.get(), &answer, sizeof answer, MSG_NOSIGNAL) == sizeof answer);
   until([&] { return counter(*rank.fabric, "connectionsRefused") == 2; }, pass);
   // Its proof as our verdict.
-  tcp::Reply reply{tcp::Verdict::welcome, 255, 2, 0, answer.proof};
+  tcp::Reply reply{tcp::Verdict::welcome, 255, answer.proof};
   CHECK(::send(ours.get(), &reply, sizeof reply, MSG_NOSIGNAL) == sizeof reply);
   until([&] { return rank.fabric->connect(1) != Connect::later; }, pass);
   CHECK(rank.fabric->connect(1) == Connect::broken);

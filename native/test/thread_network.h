@@ -106,6 +106,7 @@ class ThreadFabric final : public FarFabric {
     arrived_.push_back({Completion::Kind::put_done, Error::none, peer, 0, 0, cookie});
   }
   void abandon(Rank) override {}
+  void reject(Rank, const std::string&) override {}
   unsigned poll(Completion* out, unsigned max, Effort) override {
     for (std::unique_lock<std::mutex> lock(post().mutex); !post().events.empty();) {
       const ThreadNetwork::Event event = std::move(post().events.front());

@@ -39,6 +39,13 @@ unsigned MixedFabric::poll(Completion* out, unsigned max, Effort effort) {
   return count + (far_first_ ? near : far).poll(out + count, max - count, effort);
 }
 
+// Where the network has a part in it, its limit holds for all.
+bool MixedFabric::has_short_work() const {
+  const uint64_t far = far_->work();
+  const uint64_t all = far + near_->work();
+  return all > 0 && all <= (far > 0 ? far_->short_work() : near_->short_work());
+}
+
 void MixedFabric::arm(Sleeper who, uint32_t need) {
   armed_ = who;
   far_->arm(who, need);

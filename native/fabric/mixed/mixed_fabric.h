@@ -58,9 +58,10 @@ class MixedFabric final : public Fabric {
     to(peer).put(peer, where, from, immediate, error, cookie);
   }
   void abandon(Rank peer) override { to(peer).abandon(peer); }
+  void reject(Rank peer, const std::string& why) override { to(peer).reject(peer, why); }
   unsigned poll(Completion* out, unsigned max, Effort effort) override;
   uint64_t work() const override { return near_->work() + far_->work(); }
-  uint64_t short_work() const override { return far_->work() > 0 ? far_->short_work() : near_->short_work(); }
+  bool has_short_work() const override;
   bool holds_back() const override { return near_->holds_back() || far_->holds_back(); }
   void expect_immediates(Rank peer, bool expected) override { to(peer).expect_immediates(peer, expected); }
   uint32_t put_window() const override { return std::min(near_->put_window(), far_->put_window()); }

@@ -41,7 +41,39 @@ void announce_open(const Segment& segment, Rank rank) {
 }
 
 bool has_opened(const Segment& segment, Rank rank) {
-  return segment.line(rank).state.load(std::memory_order_acquire) != RankState::absent;  // pairs with announce_open()
+  const RankState state = segment.line(rank).state.load(std::memory_order_acquire);  // pairs with announce_open()
+  return state == RankState::open || state == RankState::closed;
+}
+
+void announce_closed(const Segment& segment, Rank rank, RankCaller& caller) {
+  std::atomic<RankState>& state = segment.line(rank).state;
+  RankState now = state.load(std::memory_order_acquire);
+  // release: everything the rank wrote before; pairs with the acquire in has_closed()
+  do {
+    if (now == RankState::closed || now == RankState::never) return;
+  } while (!state.compare_exchange_weak(now, now == RankState::open ? RankState::closed : RankState::never,
+                                        std::memory_order_acq_rel));
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // F2 in doorbell.h
+  for (Rank peer = 0; peer < segment.size(); ++peer)
+    wake(segment, peer, doorbell_take(segment.line(peer).bell), caller);
+}
+
+bool has_closed(const Segment& segment, Rank rank) {
+  const RankState state = segment.line(rank).state.load(std::memory_order_acquire);  // pairs with announce_closed()
+  return state == RankState::closed || state == RankState::never;
+}
+
+bool never_opens(const Segment& segment, Rank rank) {
+  return segment.line(rank).state.load(std::memory_order_acquire) == RankState::never;
+}
+
+void wake(const Segment& segment, Rank rank, Armed armed, RankCaller& caller) {
+  if (!armed) return;
+  if (armed.on_socket) {
+    caller.call(segment, rank, armed.who == Sleeper::progress ? Call::progress : Call::caller);
+  } else {
+    doorbell_wake(segment.line(rank).bell, armed.who);
+  }
 }
 
 Way way_between(const Segment& segment, Rank one, Rank other) {
@@ -78,8 +110,8 @@ Crowd crowd_of(const Segment& segment) {
   Crowd crowd{segment.size(), 0, true};
   for (Rank peer = 0; peer < segment.size(); ++peer) {
     const RankLine& line = segment.line(peer);
-    if (line.state.load(std::memory_order_acquire) == RankState::absent) {  // pairs with announce_open()
-      crowd.complete = false;
+    if (!has_opened(segment, peer)) {
+      crowd.complete &= never_opens(segment, peer);
       continue;
     }
     for (uint32_t word = 0; word < kProcessorWords; ++word) together[word] |= line.processors[word];

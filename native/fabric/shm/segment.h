@@ -44,7 +44,8 @@ struct JobHeader {
   uint64_t arena_bytes;
 };
 
-enum class RankState : uint32_t { absent = 0, open = 1, closed = 2 };
+// never: closed without having opened, so nothing else in its line holds.
+enum class RankState : uint32_t { absent = 0, open = 1, closed = 2, never = 3 };
 
 // How a rank can be reached; bits of RankLine::ways. See way_between() in presence.h.
 constexpr uint32_t kNearWay = 1;     // by shared memory

@@ -51,17 +51,13 @@ void ShmFabric::open(bool far, const std::string& why_not_far) {
   announce_open(*segment_, options_.rank);
   // Whoever waits for us to appear sleeps with need = 1; the same fence as for a message (F2 in doorbell.h).
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  for (Rank peer = 0; peer < size(); ++peer) wake(peer, doorbell_count(segment_->line(peer).bell, 1));
+  for (Rank peer = 0; peer < size(); ++peer)
+    wake(*segment_, peer, doorbell_count(segment_->line(peer).bell, 1), caller_);
 }
 
 ShmFabric::~ShmFabric() { announce_closed(); }
 
-void ShmFabric::announce_closed() {
-  // release: everything this rank wrote before; pairs with the acquire in has_closed()
-  segment_->line(options_.rank).state.store(RankState::closed, std::memory_order_release);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  for (Rank peer = 0; peer < size(); ++peer) wake(peer, doorbell_take(segment_->line(peer).bell));
-}
+void ShmFabric::announce_closed() { shm::announce_closed(*segment_, rank(), caller_); }
 
 Crowd ShmFabric::crowd() const { return crowd_of(*segment_); }
 
@@ -77,8 +73,9 @@ void ShmFabric::visit_counters(const std::function<void(const char*, double)>& v
 }
 
 Connect ShmFabric::connect(Rank peer) {
+  if (rejected_.count(peer) > 0) return Connect::broken;
   const Way way = way_to(peer);
-  if (way == Way::unknown) return Connect::later;
+  if (way == Way::unknown) return never_opens(*segment_, peer) ? Connect::closed : Connect::later;
   const RankLine& line = segment_->line(peer);
   if (line.eager_limit != options_.eager_limit || (line.ways & kNearWay) == 0) return Connect::refused;
   if (way != Way::near) return Connect::broken;
@@ -88,10 +85,11 @@ Connect ShmFabric::connect(Rank peer) {
 
 // Only asked where connect() said that there is a reason.
 std::string ShmFabric::why(Rank peer) const {
+  if (const auto rejected = rejected_.find(peer); rejected != rejected_.end())
+    return "rank " + std::to_string(peer) + " of the world: " + rejected->second;
   const RankLine& line = segment_->line(peer);
   if (line.eager_limit == options_.eager_limit) return why_no_way(*segment_, rank(), peer, why_not_far_);
-  return "rank " + std::to_string(peer) + " runs with eagerLimit " + std::to_string(line.eager_limit) +
-         ", this rank with " + std::to_string(options_.eager_limit) + "; it must be equal on all ranks";
+  return other_setting(peer, "eagerLimit", std::to_string(line.eager_limit), std::to_string(options_.eager_limit));
 }
 
 Way ShmFabric::way_to(Rank peer) const {
@@ -104,9 +102,7 @@ void ShmFabric::open_sockets() {
     throw FabricError{no_sockets()};
 }
 
-bool ShmFabric::has_closed(Rank peer) {
-  return segment_->line(peer).state.load(std::memory_order_acquire) == RankState::closed;
-}
+bool ShmFabric::has_closed(Rank peer) { return shm::has_closed(*segment_, peer); }
 
 bool ShmFabric::expose(Rank, const LocalBuffer& buffer, ExposedBuffer& out) {
   if (arena_->contains(buffer.data)) {
@@ -121,22 +117,13 @@ void ShmFabric::count(Rank peer) {
   if (uncommitted_[peer]++ == 0) dirty_.push_back(peer);
 }
 
-void ShmFabric::wake(Rank peer, Armed armed) {
-  if (!armed) return;
-  if (armed.on_socket) {
-    caller_.call(*segment_, peer, armed.who == Sleeper::progress ? Call::progress : Call::caller);
-  } else {
-    doorbell_wake(segment_->line(peer).bell, armed.who);
-  }
-}
-
 void ShmFabric::flush() {
   if (dirty_.empty()) return;
   std::atomic_thread_fence(std::memory_order_seq_cst);  // F2 in doorbell.h, once for all peers
   for (const Rank peer : dirty_) {
     if (const Armed armed = doorbell_count(segment_->line(peer).bell, uncommitted_[peer])) {
       ++counters_.doorbells;
-      wake(peer, armed);
+      wake(*segment_, peer, armed, caller_);
     }
     uncommitted_[peer] = 0;
   }

@@ -1,5 +1,6 @@
 // The shared-memory fabric: ranks are processes (or, in tests, threads) on one machine.
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -52,6 +53,7 @@ class ShmFabric final : public Fabric {
   void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
            void* cookie) override;
   void abandon(Rank peer) override { bulk_.abandon(peer); }
+  void reject(Rank peer, const std::string& why) override { rejected_[peer] = why; }
   unsigned poll(Completion* out, unsigned max, Effort effort) override;
   uint64_t work() const override { return bulk_.work(); }
   void expect_immediates(Rank peer, bool expected) override { bulk_.expect(peer, expected); }
@@ -88,7 +90,6 @@ class ShmFabric final : public Fabric {
  private:
   DoorbellLine& bell() { return segment_->line(options_.rank).bell; }
   void count(Rank peer);
-  void wake(Rank peer, Armed armed);
   RankSocket& socket_of(Sleeper who) { return sockets_[who == Sleeper::progress ? 1 : 0]; }
   const RankSocket& socket_of(Sleeper who) const { return sockets_[who == Sleeper::progress ? 1 : 0]; }
   Mailbox mailbox(Rank owner, Rank writer) const {
@@ -105,6 +106,7 @@ class ShmFabric final : public Fabric {
   std::vector<uint32_t> uncommitted_;  // by peer: messages since the last flush
   std::vector<Rank> dirty_;            // peers with uncommitted_ > 0
   std::string why_not_far_;
+  std::map<Rank, std::string> rejected_;  // why, by peer
   RankSocket sockets_[2];
   RankCaller caller_;
   ShmCounters counters_;

@@ -7,8 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "fabric/shm/doorbell.h"
-#include "fabric/shm/rank_socket.h"
+#include "fabric/shm/presence.h"
 
 namespace nbc::shm {
 namespace {
@@ -16,24 +15,6 @@ namespace {
 #ifndef SYS_pidfd_open
 constexpr long SYS_pidfd_open = 434;  // the same on all architectures
 #endif
-
-// What the rank would have done itself; see ShmFabric::announce_closed(). It has written everything that it will ever write.
-void close_line(const Segment& segment, Rank gone, RankCaller& caller) {
-  RankState open = RankState::open;
-  // release: pairs with the acquire in has_closed(). Another watch may have been faster, or the rank did it itself.
-  if (!segment.line(gone).state.compare_exchange_strong(open, RankState::closed, std::memory_order_acq_rel)) return;
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  for (Rank peer = 0; peer < segment.size(); ++peer) {
-    DoorbellLine& bell = segment.line(peer).bell;
-    const Armed armed = doorbell_take(bell);
-    if (!armed) continue;
-    if (armed.on_socket) {
-      caller.call(segment, peer, armed.who == Sleeper::progress ? Call::progress : Call::caller);
-    } else {
-      doorbell_wake(bell, armed.who);
-    }
-  }
-}
 
 }  // namespace
 
@@ -66,7 +47,7 @@ void Watch::run() {
   std::vector<pollfd> polled;
   polled.push_back({stop_, POLLIN, 0});
   for (const Watched& watched : watched_) {
-    if (watched.fd < 0) close_line(*segment_, watched.rank, caller);
+    if (watched.fd < 0) announce_closed(*segment_, watched.rank, caller);
     polled.push_back({watched.fd, POLLIN, 0});  // poll() passes over -1
   }
   for (;;) {
@@ -74,7 +55,7 @@ void Watch::run() {
     if (polled[0].revents != 0) return;
     for (size_t i = 1; i < polled.size(); ++i) {
       if (polled[i].revents == 0) continue;
-      close_line(*segment_, watched_[i - 1].rank, caller);
+      announce_closed(*segment_, watched_[i - 1].rank, caller);
       polled[i].fd = -1;
     }
   }

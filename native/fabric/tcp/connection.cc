@@ -40,12 +40,22 @@ void Connection::queue_message(const void* written, size_t bytes, uint32_t note)
     std::memcpy(message.small, from, bytes);
     message.from = nullptr;
   }
-  messages_.push(message);
+  queue(message);
+}
+
+void Connection::queue_put(const Put& put) {
+  puts_bytes_ += put.bytes + sizeof(FrameHeader);
+  puts_.push(put);
 }
 
 void Connection::queue(FrameKind kind, uint32_t value, uint32_t key, uint64_t at) {
   Message message{};
   message.header = {kind, 0, value, key, at};
+  queue(message);
+}
+
+void Connection::queue(const Message& message) {
+  messages_bytes_ += message.length();
   messages_.push(message);
 }
 
@@ -58,12 +68,15 @@ void Connection::queue_closed() {
   closing_ = true;
 }
 
-// Decides what comes next. Once data are among the frames nothing is added, so that what is queued meanwhile comes right behind them.
+// Decides what comes next. While data are among the frames, nothing is added before these have left, so that a message that is queued meanwhile comes
+// right behind them, and waits for kLargestData of data at most.
 void Connection::prepare(bool puts) {
+  if (data_prepared_ > 0) return;
   while (frames_.size() < kFrames && prepared_ < kLargestData) {
     if (!messages_.empty()) {
       frames_.push({messages_.front(), false});
-      prepared_ += frames_[frames_.size() - 1].length();
+      prepared_ += messages_.front().length();
+      messages_bytes_ -= messages_.front().length();
       messages_.pop();
     } else if (puts && !closing_ && puts_framed_ < puts_.size()) {
       prepare_put();
@@ -77,17 +90,20 @@ void Connection::prepare(bool puts) {
 void Connection::prepare_put() {
   Put& put = puts_[puts_framed_];
   const auto add = [&](const Frame& frame) {
-    prepared_ += frame.length();
+    prepared_ += frame.message.length();
     frames_.push(frame);
   };
   if (put.framed < put.bytes) {
-    const auto bytes = static_cast<uint32_t>(std::min<size_t>(put.bytes - put.framed, kLargestData));
+    const auto bytes = static_cast<uint32_t>(std::min<size_t>(put.bytes - put.framed, kLargestData - prepared_));
     add({{{FrameKind::data, bytes, 0, put.key, put.framed}, put.from + put.framed, {}}, false});
     put.framed += bytes;
+    ++data_prepared_;
+    puts_bytes_ -= bytes;
   }
   if (put.framed == put.bytes) {
     add({{{FrameKind::done, 0, put.immediate, put.key, put.bytes}, nullptr, {}}, true});
     ++puts_framed_;
+    puts_bytes_ -= sizeof(FrameHeader);
   }
 }
 
@@ -128,21 +144,14 @@ bool Connection::send(size_t budget) {
   return true;
 }
 
-uint64_t Connection::bytes_to_send() const {
-  uint64_t bytes = prepared_;
-  for (size_t i = 0; i < messages_.size(); ++i) bytes += sizeof(FrameHeader) + messages_[i].header.bytes;
-  for (size_t i = puts_framed_; i < puts_.size() && !closing_; ++i)
-    bytes += puts_[i].bytes - puts_[i].framed + sizeof(FrameHeader);
-  return bytes;
-}
-
 void Connection::sent(size_t bytes) {
   counters_.bytes_sent += bytes;
   prepared_ -= bytes;
   bytes += sent_of_first_;
-  while (!frames_.empty() && bytes >= frames_.front().length()) {
+  while (!frames_.empty() && bytes >= frames_.front().message.length()) {
     const Frame& frame = frames_.front();
-    bytes -= frame.length();
+    bytes -= frame.message.length();
+    data_prepared_ -= frame.message.header.kind == FrameKind::data;
     if (frame.ends_put) {
       if (puts_.front().cookie != nullptr) done_.push(puts_.front().cookie);
       puts_.pop();
@@ -168,7 +177,7 @@ void Connection::give_up() {
   puts_.clear();
   frames_.clear();
   messages_.clear();
-  puts_framed_ = prepared_ = sent_of_first_ = 0;
+  puts_framed_ = prepared_ = data_prepared_ = messages_bytes_ = puts_bytes_ = sent_of_first_ = 0;
 }
 
 // --- receiving -------------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ class Connection {
 
   // The bytes stay until the peer has reported them; short ones are copied, since LibOF may replace them meanwhile.
   void queue_message(const void* written, size_t bytes, uint32_t note);
-  void queue_put(const Put& put) { puts_.push(put); }
+  void queue_put(const Put& put);
   void queue_failure(uint32_t immediate, Error error, uint64_t bytes);
   // The last that is sent; puts that have not begun stay behind.
   void queue_closed();
@@ -67,7 +67,7 @@ class Connection {
     return !frames_.empty() || !messages_.empty() || (!closing_ && puts_framed_ < puts_.size());
   }
   // At least 1 if there is anything.
-  uint64_t bytes_to_send() const;
+  uint64_t bytes_to_send() const { return prepared_ + messages_bytes_ + (closing_ ? 0 : puts_bytes_); }
   // The socket takes no more for now.
   bool blocked() const { return blocked_; }
   void unblock() { blocked_ = false; }
@@ -99,18 +99,17 @@ class Connection {
 
   struct Message {
     FrameHeader header;
-    const std::byte* from;
+    const std::byte* from;  // null: small
     std::byte small[kSmall];
+    size_t length() const { return sizeof(FrameHeader) + header.bytes; }
   };
   struct Frame {
     Message message;
     bool ends_put = false;
-    const std::byte* payload() const {
-      return message.header.bytes <= kSmall && message.from == nullptr ? message.small : message.from;
-    }
-    size_t length() const { return sizeof(FrameHeader) + message.header.bytes; }
+    const std::byte* payload() const { return message.from != nullptr ? message.from : message.small; }
   };
 
+  void queue(const Message& message);
   void queue(FrameKind kind, uint32_t value, uint32_t key, uint64_t at);
   void prepare(bool puts);
   void prepare_put();
@@ -128,10 +127,13 @@ class Connection {
   Ring<Put> puts_;
   Ring<Frame> frames_;
   Ring<void*> done_;
-  size_t sent_of_first_ = 0;  // bytes
-  size_t prepared_ = 0;       // bytes in frames_
-  size_t puts_framed_ = 0;    // of the first of puts_: how many are in frames to their end
-  bool closing_ = false;      // no put begins any more
+  size_t sent_of_first_ = 0;   // bytes
+  size_t prepared_ = 0;        // bytes in frames_
+  size_t data_prepared_ = 0;   // frames of data among them
+  size_t messages_bytes_ = 0;  // in messages_, with their headers
+  size_t puts_bytes_ = 0;      // of puts_ that are not in frames yet, and a header for the end of each
+  size_t puts_framed_ = 0;     // of the first of puts_: how many are in frames to their end
+  bool closing_ = false;       // no put begins any more
   bool blocked_ = false;
   bool more_ = false;
   size_t awaited_ = 1;  // bytes that wake who waits for the socket

@@ -5,7 +5,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "fabric/tcp/clock.h"
+#include "fabric/clock.h"
 
 namespace nbc::tcp {
 namespace {

@@ -72,7 +72,7 @@ class Door {
   std::vector<Stranger> strangers_;  // by place; empty ones are free
   size_t waiting_ = 0;
   int64_t rests_until_ = 0;  // milliseconds: when those who call are accepted again; 0: now
-  uint64_t refused_ = 0;     // of them, those that did not prove themselves, or were too many
+  uint64_t refused_ = 0;     // who called, and did not prove itself, or was one too many
   uint64_t accepted_ = 0;
 };
 

@@ -138,7 +138,6 @@ Handshake::State Handshake::listen_to_connector() {
 Handshake::State Handshake::decide(Verdict verdict) {
   reply_.verdict = verdict;
   reply_.eager_limit = self_.eager_limit;
-  reply_.size = self_.size;
   reply_.proof = acceptor_proof();
   send(&reply_, sizeof reply_);
   state_ = State::going_on;

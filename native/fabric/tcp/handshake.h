@@ -1,5 +1,5 @@
 // What two ranks say before the first frame. Each proves that it knows the job's secret without showing it, and nothing else is read of a
-// connection that has not: three messages of fixed length, 144 bytes in all.
+// connection that has not: three messages of fixed length, 136 bytes in all.
 //
 //   acceptor                                    connector
 //   Challenge: magic, version, nonce  ------->
@@ -56,11 +56,9 @@ enum class Verdict : uint32_t { none = 0, welcome = 1, mine_comes = 2, other_set
 struct Reply {
   Verdict verdict;
   uint32_t eager_limit;
-  uint32_t size;
-  uint32_t reserved;
   Digest proof;
 };
-static_assert(sizeof(Reply) == 48);
+static_assert(sizeof(Reply) == 40);
 
 // A connection that is not one yet: both sides' part of the above over a socket that never blocks.
 class Handshake {

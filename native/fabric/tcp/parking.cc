@@ -58,8 +58,6 @@ void Parking::change(const Socket& socket, uint32_t events, uint64_t name) {
   control(sockets_, EPOLL_CTL_MOD, socket.get(), events, name);
 }
 
-void Parking::remove(const Socket& socket) { control(sockets_, EPOLL_CTL_DEL, socket.get(), 0, 0); }
-
 void Parking::add_call(const Socket& socket, uint32_t events) {
   need(control(calls_, EPOLL_CTL_ADD, socket.get(), events, 0));
 }

@@ -30,7 +30,6 @@ class Parking {
   // Sockets whose readiness poll() looks for: `events` of epoll, `name` comes back. add_call: also a call.
   void add(const Socket& socket, uint32_t events, uint64_t name);
   void change(const Socket& socket, uint32_t events, uint64_t name);
-  void remove(const Socket& socket);
   void add_call(const Socket& socket, uint32_t events);
   // Of what is there already: a call, too.
   void change_call(const Socket& socket, uint32_t events);

@@ -32,7 +32,6 @@ class Regions {
   Region* find(uint32_t key, Rank peer) {
     return const_cast<Region*>(static_cast<const Regions*>(this)->find(key, peer));
   }
-  size_t count() const { return regions_.size() - free_.size(); }
 
  private:
   static constexpr uint32_t kEntryBits = 20;

@@ -63,9 +63,9 @@ void allow_slow_reader(const Socket& socket);
 int unacknowledged(const Socket& socket);
 // The peer's machine has been asked again and again, and has not answered for that long.
 bool is_silent(const Socket& socket, int milliseconds);
-// The peer waits for the acknowledgement of what came last; otherwise the kernel takes up to 40 ms.
 // Who waits for it to be readable waits for so many bytes, or its end.
 void wake_at(const Socket& socket, size_t bytes);
+// The peer waits for the acknowledgement of what came last; otherwise the kernel takes up to 40 ms.
 void acknowledge_now(const Socket& socket);
 
 }  // namespace nbc::tcp

@@ -10,12 +10,13 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "fabric/tcp/clock.h"
+#include "fabric/clock.h"
 
 namespace nbc::tcp {
 namespace {
 
 constexpr int64_t kCloseMilliseconds = 3000;  // how long a closing rank waits until what it wrote has arrived
+constexpr int64_t kRestMilliseconds = 100;    // until it is tried again to connect, if there was no descriptor
 constexpr int kQuickLooks = 100;              // of those, before it leaves the processor in between
 constexpr int kEvents = 32;
 
@@ -43,6 +44,9 @@ Crowd crowd_of(const Job& job) {
   crowd.complete = true;
   return crowd;
 }
+
+// Of this process or machine, and for a while.
+bool out_of_means(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
 bool ended(int error) { return error == 0 || error == ECONNRESET || error == EPIPE || error == ECONNREFUSED; }
 
@@ -74,7 +78,7 @@ Connect TcpFabric::connect(Rank peer) {
     return Connect::ready;
   }
   Link& link = links_[peer];
-  if (link.verdict == Connect::later && link.handshake == nullptr && !link.awaits_peer) begin(peer);
+  if (link.verdict == Connect::later && link.handshake == nullptr && link.pause == 0) begin(peer);
   return link.verdict;
 }
 
@@ -91,6 +95,7 @@ void TcpFabric::begin(Rank peer) {
   Socket socket = begin_connect(addresses_[peer], options_.silence_milliseconds, same ? &own : nullptr);
   if (!socket) {
     const int error = errno;
+    if (out_of_means(error)) return pause(link, kRestMilliseconds);
     return end_attempt(peer, ended(error) ? Connect::closed : Connect::broken, std::strerror(error));
   }
   try {
@@ -119,7 +124,12 @@ void TcpFabric::advance_own(Rank peer) {
   Link& link = links_[peer];
   if (link.handshake == nullptr) return;
   Handshake& handshake = *link.handshake;
-  switch (handshake.advance()) {
+  const Handshake::State state = handshake.advance();
+  const bool over = state == Handshake::State::failed || state == Handshake::State::settled;
+  const bool welcome = state == Handshake::State::settled && handshake.verdict() == Verdict::welcome;
+  // The peer's connection has taken the place of this one, or is about to; see judge().
+  if (over && (link.connection != nullptr || (link.pause != 0 && !welcome))) return link.handshake.reset();
+  switch (state) {
     case Handshake::State::going_on:
     case Handshake::State::asked:
       parking_.change(handshake.socket(), events_of(handshake), name_of(kOwn, peer));
@@ -144,8 +154,11 @@ void TcpFabric::advance_own(Rank peer) {
 // Until its connection comes. If it does not come, the peer is asked again: it may have died.
 void TcpFabric::await(Link& link) {
   link.handshake.reset();
-  link.awaits_peer = true;
-  link.since = now_milliseconds();
+  pause(link, options_.handshake_milliseconds);
+}
+
+void TcpFabric::pause(Link& link, int64_t milliseconds) {
+  link.pause = now_milliseconds() + milliseconds;
   set_timer();
 }
 
@@ -153,13 +166,16 @@ void TcpFabric::settle(Rank peer) {
   Link& link = links_[peer];
   const Handshake& handshake = *link.handshake;
   switch (handshake.verdict()) {
-    case Verdict::welcome:
-      return welcome(peer, link.handshake->take_socket());
+    case Verdict::welcome: {
+      Socket socket = link.handshake->take_socket();
+      link.handshake.reset();
+      return welcome(peer, std::move(socket));
+    }
     case Verdict::mine_comes:
       await(link);
       return;
     case Verdict::other_settings:
-      return end_attempt(peer, Connect::refused, other_settings(peer, handshake.their_eager_limit()));
+      return end_attempt(peer, Connect::refused, other_eager_limit(peer, handshake.their_eager_limit()));
     case Verdict::doubled:
       return end_attempt(peer, Connect::refused,
                          "it is connected to another process that says it is rank " + std::to_string(rank()));
@@ -170,9 +186,8 @@ void TcpFabric::settle(Rank peer) {
   }
 }
 
-std::string TcpFabric::other_settings(Rank peer, uint32_t theirs) const {
-  return "rank " + std::to_string(peer) + " runs with eagerLimit " + std::to_string(theirs) + ", this rank with " +
-         std::to_string(options_.eager_limit) + "; it must be equal on all ranks";
+std::string TcpFabric::other_eager_limit(Rank peer, uint32_t theirs) const {
+  return other_setting(peer, "eagerLimit", std::to_string(theirs), std::to_string(options_.eager_limit));
 }
 
 void TcpFabric::welcome(Rank peer, Socket socket) {
@@ -180,13 +195,12 @@ void TcpFabric::welcome(Rank peer, Socket socket) {
   try {
     link.connection = std::make_unique<Connection>(peer, std::move(socket), counters_);
   } catch (const FabricError& error) {
-    link.awaits_peer = false;
+    link.pause = 0;
     return end_attempt(peer, Connect::broken, error.message);
   }
   allow_slow_reader(link.connection->socket());
   link.connection->watched = EPOLLIN;
-  link.handshake.reset();
-  link.awaits_peer = false;
+  link.pause = 0;
   link.verdict = Connect::ready;
   tell_answer(peer);
   parking_.change(link.connection->socket(), EPOLLIN, name_of(kConnection, peer));
@@ -197,13 +211,13 @@ Verdict TcpFabric::judge(const Handshake& stranger) {
   Link& link = links_[stranger.peer()];
   if (stranger.their_eager_limit() != options_.eager_limit) {
     if (link.verdict == Connect::later)
-      end_attempt(stranger.peer(), Connect::refused, other_settings(stranger.peer(), stranger.their_eager_limit()));
+      end_attempt(stranger.peer(), Connect::refused, other_eager_limit(stranger.peer(), stranger.their_eager_limit()));
     return Verdict::other_settings;
   }
   if (link.verdict != Connect::later) return link.connection != nullptr ? Verdict::doubled : Verdict::gave_up;
   if (link.handshake != nullptr && rank() < stranger.peer()) return Verdict::mine_comes;
-  // Its connection takes the place of ours.
-  await(link);
+  // Its connection takes the place of ours, which goes on until the peer has answered it: to the peer, who hangs up before is a stranger.
+  pause(link, options_.handshake_milliseconds);
   return Verdict::welcome;
 }
 
@@ -216,7 +230,7 @@ void TcpFabric::set_timer() {
     if (time != 0 && (first == 0 || time < first)) first = time;
   };
   at(door_.next());
-  for (const Link& link : links_) at(link.awaits_peer ? link.since + options_.handshake_milliseconds : 0);
+  for (const Link& link : links_) at(link.pause);
   at(pulse_);
   itimerspec when{};
   if (first != 0) {
@@ -230,17 +244,17 @@ void TcpFabric::on_timer() {
   uint64_t expirations;
   static_cast<void>(!::read(timer_.get(), &expirations, sizeof expirations));
   door_.on_time(now_milliseconds());
-  ask_again();
+  end_pauses();
   if (pulse_ != 0 && pulse_ <= now_milliseconds()) look_for_silence();
   set_timer();
 }
 
-void TcpFabric::ask_again() {
+void TcpFabric::end_pauses() {
   const int64_t now = now_milliseconds();
   for (Rank peer = 0; peer < size(); ++peer) {
     Link& link = links_[peer];
-    if (!link.awaits_peer || link.since + options_.handshake_milliseconds > now) continue;
-    link.awaits_peer = false;
+    if (link.pause == 0 || link.pause > now) continue;
+    link.pause = 0;
     begin(peer);
   }
 }
@@ -282,6 +296,10 @@ bool TcpFabric::has_closed(Rank peer) {
 
 void TcpFabric::abandon(Rank peer) {
   if (open(peer) != nullptr) break_off(*open(peer), Error::peer_closed, "the peer has closed its world");
+}
+
+void TcpFabric::reject(Rank peer, const std::string& why) {
+  if (open(peer) != nullptr) break_off(*open(peer), Error::unreachable, why);
 }
 
 void TcpFabric::break_off(Connection& connection, Error error, const std::string& why) {
@@ -337,8 +355,7 @@ void TcpFabric::watch(Connection& connection) {
 void TcpFabric::send(Connection& connection, size_t budget) {
   if (!connection.send(budget)) {
     // What came before counts.
-    while (connection.receive(regions_, SIZE_MAX, arrived_) && connection.has_more()) {
-    }
+    connection.receive(regions_, SIZE_MAX, arrived_);
     return lost(connection);
   }
   finish_puts(connection, Error::none);

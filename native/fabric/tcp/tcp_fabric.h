@@ -63,6 +63,7 @@ class TcpFabric final : public FarFabric, private Host {
   void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
            void* cookie) override;
   void abandon(Rank peer) override;
+  void reject(Rank peer, const std::string& why) override;
   unsigned poll(Completion* out, unsigned max, Effort effort) override;
   uint64_t work() const override;
   // The kernel copies, cuts into packets and, on loopback, delivers: 64 KiB inside a start are 25 µs of it.
@@ -93,24 +94,26 @@ class TcpFabric final : public FarFabric, private Host {
     std::unique_ptr<Handshake> handshake;  // that this rank began
     std::unique_ptr<Connection> connection;
     Connect verdict = Connect::later;
-    bool awaits_peer = false;  // it answered that its own connection comes
-    bool again = false;        // a handshake was cut off, and the peer called once more
-    int64_t since = 0;         // milliseconds: when the handshake began, or the answer came
+    bool again = false;  // a handshake was cut off, and the peer called once more
+    int64_t since = 0;   // milliseconds: when the handshake began
+    int64_t pause =
+        0;  // milliseconds: until when none begins, since the peer's own connection comes or there was no descriptor; 0: none
     std::string why;
   };
   void begin(Rank peer);
   void end_attempt(Rank peer, Connect verdict, std::string why);
   void advance_own(Rank peer);
   void await(Link& link);
+  void pause(Link& link, int64_t milliseconds);
   void settle(Rank peer);
-  std::string other_settings(Rank peer, uint32_t theirs) const;
+  std::string other_eager_limit(Rank peer, uint32_t theirs) const;
   Verdict judge(const Handshake& stranger) override;
   void welcome(Rank peer, Socket socket) override;
   void tell_answer(Rank peer);
 
   void set_timer() override;
   void on_timer();
-  void ask_again();
+  void end_pauses();
   void look_for_silence();
 
   Connection* open(Rank peer) const;

@@ -51,6 +51,7 @@ Standing HostBootstrap::standing(Rank peer) {
     case shm::RankState::absent:
       return Standing::absent;
     case shm::RankState::closed:
+    case shm::RankState::never:
       return Standing::gone;
     case shm::RankState::open:
       break;

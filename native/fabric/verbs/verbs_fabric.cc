@@ -7,9 +7,9 @@
 #include <arpa/inet.h>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <sched.h>
 
+#include "fabric/clock.h"
 #include "fabric/verbs/parcel.h"
 
 namespace nbc::verbs {
@@ -21,12 +21,6 @@ constexpr int kBatch = 32;  // completions polled at a time
 constexpr int64_t kProbeMilliseconds = 1000;
 constexpr int64_t kCloseMilliseconds = 3000;  // how long a closing rank waits until what it wrote has arrived
 constexpr uint32_t kLooks = 64;               // looks for closed peers between two at the clock
-
-int64_t now_milliseconds() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  return static_cast<int64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1000000;
-}
 
 uint32_t part_of(uint32_t all, uint32_t wanted, uint32_t eighths) {
   return std::max(std::min(wanted, all / 8 * eighths), 16u);
@@ -141,8 +135,7 @@ Connect VerbsFabric::advance(Rank peer, bool wanted) {
 // Whether the two may talk; if not, the link says why.
 bool VerbsFabric::fits(const Card& theirs, Link& link) const {
   const auto differ = [&](const char* option, const std::string& there, const std::string& here) {
-    link.why = "rank " + std::to_string(link.connection->peer) + " runs with " + option + " " + there +
-               ", this rank with " + here + "; it must be equal on all ranks";
+    link.why = other_setting(link.connection->peer, option, there, here);
     return false;
   };
   if (theirs.eager_limit != options_.eager_limit)
@@ -184,6 +177,10 @@ bool VerbsFabric::has_closed(Rank peer) {
 
 void VerbsFabric::abandon(Rank peer) {
   if (links_[peer].connection != nullptr) break_off(links_[peer], Error::peer_closed, "the peer has closed its world");
+}
+
+void VerbsFabric::reject(Rank peer, const std::string& why) {
+  if (links_[peer].connection != nullptr) break_off(links_[peer], Error::unreachable, why);
 }
 
 void VerbsFabric::break_off(Link& link, Error error, const std::string& why) {

@@ -77,6 +77,7 @@ class VerbsFabric : public FarFabric {
   void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
            void* cookie) override;
   void abandon(Rank peer) override;
+  void reject(Rank peer, const std::string& why) override;
   unsigned poll(Completion* out, unsigned max, Effort effort) override;
   uint64_t work() const override { return arrived_.size(); }
   bool holds_back() const override { return !dirty_.empty(); }

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <ctime>
 
-namespace nbc::tcp {
+namespace nbc {
 
 inline int64_t now_milliseconds() {
   timespec now{};
@@ -11,4 +11,4 @@ inline int64_t now_milliseconds() {
   return static_cast<int64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1000000;
 }
 
-}  // namespace nbc::tcp
+}  // namespace nbc
