@@ -1259,4 +1259,4 @@ TEST(random_messages_keep_order_per_tag_asynchronous_without_test_on_init) {
 
 }  // namespace
 
-TEST_MAIN(60)
+TEST_MAIN(120)

@@ -1,5 +1,6 @@
 // Who shares memory with a rank that was killed cannot tell: nothing closes, as a connection would. So a thread waits for the ends of the processes
-// beside this one, and closes the line of a rank that has ended without having done so, whether it had opened or not. (nbcrun needs none of it: it ends the others.)
+// beside this one, and closes the line of a rank that has ended without having done so, whether it had opened or not. (nbcrun needs none of it: it
+// ends the others.)
 #pragma once
 #include <cstdint>
 #include <memory>
