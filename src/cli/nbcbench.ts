@@ -220,20 +220,24 @@ async function pingPong(
   const implementations = [...ours, ...peersIf(options.peers, options.transport)];
   line.log(`nbcbench ${version}: ${[...new Set(implementations.map(({ title }) => title))].join(', ')}`);
   const found = await measurePingPong(implementations, options, listener);
-  const body = found.map((row) => {
-    const mine = found.find(({ implementation, bytes }) => implementation === 'node-nbc' && bytes === row.bytes);
-    const ratio = row.implementation === 'node-nbc' || !mine ? '' : formatRatio(mine.round_trip_us / row.round_trip_us);
-    return [
-      row.implementation,
-      row.transport,
-      row.progress,
-      parse.formatBytes(row.bytes),
-      formatTime(row.round_trip_us),
-      ratio,
-    ];
-  });
-  print('Round trips of two ranks, medians, µs; below 1× node-nbc is faster\n', options.json);
-  print(table(['implementation', 'transport', 'progress', 'size', 'µs', 'node-nbc /'], body, 3), options.json);
+  const peers = [...new Set(implementations.filter(isPeer).map(({ name }) => name))];
+  const ofPeers = (bytes: number): number[] =>
+    peers.map((name) => found.find((row) => row.implementation === name && row.bytes === bytes)?.round_trip_us ?? NaN);
+  const body = found
+    .filter(({ implementation }) => !peers.includes(implementation))
+    .map(({ transport, progress, bytes, round_trip_us }) => [
+      transport,
+      progress,
+      parse.formatBytes(bytes),
+      ...[round_trip_us, ...ofPeers(bytes)].map(formatTime),
+      ...ofPeers(bytes).map((theirs) => formatRatio(round_trip_us / theirs)),
+    ]);
+  const header = ['transport', 'progress', 'size', 'node-nbc', ...peers, ...peers.map((name) => `/${name}`)];
+  print(
+    'Round trips of two ranks, medians, µs; /name: node-nbc divided by it, below 1 node-nbc is faster\n',
+    options.json,
+  );
+  print(table(header, body, 2), options.json);
   writeJson(options.json, found);
 }
 

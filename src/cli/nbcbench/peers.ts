@@ -50,7 +50,8 @@ const mpis: readonly Mpi[] = [
     version: { command: ['mpirun.mpich', '--version'], pattern: /Version:\s*(\S+)/ },
     flags: () => ['-bind-to', 'none'],
     env: {},
-    tcp: { flags: [], env: { MPIR_CVAR_NOLOCAL: '1', FI_PROVIDER: 'tcp' } },
+    // Of the two networks it may be built with, one hears one variable and the other the other. UCX left alone takes shared memory.
+    tcp: { flags: [], env: { MPIR_CVAR_NOLOCAL: '1', FI_PROVIDER: 'tcp', UCX_TLS: 'tcp,self' } },
   },
 ];
 
