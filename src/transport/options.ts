@@ -1,8 +1,8 @@
 /**
  * The options of `init()`: defaults, environment variables, checks. An option that is given wins over its variable.
  */
-import { isIP, SocketAddress } from 'node:net';
 import { OptionError, show } from '../errors.js';
+import { isPlace } from './address.js';
 
 /** What only verbs look at. */
 export interface VerbsOptions {
@@ -35,9 +35,13 @@ export interface VerbsOptions {
 /** What only TCP looks at. */
 export interface TcpOptions {
   /**
-   * The numeric address of this machine that other ranks connect to (default: loopback if all are on one machine, else
-   * the one from which this rank reaches the store of the job). Several, with commas between them, are for a machine with several interfaces: its
-   * ranks take them in turns, rank 0 the first. Variable NBC_TCP_ADDRESS.
+   * Where this rank listens, and other ranks connect to: a numeric address of this machine, an interface (`'eth0'`) or a network
+   * (`'10.1.0.0/16'`), whose first address on this machine it is then (IPv4 before IPv6), so that all machines may be given the same text.
+   * Several, with commas between them, are for a machine with several interfaces: its ranks take them in turns, rank 0 the first.
+   *
+   * Default: loopback if all ranks are on one machine, else the address from which this rank reaches the store of the job. Where there is no store
+   * (PMI, PMIx), a machine's only address, or the one from which the system reaches an address of the other machines; if there is none,
+   * `init()` rejects. Variable NBC_TCP_ADDRESS.
    */
   address?: string | undefined;
 }
@@ -185,8 +189,10 @@ const tcpRules: Rules<TcpSettings> = {
     variable: 'NBC_TCP_ADDRESS',
     fallback: '',
     parse: (text) => text.trim(),
-    accepts: (value) => typeof value === 'string' && value.split(',').every((part) => isOneAddress(part.trim())),
-    expected: "a numeric address of one interface of this machine, as '10.1.2.3', or several with commas between them",
+    accepts: (value) => typeof value === 'string' && value.split(',').every((part) => isPlace(part.trim())),
+    expected:
+      "a numeric address of one interface of this machine ('10.1.2.3'), the interface ('eth0') or its network " +
+      "('10.1.0.0/16'), or several with commas between them",
   },
 };
 
@@ -204,14 +210,6 @@ export function resolveOptions(options: InitOptions = {}, environment: Environme
     tcp: resolveAll(tcpRules, tcp, environment, 'tcp.'),
     verbs: resolveAll(verbsRules, verbs, environment, 'verbs.'),
   };
-}
-
-/** All interfaces at once (0.0.0.0) are no address to connect to, and would let in who has no business there. */
-function isOneAddress(text: string): boolean {
-  const version = isIP(text);
-  if (version === 0 || text.includes('%')) return false;
-  const { address } = new SocketAddress({ address: text, family: `ipv${version as 4 | 6}` });
-  return !['0.0.0.0', '::', '::ffff:0.0.0.0'].includes(address);
 }
 
 /** What one rank takes of a list with commas, of devices or addresses: see {@link VerbsOptions.device}. */
