@@ -63,7 +63,7 @@ export interface NativeOptions {
   startall: number;
   /** May plain buffers move by cross-memory attach? 'auto' probes each peer; 'off' always stages. */
   crossMemory: 'auto' | 'off';
-  /** What transport 'tcp' needs. */
+  /** Who is where, if any rank is reached by TCP: with 'tcp', and with 'auto' in a job whose ranks met and are on several hosts. */
   tcp?: NativeTcp | undefined;
   /** Process ids of ranks that share memory with this one, by rank; 0: not to be watched. When one ends, its rank has left. */
   neighbours?: number[] | undefined;
@@ -71,7 +71,7 @@ export interface NativeOptions {
 
 /** Where all ranks are; lists have an element for each. */
 export interface NativeTcp {
-  /** This rank's listening socket, of {@link Native.listenTcp}. Native code takes it over. */
+  /** This rank's listening socket, of {@link Native.listenTcp}. open() takes it over, also if it throws. */
   listener: number;
   /** Numeric addresses, without ports. */
   addresses: string[];

@@ -1,9 +1,14 @@
 /** How ranks meet, and where they listen over TCP: at the interface asked for, and at loopback if nobody elsewhere has to reach them. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { closeSync, openSync } from 'node:fs';
+import { once } from 'node:events';
+import { closeSync, fstatSync, openSync, readdirSync, readlinkSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { type AddressInfo, createConnection, createServer } from 'node:net';
 import { networkInterfaces, type NetworkInterfaceInfo } from 'node:os';
+import { join } from 'node:path';
 import { OptionError } from 'node-nbc';
+import type { Native, NativeOptions } from '../src/native.js';
 import { reports, runRanks, skip } from './helpers.js';
 import { ROOT } from './support/launch.js';
 
@@ -16,12 +21,17 @@ const { resolveOptions } = (await import(dist('options.js'))) as typeof import('
 const { readBootstrap } = (await import(dist('bootstrap.js'))) as typeof import('../src/transport/bootstrap.js');
 const { StoreServer } = (await import(dist('store/server.js'))) as typeof import('../src/transport/store/server.js');
 
+const native = createRequire(import.meta.url)(join(ROOT, 'build/Release/nbc.node')) as Native;
+
 /** What a native part is asked for that does not listen. */
 class Listener {
   readonly asked: string[] = [];
   listenTcp(address: string): { fd: number; port: number } {
     this.asked.push(address);
     return { fd: openSync('/dev/null', 'r'), port: 4711 };
+  }
+  createJob(): number {
+    return openSync('/dev/null', 'r+');
   }
 }
 
@@ -66,11 +76,11 @@ async function listening(
         NBC_SECRET: secret,
         NBC_HOST: host,
       });
-      const native = new Listener();
-      const { tcp } = await meet(native as never, bootstrap, settings, machines[rank]);
+      const listener = new Listener();
+      const { tcp } = await meet(listener as never, bootstrap, settings, machines[rank]);
       closeSync(tcp!.listener);
-      assert.deepEqual(tcp!.addresses[rank], native.asked[0]);
-      return native.asked;
+      assert.deepEqual(tcp!.addresses[rank], listener.asked[0]);
+      return listener.asked;
     });
     return (await Promise.all(ranks)).flat();
   } finally {
@@ -219,6 +229,98 @@ describe('where ranks listen over TCP', function () {
     }
     for (const address of ['127.0.0.1', '::1', '10.0.0.0', '127.0.0.2, 127.0.0.3', 'eth0,10.1.0.0/16', 'fd00::/8']) {
       assert.equal(resolveOptions({ tcp: { address } }, {}).tcp.address, address);
+    }
+  });
+});
+
+describe('what a failed init() leaves open', function () {
+  this.timeout(30_000);
+
+  it('nothing that ranks opened for each other when the store fails at the very end', async () => {
+    const opened = (): number =>
+      readdirSync('/proc/self/fd').filter((fd) => {
+        try {
+          return readlinkSync(`/proc/self/fd/${fd}`) === '/dev/null';
+        } catch {
+          return false;
+        }
+      }).length;
+    const [secret, hosts] = ['of this test', ['a', 'a', 'b']];
+    const store = await StoreServer.open({ host: '127.0.0.1', port: 0, secret, size: hosts.length, timeout: 10_000 });
+    // Everything goes through here but that a rank has done.
+    const between = createServer((near) => {
+      const far = createConnection({ host: '127.0.0.1', port: store.port });
+      near.on('data', (data) => (data.includes('"op":"done"') ? near.destroy() : far.write(data)));
+      near.on('close', () => far.destroy()).on('error', () => undefined);
+      far.on('data', (data) => near.write(data)).on('error', () => undefined);
+    }).listen(0, '127.0.0.1');
+    await once(between, 'listening');
+    const before = opened();
+    try {
+      const ranks = hosts.map((host, rank) => {
+        const place = { NBC_RANK: `${rank}`, NBC_SIZE: `${hosts.length}`, NBC_SECRET: secret, NBC_HOST: host };
+        const { port } = between.address() as AddressInfo;
+        const bootstrap = readBootstrap({ ...place, NBC_STORE: `127.0.0.1:${port}` });
+        const settings = resolveOptions({}, { NBC_JOIN_TIMEOUT: '5000' });
+        return meet(new Listener() as never, bootstrap, settings);
+      });
+      for (const { status } of await Promise.allSettled(ranks)) assert.equal(status, 'rejected');
+      assert.equal(opened(), before);
+    } finally {
+      between.close();
+      store.close();
+    }
+  });
+
+  const OPTIONS: NativeOptions = {
+    rank: 0,
+    size: 2,
+    jobFd: -1,
+    transport: 'tcp',
+    host: '',
+    verbsDevice: '',
+    verbsPort: 0,
+    verbsGidIndex: 0,
+    verbsEager: 'write',
+    verbsCacheEntries: 0,
+    verbsCacheBytes: 0,
+    progressThread: false,
+    eagerLimit: 0,
+    testOnInit: true,
+    waitOnSend: 0,
+    startall: 0,
+    crossMemory: 'off',
+  };
+  for (const [what, given, message] of [
+    ['an option is wrong', { eagerLimit: 1e6 }, /eagerLimit/],
+    ['an option is missing', { rank: undefined }, /rank/],
+    ['the job has another size', { transport: 'auto', jobFd: -1 }, /the job has 1 ranks/],
+    ['addresses are missing', {}, /the addresses of all ranks are needed/],
+  ] as [string, object, RegExp][]) {
+    it(`not the listening socket if ${what}`, () => {
+      const { fd: listener, port } = native.listenTcp('127.0.0.1');
+      const tcp = { listener, addresses: ['127.0.0.1'], ports: [port], hosts: [0], processors: 1, secret: 'x' };
+      assert.throws(() => native.open({ ...OPTIONS, ...given, tcp }, () => undefined), message);
+      assert.throws(() => fstatSync(listener), { code: 'EBADF' });
+    });
+  }
+
+  it('not the listening socket if a world is open already', () => {
+    const open = (): void => {
+      const { fd: listener, port } = native.listenTcp('127.0.0.1');
+      const tcp = { listener, addresses: ['127.0.0.1'], ports: [port], hosts: [0], processors: 1, secret: 'x' };
+      try {
+        native.open({ ...OPTIONS, size: 1, tcp }, () => undefined);
+      } catch (error) {
+        assert.throws(() => fstatSync(listener), { code: 'EBADF' });
+        throw error;
+      }
+    };
+    open();
+    try {
+      assert.throws(open, { code: 'ERR_NBC_ALREADY_OPEN' });
+    } finally {
+      native.close();
     }
   });
 });

@@ -29,7 +29,11 @@ export class Lines {
     socket.setNoDelay(true);
     socket.on('data', (text: string) => {
       try {
-        for (const value of this.#split(text)) onLine(value);
+        for (const value of this.#split(text)) {
+          // Whoever was cut off is not listened to any more, whatever else came with that.
+          if (socket.destroyed || socket.writableEnded) return;
+          onLine(value);
+        }
       } catch (error) {
         failure = error as Error;
         socket.destroy();
