@@ -23,9 +23,9 @@ describe('launchers', function () {
   this.timeout(LIMIT_MS + 10_000);
 
   const asRoot = { OMPI_ALLOW_RUN_AS_ROOT: '1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1' };
-  for (const [name, mpirun, flags] of [
-    ['Open MPI', 'mpirun.openmpi', ['--oversubscribe']],
-    ['MPICH', 'mpirun.mpich', []],
+  for (const [name, mpirun, flags, missing] of [
+    ['Open MPI', 'mpirun.openmpi', ['--oversubscribe'], /^PMIx: .*; rank 1 of 3 did not join within 1500 ms$/],
+    ['MPICH', 'mpirun.mpich', [], /no answer to barrier_in within 1500 ms; did all ranks start, and call init\(\)\?$/],
   ] as const) {
     for (const transport of ['auto', 'tcp']) {
       it(`${name}'s mpirun: ${RANKS} ranks, transport '${transport}'`, async function () {
@@ -39,6 +39,20 @@ describe('launchers', function () {
       const { code, stdout, stderr } = await run(mpirun, [...flags, '-n', '1', ...EXCHANGE], asRoot);
       assert.equal(code, 0, stderr);
       assert.match(stdout, /rank 0 of 1/);
+    });
+    it(`${name}'s mpirun: one rank ends before init(), and the others say so in time`, async function () {
+      if (spawnSync(mpirun, ['--version']).error !== undefined) skip(this, `${mpirun} is not installed`);
+      const script = `[ "$OMPI_COMM_WORLD_RANK$PMI_RANK" = 1 ] || ${EXCHANGE.join(' ')} || echo "code $?"`;
+      const env = { ...asRoot, NBC_JOIN_TIMEOUT: '1500' };
+      const begun = performance.now();
+      const { stdout, stderr } = await run(mpirun, [...flags, '-n', `${RANKS}`, 'bash', '-c', script], env);
+      assert(performance.now() - begun < 10 * 1500 + 1500, `${stdout}\n${stderr}`);
+      const errors = [...stderr.matchAll(/^BootstrapError: (.*)$/gm)].map(([, message]) => message);
+      // Hydra ends the others as soon as one has failed.
+      const least = name === 'MPICH' ? 1 : RANKS - 1;
+      assert(errors.length >= least && errors.length < RANKS, `${stdout}\n${stderr}`);
+      for (const error of errors) assert.match(error, missing);
+      assert.deepEqual(new Set(stdout.trim().split('\n')), new Set(['code 1']), stderr);
     });
   }
 
