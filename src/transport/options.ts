@@ -48,21 +48,22 @@ export interface TcpOptions {
 
 export interface InitOptions {
   /**
-   * How ranks reach each other; all ranks must say the same. `'shm'`: shared memory of one machine. `'tcp'`: any
-   * network. `'verbs'`: RDMA, over
-   * InfiniBand or RoCE; in this version between ranks of one machine. `'auto'` (default): shared memory between ranks of
-   * one host, and verbs to others, side by side. Variable NBC_TRANSPORT.
+   * How ranks reach each other; all ranks must say the same. `'shm'`: shared memory of one machine. `'tcp'`: any network. `'verbs'`: RDMA, over
+   * InfiniBand or RoCE; in this version between ranks of one machine. `'auto'` (default): shared memory between ranks of one host, and a network to
+   * others, side by side. Variable NBC_TRANSPORT.
    *
-   * For `'auto'`, ranks are on one host if their variables NBC_HOST are equal; not set, as `nbcrun` leaves it, stands for
-   * this machine. So only where NBC_HOST is set a device is looked for. Without an active one the rank still reaches the
-   * ranks of its host; what needs another host fails with an `UnreachableError` that says what is missing. `'shm'` and
-   * `'verbs'` take their way to every rank, whatever NBC_HOST says.
+   * Which network that is depends on how the job was started. Where ranks find each other by a store, PMI or PMIx (docs/jobs.md), it is TCP, and
+   * ranks are on one host that run on one boot of one kernel, in one process namespace and one network namespace, and whose NBC_HOST are equal.
+   * Where they have a file from `nbcrun`, it is verbs, and ranks are on one host if their variables NBC_HOST are equal; not set, as `nbcrun` leaves
+   * it, stands for this machine. So only where NBC_HOST is set a device is looked for. Without an active one the rank still reaches the ranks of its
+   * host; what needs another host fails with an `UnreachableError` that says what is missing. `'shm'` and `'verbs'` take their way to every rank,
+   * whatever NBC_HOST says.
    */
   transport?: 'auto' | 'shm' | 'tcp' | 'verbs' | undefined;
-  /** Options of `transport: 'tcp'`. */
+  /** Options of TCP, for `transport: 'tcp'` and `'auto'`. */
   tcp?: TcpOptions | undefined;
   /**
-   * How long, in milliseconds, ranks that find each other through a store wait for those that are missing (default
+   * How long, in milliseconds, ranks that find each other through a store, PMI or PMIx wait for those that are missing (default
    * 60 000). Variable NBC_JOIN_TIMEOUT.
    */
   joinTimeout?: number | undefined;
