@@ -1,9 +1,10 @@
 /** The start of a job by a store, by real processes of which one is late, missing, there twice or a stranger: each says what is wrong, in time. */
 import assert from 'node:assert/strict';
 import { createConnection } from 'node:net';
+import { join } from 'node:path';
 import { program } from './helpers.js';
 import { freePort, run } from './support/commands.js';
-import type { End } from './support/launch.js';
+import { type End, Launch, ROOT } from './support/launch.js';
 import { until } from './support/until.js';
 
 const SIZE = 3;
@@ -105,5 +106,50 @@ describe('ranks that start one by one, of which', function () {
     );
     assertRefused(stranger, /did not let this rank in: is NBC_SECRET the same on all ranks/);
     for (const end of [zero, one]) assertRefused(end, /rank 2 of 3 did not join within 1500 ms/);
+  });
+});
+
+describe('nbcrun --store', function () {
+  this.timeout(90_000);
+  const nbcrun = join(ROOT, 'dist/cli/nbcrun.js');
+
+  it('serves the store of ranks that something else starts, and ends when they have joined', async () => {
+    const launch = new Launch(['--store', `127.0.0.1:${await freePort()}`, '-n', '2']);
+    try {
+      const said = await until('the variables are told', () => /NBC_SECRET=.*\n/.test(launch.stdout) && launch.stdout);
+      const told = Object.fromEntries([...said.matchAll(/^(\w+)=(.*)$/gm)].map(([, name, value]) => [name, value]));
+      assert.deepEqual(Object.keys(told), ['NBC_STORE', 'NBC_SIZE', 'NBC_SECRET']);
+      const ranks = [0, 1].map((rank) =>
+        run(process.execPath, [program('exchange')], { ...told, NBC_RANK: `${rank}` }),
+      );
+      for (const end of await Promise.all(ranks)) assert.equal(end.code, 0, both(end));
+      assert.equal((await launch.end).code, 0, launch.stderr);
+    } finally {
+      launch.cleanUp();
+    }
+  });
+
+  it('fails when not all join, takes the secret that is set, and says what is wrong', async () => {
+    const place = `127.0.0.1:${await freePort()}`;
+    const secret = { NBC_SECRET: 'of this test' };
+    const serving = run(process.execPath, [nbcrun, '--store', place, '-n', '3'], secret);
+    const rank = { NBC_RANK: '1', NBC_SIZE: '3', NBC_STORE: place, NBC_JOIN_TIMEOUT: `${JOIN_MS}`, ...secret };
+    assertRefused(await run(process.execPath, [program('exchange')], rank), /ranks 0 and 2 of 3 did not join/);
+    const end = await serving;
+    assert.equal(end.code, 1, both(end));
+    assert.equal(end.stdout, `NBC_STORE=${place}\nNBC_SIZE=3\n`);
+    assert.match(end.stderr, /nbcrun: the job could not start: ranks 0 and 2 of 3 did not join within 1500 ms/);
+    for (const [args, message] of [
+      [['--store', place], /--store needs the number of ranks, -n/],
+      [['--store', place, '-n', '2', 'program.js'], /--store starts no program/],
+      [['--store', 'nowhere', '-n', '2'], /--store: must be host:port/],
+      [['--store', '192.0.2.77:1', '-n', '2'], /the store cannot be opened at 192\.0\.2\.77:1/],
+    ] as const) {
+      const wrong = await run(process.execPath, [nbcrun, ...args]);
+      assert.equal(wrong.code, 125, both(wrong));
+      assert.match(wrong.stderr, message);
+    }
+    const late = await run(process.execPath, [nbcrun, '--store', place, '-n', '2', '--timeout', '0.2']);
+    assert.equal(late.code, 124, both(late));
   });
 });

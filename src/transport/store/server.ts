@@ -114,6 +114,11 @@ export class StoreServer {
     return this.#refused;
   }
 
+  /** Why the job cannot start any more; undefined: it can, or has. */
+  get failure(): string | undefined {
+    return this.#failure;
+  }
+
   /** All ranks have said that they are done, or the job has failed. */
   finished(): Promise<void> {
     return this.#finished;
