@@ -105,18 +105,66 @@ describe('launchers', function () {
     before(() => makeUsersFolder((folder = mkdtempSync(join(tmpdir(), 'nbc-guide-'))), program('exchange')));
     after(() => rmSync(folder, { recursive: true }));
 
-    for (const [index, command] of commandsOf('docs/jobs/mpirun.md').entries()) {
-      it(command, async function () {
-        const [mpirun, hosts] = [
-          ['mpirun.openmpi', 'localhost slots=8'],
-          ['mpirun.mpich', 'localhost:8'],
-        ][index];
-        if (spawnSync(mpirun, ['--version']).error !== undefined) skip(this, `${mpirun} is not installed`);
-        writeFileSync(join(folder, 'hosts'), `${hosts}\n`);
-        const end = await run('bash', ['-c', `cd ${folder} && ${command.replace('mpirun', mpirun)}`], asRoot);
-        assertExchanged(end, 8);
+    for (const command of commandsOf('docs/jobs/mpirun.md')) {
+      const either = command.startsWith('bash');
+      for (const [mpirun, hosts] of [
+        ['mpirun.openmpi', 'hosts.openmpi'],
+        ['mpirun.mpich', 'hosts.mpich'],
+      ]) {
+        if (!either && !command.includes(hosts)) continue;
+        it(`${command}, which is ${mpirun}`, async function () {
+          if (spawnSync(mpirun, ['--version']).error !== undefined) skip(this, `${mpirun} is not installed`);
+          // The files as they are to be copied; both machines are this one.
+          for (const file of readdirSync(join(ROOT, 'docs/jobs/mpirun'))) {
+            const text = readFileSync(join(ROOT, 'docs/jobs/mpirun', file), 'utf8');
+            writeFileSync(
+              join(folder, file),
+              text.replace(/^node-0(.*)4\nnode-1.*$/m, (_, slots) => `localhost${slots}8`),
+            );
+          }
+          const line = command.replace(/^mpirun/, mpirun);
+          assertExchanged(await run('bash', ['-c', `cd ${folder} && ${line}`], { ...asRoot, MPIRUN: mpirun }), 8);
+        });
+      }
+    }
+
+    for (const guide of ['docs/jobs.md', 'docs/jobs/torchrun.md']) {
+      it(`${guide}'s lines for each machine`, async function () {
+        const [, variables, ...lines] = commandsOf(guide);
+        const ranks = lines.filter((line) => /^(NBC_)?RANK=/.test(line));
+        assert.equal(ranks.length, 2);
+        assert(variables.startsWith('export '));
+        const port = await freePort();
+        const here = (line: string): string => line.replace(/node-\d/g, 'localhost').replaceAll('4711', `${port}`);
+        const ends = ranks.map((line) => run('bash', ['-c', `cd ${folder}; ${here(`${variables}\n${line}`)}`]));
+        for (const [rank, { code, stdout, stderr }] of (await Promise.all(ends)).entries()) {
+          assert.equal(code, 0, stderr);
+          assert.match(stdout, new RegExp(`rank ${rank} of 2`));
+        }
       });
     }
+
+    it("torchrun's run.sh on each of two machines", async () => {
+      const script = join(ROOT, 'docs/jobs/torchrun/run.sh');
+      const place = { MASTER_ADDR: 'localhost', MASTER_PORT: `${await freePort()}`, NBC_SECRET: 'of this test' };
+      const args = (machine: string): string[] => [script, machine, join(folder, 'program.mjs')];
+      const ends = await Promise.all(['0', '1'].map((machine) => run('bash', args(machine), place)));
+      for (const { code, stderr } of ends) assert.equal(code, 0, stderr);
+      assertExchanged({ ...ends[0], stdout: ends.map(({ stdout }) => stdout).join('') }, 8);
+      const alone = await run('bash', args('0'), { ...place, NBC_JOIN_TIMEOUT: '1000' });
+      assert.equal(alone.code, 1, alone.stderr);
+      assert.match(alone.stderr, /ranks 4 to 7 of 8 did not join/);
+    });
+
+    it("kubernetes/Dockerfile's program is where job.yaml starts it", () => {
+      const [image, job] = ['Dockerfile', 'job.yaml'].map((name) =>
+        readFileSync(join(ROOT, 'docs/jobs/kubernetes', name), 'utf8'),
+      );
+      const folders = [...image.matchAll(/^WORKDIR (.*)$/gm)].map(([, path]) => path);
+      const program = /command: \[node, (.*)\]/.exec(job)![1];
+      assert.equal(program, `${folders.at(-1)}/program.mjs`);
+      assert.match(image, /^COPY .*program\.mjs \.\/$/m);
+    });
 
     it('quote messages that there are', () => {
       const files = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }).filter((name) =>
