@@ -4,7 +4,7 @@
 import type { Socket } from 'node:net';
 
 /** What a rank tells of itself takes less than a kilobyte; a table of thousands of ranks is sent as one line each. */
-const LONGEST_LINE = 64 * 1024;
+export const LONGEST_LINE = 64 * 1024;
 
 export class Lines {
   readonly socket: Socket;
