@@ -5,7 +5,7 @@ import { Communicator } from './communicator.js';
 import { errorFromNative, NbcError } from './errors.js';
 import { native } from './native.js';
 import { readBootstrap } from './transport/bootstrap.js';
-import { openPmix } from './transport/directory/pmix.js';
+import { closePmix, openPmix } from './transport/directory/pmix.js';
 import { meet, type Ways } from './transport/meeting.js';
 import { inTurn, type InitOptions, resolveOptions } from './transport/options.js';
 import { openWorld, type World } from './world.js';
@@ -40,7 +40,7 @@ async function open(options: InitOptions): Promise<Communicator> {
   let world: World;
   try {
     native.checkNoneOpen();
-    if (bootstrap.pmix) Object.assign(bootstrap, await openPmix(native, bootstrap.rank));
+    if (bootstrap.pmix) Object.assign(bootstrap, await openPmix(native, bootstrap.rank, settings.joinTimeout));
     ways = await meet(native, bootstrap, settings);
     world = openWorld(
       native,
@@ -72,7 +72,7 @@ async function open(options: InitOptions): Promise<Communicator> {
   } finally {
     ways?.closeFile();
     // It has told what it had to tell; that its launcher is gone by now harms nobody.
-    if (bootstrap.pmix) await native.pmixClose().catch(() => undefined);
+    if (bootstrap.pmix) await closePmix(native);
   }
   const everybody = Uint32Array.from({ length: bootstrap.size }, (_, index) => index);
   return new Communicator(world, everybody, bootstrap.rank, { high: 0, low: 0 });

@@ -63,7 +63,7 @@ export interface NativeOptions {
   startall: number;
   /** May plain buffers move by cross-memory attach? 'auto' probes each peer; 'off' always stages. */
   crossMemory: 'auto' | 'off';
-  /** What transport 'tcp' needs. */
+  /** Who is where, if any rank is reached by TCP: with 'tcp', and with 'auto' in a job whose ranks met and are on several hosts. */
   tcp?: NativeTcp | undefined;
   /** Process ids of ranks that share memory with this one, by rank; 0: not to be watched. When one ends, its rank has left. */
   neighbours?: number[] | undefined;
@@ -71,7 +71,7 @@ export interface NativeOptions {
 
 /** Where all ranks are; lists have an element for each. */
 export interface NativeTcp {
-  /** This rank's listening socket, of {@link Native.listenTcp}. Native code takes it over. */
+  /** This rank's listening socket, of {@link Native.listenTcp}. open() takes it over, also if it throws. */
   listener: number;
   /** Numeric addresses, without ports. */
   addresses: string[];
@@ -95,12 +95,16 @@ export interface Native {
   /** Throws ERR_NBC_ALREADY_OPEN if this process has an open world. */
   checkNoneOpen(): void;
   /**
-   * The PMIx client of this process: who it is; what all ranks tell under a name, each once; and its end. They reject with
-   * a message.
+   * The PMIx client of this process: its rank and the size of the job; what all ranks tell under a name, each once; the ranks that have not told
+   * anything under it, as far as can be found out in a time; and its end, which is refused while another call waits.
+   *
+   * Each returns the descriptor of a socket, which the caller closes, from which the answer comes, which may be never: '+' and texts with '\0' behind
+   * each, or '-' and a message.
    */
-  pmixOpen(): Promise<{ rank: number; size: number }>;
-  pmixExchange(name: string, value: string, seconds: number): Promise<string[]>;
-  pmixClose(): Promise<void>;
+  pmixOpen(): number;
+  pmixExchange(name: string, value: string, seconds: number): number;
+  pmixMissing(name: string, seconds: number): number;
+  pmixClose(): number;
   /** Listens at a numeric address, at a port that is free. Close the descriptor if no world takes it over. */
   listenTcp(address: string): { fd: number; port: number };
   /**

@@ -1,6 +1,6 @@
 /** What a launcher says wrongly, or by half: each is an error that names the variable and what to do, at once; nothing hangs, nothing crashes. */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -12,6 +12,39 @@ const STORE = { NBC_STORE: '127.0.0.1:4711', NBC_SECRET: 'of this test' };
 const PMI = { PMI_RANK: '0', PMI_SIZE: '2', PMI_FD: '99' };
 const PMIX = { PMIX_RANK: '0', PMIX_NAMESPACE: 'nobody' };
 const TORCHRUN = { RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: '127.0.0.1', MASTER_PORT: '4711' };
+
+/** A libpmix for rank 0 of 4, of which ranks 0 and 2 have told something. What STUB_SILENT names does not return. */
+const STUB = `
+  #include <stdint.h>
+  #include <stdlib.h>
+  #include <string.h>
+  #include <unistd.h>
+  struct proc { char nspace[256]; uint32_t rank; };
+  struct value { uint16_t type; union { char *string; uint32_t number; void *largest[3]; } data; };
+  static void answer(const char *name) {
+    for (const char *silent = getenv("STUB_SILENT"); silent != NULL && strstr(silent, name) != NULL;) pause();
+  }
+  int PMIx_Init(struct proc *self, void *info, size_t n) {
+    answer("PMIx_Init");
+    self->rank = 0;
+    return 0;
+  }
+  int PMIx_Finalize(const void *info, size_t n) { answer("PMIx_Finalize"); return 0; }
+  int PMIx_Put(uint8_t scope, const char *key, struct value *value) { return 0; }
+  int PMIx_Commit(void) { return 0; }
+  int PMIx_Fence(const struct proc *procs, size_t n, const void *info, size_t m) { answer("PMIx_Fence"); return -24; }
+  int PMIx_Get(const struct proc *proc, const char *key, const void *info, size_t n, struct value **got) {
+    int size = strcmp(key, "pmix.job.size") == 0;
+    if (!size) answer("PMIx_Get");
+    if (!size && proc->rank % 2 == 1) return -46;
+    *got = calloc(1, sizeof **got);
+    (*got)->type = size ? 14 : 3;
+    if (size) (*got)->data.number = 4;
+    else (*got)->data.string = strdup("{}");
+    return 0;
+  }
+  const char *PMIx_Error_string(int status) { return status == -24 ? "TIMEOUT" : "NOT-FOUND"; }
+`;
 
 /** A program with this environment does not get through init(), and says why. */
 async function assertRefused(env: Record<string, string>, error: string, message: RegExp): Promise<void> {
@@ -162,6 +195,46 @@ describe('what launchers say', function () {
       copyFileSync(new URL('../../build/Release/nbc.node', import.meta.url), join(folder, 'libpmix.so.2'));
       const env = { ...PMIX, LD_LIBRARY_PATH: folder };
       return assertRefused(env, 'ERR_NBC_BOOTSTRAP', /libpmix\.so\.2 has no PMIx_Init/);
+    });
+
+    describe('its server never answers', () => {
+      let env: Record<string, string>;
+      before(function () {
+        const [source, library] = ['stub.c', 'libpmix.so.2'].map((name) => join(folder, name));
+        writeFileSync(source, STUB);
+        rmSync(library, { force: true });
+        const compiler = spawnSync('cc', ['-shared', '-fPIC', '-o', library, source], { encoding: 'utf8' });
+        if (compiler.error !== undefined) skip(this, 'there is no compiler of C');
+        assert.equal(compiler.status, 0, compiler.stderr);
+        env = { ...PMIX, LD_LIBRARY_PATH: folder, NBC_JOIN_TIMEOUT: '1000' };
+      });
+
+      for (const [silent, message] of [
+        ['PMIx_Init', /PMIx: no answer to PMIx_Init, within 2000 ms$/m],
+        ['PMIx_Fence', /no answer to PMIx_Fence, which waits.*; ranks 1 and 3 of 4 did not join within 1000 ms$/m],
+        [
+          'PMIx_Fence PMIx_Get',
+          /no answer to PMIx_Fence, which waits until all ranks have called init\(\), within \d+ ms$/m,
+        ],
+        ['PMIx_Finalize', /PMIx_Fence, which waits.*: TIMEOUT; ranks 1 and 3 of 4 did not join within 1000 ms$/m],
+      ] as const) {
+        it(silent, () => assertRefused({ ...env, STUB_SILENT: silent }, 'ERR_NBC_BOOTSTRAP', message));
+      }
+
+      it('PMIx_Fence, to a program that goes on, can try again, and ends by itself', async () => {
+        const program = `
+          import { init } from 'node-nbc';
+          const codes = [];
+          for (let i = 0; i < 2; i++) await init().catch(({ code }) => codes.push(code));
+          console.log(codes.join());`;
+        const args = ['--input-type=module', '-e', program];
+        const { code, signal, stdout, stderr } = await run(process.execPath, args, {
+          ...env,
+          STUB_SILENT: 'PMIx_Fence',
+        });
+        assert.deepEqual({ code, signal }, { code: 0, signal: null }, stderr);
+        assert.equal(stdout.trim(), 'ERR_NBC_BOOTSTRAP,ERR_NBC_BOOTSTRAP');
+      });
     });
   });
 

@@ -1,7 +1,7 @@
 /** Programs that other launchers start: the real ones of both MPIs, and the variables of torchrun, Kubernetes and Slurm. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { program, skip } from './helpers.js';
@@ -23,9 +23,9 @@ describe('launchers', function () {
   this.timeout(LIMIT_MS + 10_000);
 
   const asRoot = { OMPI_ALLOW_RUN_AS_ROOT: '1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1' };
-  for (const [name, mpirun, flags] of [
-    ['Open MPI', 'mpirun.openmpi', ['--oversubscribe']],
-    ['MPICH', 'mpirun.mpich', []],
+  for (const [name, mpirun, flags, missing] of [
+    ['Open MPI', 'mpirun.openmpi', ['--oversubscribe'], /^PMIx: .*; rank 1 of 3 did not join within 1500 ms$/],
+    ['MPICH', 'mpirun.mpich', [], /no answer to barrier_in within 1500 ms; did all ranks start, and call init\(\)\?$/],
   ] as const) {
     for (const transport of ['auto', 'tcp']) {
       it(`${name}'s mpirun: ${RANKS} ranks, transport '${transport}'`, async function () {
@@ -39,6 +39,20 @@ describe('launchers', function () {
       const { code, stdout, stderr } = await run(mpirun, [...flags, '-n', '1', ...EXCHANGE], asRoot);
       assert.equal(code, 0, stderr);
       assert.match(stdout, /rank 0 of 1/);
+    });
+    it(`${name}'s mpirun: one rank ends before init(), and the others say so in time`, async function () {
+      if (spawnSync(mpirun, ['--version']).error !== undefined) skip(this, `${mpirun} is not installed`);
+      const script = `[ "$OMPI_COMM_WORLD_RANK$PMI_RANK" = 1 ] || ${EXCHANGE.join(' ')} || echo "code $?"`;
+      const env = { ...asRoot, NBC_JOIN_TIMEOUT: '1500' };
+      const begun = performance.now();
+      const { stdout, stderr } = await run(mpirun, [...flags, '-n', `${RANKS}`, 'bash', '-c', script], env);
+      assert(performance.now() - begun < 10 * 1500 + 1500, `${stdout}\n${stderr}`);
+      const errors = [...stderr.matchAll(/^BootstrapError: (.*)$/gm)].map(([, message]) => message);
+      // Hydra ends the others as soon as one has failed.
+      const least = name === 'MPICH' ? 1 : RANKS - 1;
+      assert(errors.length >= least && errors.length < RANKS, `${stdout}\n${stderr}`);
+      for (const error of errors) assert.match(error, missing);
+      if (least > 1) assert.equal(stdout.match(/^code 1$/gm)?.length, least, `${stdout}\n${stderr}`);
     });
   }
 
@@ -91,18 +105,88 @@ describe('launchers', function () {
     before(() => makeUsersFolder((folder = mkdtempSync(join(tmpdir(), 'nbc-guide-'))), program('exchange')));
     after(() => rmSync(folder, { recursive: true }));
 
-    for (const [index, command] of commandsOf('docs/jobs/mpirun.md').entries()) {
-      it(command, async function () {
-        const [mpirun, hosts] = [
-          ['mpirun.openmpi', 'localhost slots=8'],
-          ['mpirun.mpich', 'localhost:8'],
-        ][index];
-        if (spawnSync(mpirun, ['--version']).error !== undefined) skip(this, `${mpirun} is not installed`);
-        writeFileSync(join(folder, 'hosts'), `${hosts}\n`);
-        const end = await run('bash', ['-c', `cd ${folder} && ${command.replace('mpirun', mpirun)}`], asRoot);
-        assertExchanged(end, 8);
+    for (const command of commandsOf('docs/jobs/mpirun.md')) {
+      const either = command.startsWith('bash');
+      for (const [mpirun, hosts] of [
+        ['mpirun.openmpi', 'hosts.openmpi'],
+        ['mpirun.mpich', 'hosts.mpich'],
+      ]) {
+        if (!either && !command.includes(hosts)) continue;
+        it(`${command}, which is ${mpirun}`, async function () {
+          if (spawnSync(mpirun, ['--version']).error !== undefined) skip(this, `${mpirun} is not installed`);
+          // The files as they are to be copied; both machines are this one.
+          for (const file of readdirSync(join(ROOT, 'docs/jobs/mpirun'))) {
+            const text = readFileSync(join(ROOT, 'docs/jobs/mpirun', file), 'utf8');
+            writeFileSync(
+              join(folder, file),
+              text.replace(/^node-0(.*)4\nnode-1.*$/m, (_, slots) => `localhost${slots}8`),
+            );
+          }
+          const line = command.replace(/^mpirun/, mpirun);
+          assertExchanged(await run('bash', ['-c', `cd ${folder} && ${line}`], { ...asRoot, MPIRUN: mpirun }), 8);
+        });
+      }
+    }
+
+    for (const guide of ['docs/jobs.md', 'docs/jobs/torchrun.md']) {
+      it(`${guide}'s lines for each machine`, async function () {
+        const [, variables, ...lines] = commandsOf(guide);
+        const ranks = lines.filter((line) => /^(NBC_)?RANK=/.test(line));
+        assert.equal(ranks.length, 2);
+        assert(variables.startsWith('export '));
+        const port = await freePort();
+        const here = (line: string): string => line.replace(/node-\d/g, 'localhost').replaceAll('4711', `${port}`);
+        const ends = ranks.map((line) => run('bash', ['-c', `cd ${folder}; ${here(`${variables}\n${line}`)}`]));
+        for (const [rank, { code, stdout, stderr }] of (await Promise.all(ends)).entries()) {
+          assert.equal(code, 0, stderr);
+          assert.match(stdout, new RegExp(`rank ${rank} of 2`));
+        }
       });
     }
+
+    it("torchrun's run.sh on each of two machines", async () => {
+      const script = join(ROOT, 'docs/jobs/torchrun/run.sh');
+      const place = { MASTER_ADDR: 'localhost', MASTER_PORT: `${await freePort()}`, NBC_SECRET: 'of this test' };
+      const args = (machine: string): string[] => [script, machine, join(folder, 'program.mjs')];
+      const ends = await Promise.all(['0', '1'].map((machine) => run('bash', args(machine), place)));
+      for (const { code, stderr } of ends) assert.equal(code, 0, stderr);
+      assertExchanged({ ...ends[0], stdout: ends.map(({ stdout }) => stdout).join('') }, 8);
+      const alone = await run('bash', args('0'), { ...place, NBC_JOIN_TIMEOUT: '1000' });
+      assert.equal(alone.code, 1, alone.stderr);
+      assert.match(alone.stderr, /ranks 4 to 7 of 8 did not join/);
+    });
+
+    it("kubernetes/Dockerfile's program is where job.yaml starts it", () => {
+      const [image, job] = ['Dockerfile', 'job.yaml'].map((name) =>
+        readFileSync(join(ROOT, 'docs/jobs/kubernetes', name), 'utf8'),
+      );
+      const folders = [...image.matchAll(/^WORKDIR (.*)$/gm)].map(([, path]) => path);
+      const program = /command: \[node, (.*)\]/.exec(job)![1];
+      assert.equal(program, `${folders.at(-1)}/program.mjs`);
+      assert.match(image, /^COPY .*program\.mjs \.\/$/m);
+    });
+
+    it('quote messages that there are', () => {
+      const files = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }).filter((name) =>
+        name.endsWith('.ts'),
+      );
+      const source = files
+        .map((name) => readFileSync(join(ROOT, 'src', name), 'utf8'))
+        .join('\n')
+        .replace(/['`] \+\n\s*['`]/g, '');
+      const [, table] = readFileSync(join(ROOT, 'docs/jobs.md'), 'utf8').split('## What goes wrong');
+      const cells = [...table.matchAll(/^\| (`.*?) +\|/gm)].map(([, cell]) => cell);
+      const messages = cells.flatMap((cell) => [...cell.matchAll(/`(.*?)`/g)].map(([, message]) => message));
+      assert(messages.length >= 9, table);
+      for (const message of messages) {
+        // Numbers and dots stand for what differs, and names such as PMIx_Fence are elsewhere in the source.
+        const parts = [...message.split(/…|\d+|\w+_\w+/), ...(message.match(/\w+_\w+/g) ?? [])].filter(
+          (part) => part.trim().length >= 7,
+        );
+        assert(parts.length > 0, message);
+        for (const part of parts) assert(source.includes(part), `'${message}': nothing says '${part}'`);
+      }
+    });
 
     it("kubernetes/job.yaml's numbers and variables", async () => {
       const text = readFileSync(join(ROOT, 'docs/jobs/kubernetes/job.yaml'), 'utf8');

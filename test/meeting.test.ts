@@ -1,17 +1,27 @@
 /** How ranks meet, and where they listen over TCP: at the interface asked for, and at loopback if nobody elsewhere has to reach them. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { closeSync, openSync } from 'node:fs';
-import { networkInterfaces } from 'node:os';
+import { once } from 'node:events';
+import { closeSync, fstatSync, openSync, readdirSync, readlinkSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { type AddressInfo, createConnection, createServer } from 'node:net';
+import { networkInterfaces, type NetworkInterfaceInfo } from 'node:os';
+import { join } from 'node:path';
 import { OptionError } from 'node-nbc';
-import { skip } from './helpers.js';
+import type { Native, NativeOptions } from '../src/native.js';
+import { reports, runRanks, skip } from './helpers.js';
 import { ROOT } from './support/launch.js';
 
 const dist = (file: string): string => new URL(`../../dist/transport/${file}`, import.meta.url).href;
 const { meet } = (await import(dist('meeting.js'))) as typeof import('../src/transport/meeting.js');
+const { candidatesOf, chooseAddress, findAddress, sourceTo } = (await import(
+  dist('address.js')
+)) as typeof import('../src/transport/address.js');
 const { resolveOptions } = (await import(dist('options.js'))) as typeof import('../src/transport/options.js');
 const { readBootstrap } = (await import(dist('bootstrap.js'))) as typeof import('../src/transport/bootstrap.js');
 const { StoreServer } = (await import(dist('store/server.js'))) as typeof import('../src/transport/store/server.js');
+
+const native = createRequire(import.meta.url)(join(ROOT, 'build/Release/nbc.node')) as Native;
 
 /** What a native part is asked for that does not listen. */
 class Listener {
@@ -20,10 +30,40 @@ class Listener {
     this.asked.push(address);
     return { fd: openSync('/dev/null', 'r'), port: 4711 };
   }
+  createJob(): number {
+    return openSync('/dev/null', 'r+');
+  }
 }
 
+/** A machine with these interfaces, each with its addresses and the beginning of those that the system reaches from there. */
+function machine(network: string, interfaces: Record<string, Record<string, string>>) {
+  const infos = Object.entries(interfaces).map(([name, addresses]) => [
+    name,
+    Object.keys(addresses).map((address) => {
+      const family = address.includes(':') ? 'IPv6' : 'IPv4';
+      return { address, family, internal: name === 'lo' } as NetworkInterfaceInfo;
+    }),
+  ]);
+  const ways = Object.values(interfaces).flatMap((addresses) => Object.entries(addresses));
+  return {
+    network: () => network,
+    interfaces: () => Object.fromEntries(infos) as Record<string, NetworkInterfaceInfo[]>,
+    sourceTo: (to: string) => Promise.resolve(ways.find(([, prefix]) => prefix !== '' && to.startsWith(prefix))?.[0]),
+  };
+}
+
+const lo = { '127.0.0.1': '127.', '::1': '::1' };
+const docker0 = { '172.17.0.1': '172.17.' };
+const BRIDGED = machine('a', { lo, docker0, eth0: { '10.1.0.1': '10.1.', 'fe80::1': '', 'fd00::1': 'fd00:' } });
+const OTHER = machine('b', { lo, docker0, eth0: { '10.1.0.2': '10.1.', 'fd00::2': 'fd00:' } });
+
 /** Two ranks, which may be on different hosts, meet by a store at this address; returns where they listen. */
-async function listening(address: string, hosts: [string, string], given = ''): Promise<string[]> {
+async function listening(
+  address: string,
+  hosts: [string, string],
+  given = '',
+  machines: [ReturnType<typeof machine>, ReturnType<typeof machine>] | [] = [],
+): Promise<string[]> {
   const [secret, size] = ['of this test', 2];
   const server = await StoreServer.open({ host: address, port: 0, secret, size, timeout: 10_000 });
   try {
@@ -36,11 +76,11 @@ async function listening(address: string, hosts: [string, string], given = ''): 
         NBC_SECRET: secret,
         NBC_HOST: host,
       });
-      const native = new Listener();
-      const { tcp } = await meet(native as never, bootstrap, settings);
+      const listener = new Listener();
+      const { tcp } = await meet(listener as never, bootstrap, settings, machines[rank]);
       closeSync(tcp!.listener);
-      assert.deepEqual(tcp!.addresses[rank], native.asked[0]);
-      return native.asked;
+      assert.deepEqual(tcp!.addresses[rank], listener.asked[0]);
+      return listener.asked;
     });
     return (await Promise.all(ranks)).flat();
   } finally {
@@ -85,6 +125,80 @@ describe('where ranks listen over TCP', function () {
     assert.deepEqual(places.sort(), ['127.0.0.2', '127.0.0.3']);
   });
 
+  it('the interface or the network that is asked for, on each machine its own address', async () => {
+    for (const place of ['eth0', '10.1.0.0/16', '10.1.9.9/16']) {
+      assert.deepEqual(await listening('127.0.0.1', ['', ''], place, [BRIDGED, OTHER]), ['10.1.0.1', '10.1.0.2']);
+    }
+    assert.deepEqual(await listening('127.0.0.1', ['', ''], 'fd00::/8', [BRIDGED, OTHER]), ['fd00::1', 'fd00::2']);
+    assert.equal(findAddress('lo', networkInterfaces()), '127.0.0.1');
+    assert.equal(findAddress('127.0.0.0/8', networkInterfaces()), '127.0.0.1');
+    for (const place of ['eth1', '10.2.0.0/16', 'fe80::/10', 'fd01::/16', 'localhost']) {
+      assert.throws(() => findAddress(place, BRIDGED.interfaces()), {
+        name: 'OptionError',
+        argument: 'NBC_TCP_ADDRESS',
+        message: new RegExp(
+          `'?${place}.* it has lo \\(127.0.0.1, ::1\\), docker0 \\(172.17.0.1\\), eth0 \\(10.1.0.1, fd00::1\\)`,
+        ),
+      });
+    }
+  });
+
+  it('on two machines without being asked, the address from which the system reaches the other, never a bridge or loopback', async () => {
+    // The ranks reach the store by loopback, which tells them nothing.
+    assert.deepEqual(await listening('127.0.0.1', ['', ''], '', [BRIDGED, OTHER]), ['10.1.0.1', '10.1.0.2']);
+    const six = machine('c', { lo, docker0, eth0: { 'fe80::3': '', 'fd00::3': 'fd00:' } });
+    assert.deepEqual(await listening('127.0.0.1', ['', ''], '', [BRIDGED, six]), ['fd00::1', 'fd00::3']);
+    const only = machine('d', { lo, eth0: { '10.1.0.4': '' } });
+    assert.deepEqual(await listening('127.0.0.1', ['', ''], '', [BRIDGED, only]), ['10.1.0.1', '10.1.0.4']);
+  });
+
+  it('in one network if machines have two in common, in whatever order they have them', async () => {
+    const [a, b, c] = [1, 2, 3].map((i) => ({ [`10.1.0.${i}`]: '10.1.' }));
+    const [x, y, z] = [1, 2, 3].map((i) => ({ [`10.2.0.${i}`]: '10.2.' }));
+    const machines = [
+      machine('a', { ib0: x, eth0: a }),
+      machine('b', { eth0: b, ib0: y }),
+      machine('c', { e: c, i: z }),
+    ];
+    const all = machines.map((each) => candidatesOf(each.interfaces()));
+    const chosen = await Promise.all(machines.map((each, index) => chooseAddress(all, index, each)));
+    assert.deepEqual(chosen, ['10.2.0.1', '10.2.0.2', '10.2.0.3']);
+  });
+
+  it('is an error if that is not known', async () => {
+    const unset = /NBC_TCP_ADDRESS: is not set, and it is not known.* which has (lo|eth0|no address at all)/;
+    const none = machine('e', { lo });
+    const apart = machine('f', { eth0: { '10.8.0.1': '10.8.' }, eth1: { '10.9.0.1': '10.9.' } });
+    for (const [other, rank] of [
+      [none, 1],
+      [apart, 1],
+      [machine('g', {}), 0],
+    ] as const) {
+      const all = [OTHER, OTHER].map((each) => candidatesOf(each.interfaces()));
+      all[rank] = candidatesOf(other.interfaces());
+      await assert.rejects(chooseAddress(all, rank, other), unset);
+    }
+    await assert.rejects(listening('127.0.0.1', ['', ''], '', [BRIDGED, none]), /NBC_TCP_ADDRESS|rank 1 ended before/);
+  });
+
+  it('asks the system, which answers at once', async () => {
+    assert.equal(await sourceTo('127.0.0.1'), '127.0.0.1');
+    for (const nowhere of ['255.255.255.255', 'nonsense']) assert.equal(await sourceTo(nowhere), undefined);
+    for (const address of candidatesOf(networkInterfaces())) assert.equal(await sourceTo(address), address);
+  });
+
+  for (const [given, expected] of [
+    ['127.0.0.3', '127.0.0.3'],
+    ['lo', '127.0.0.1'],
+    ['', '127.0.0.1'],
+  ]) {
+    it(`nothing else listens in a real job with NBC_TCP_ADDRESS='${given}'`, async () => {
+      const env = { NBC_TRANSPORT: 'tcp', NBC_TCP_ADDRESS: given };
+      const all = reports<string[]>(await runRanks('listening', { size: 2, env }));
+      assert.deepEqual(all, [[expected], [expected]]);
+    });
+  }
+
   it('not all interfaces, nor what is no address', () => {
     for (const address of [
       '0.0.0.0',
@@ -93,8 +207,12 @@ describe('where ranks listen over TCP', function () {
       '::ffff:0.0.0.0',
       '::ffff:0:0',
       'fe80::1%lo',
-      'localhost',
       '1.2.3',
+      '10.1.0.0/33',
+      '10.1/16',
+      'fd00::/129',
+      'an interface',
+      'averylongnameofone',
       '127.0.0.1,0.0.0.0',
       '127.0.0.1,',
     ]) {
@@ -109,8 +227,100 @@ describe('where ranks listen over TCP', function () {
         );
       }
     }
-    for (const address of ['127.0.0.1', '::1', '10.0.0.0', '127.0.0.2, 127.0.0.3']) {
+    for (const address of ['127.0.0.1', '::1', '10.0.0.0', '127.0.0.2, 127.0.0.3', 'eth0,10.1.0.0/16', 'fd00::/8']) {
       assert.equal(resolveOptions({ tcp: { address } }, {}).tcp.address, address);
+    }
+  });
+});
+
+describe('what a failed init() leaves open', function () {
+  this.timeout(30_000);
+
+  it('nothing that ranks opened for each other when the store fails at the very end', async () => {
+    const opened = (): number =>
+      readdirSync('/proc/self/fd').filter((fd) => {
+        try {
+          return readlinkSync(`/proc/self/fd/${fd}`) === '/dev/null';
+        } catch {
+          return false;
+        }
+      }).length;
+    const [secret, hosts] = ['of this test', ['a', 'a', 'b']];
+    const store = await StoreServer.open({ host: '127.0.0.1', port: 0, secret, size: hosts.length, timeout: 10_000 });
+    // Everything goes through here but that a rank has done.
+    const between = createServer((near) => {
+      const far = createConnection({ host: '127.0.0.1', port: store.port });
+      near.on('data', (data) => (data.includes('"op":"done"') ? near.destroy() : far.write(data)));
+      near.on('close', () => far.destroy()).on('error', () => undefined);
+      far.on('data', (data) => near.write(data)).on('error', () => undefined);
+    }).listen(0, '127.0.0.1');
+    await once(between, 'listening');
+    const before = opened();
+    try {
+      const ranks = hosts.map((host, rank) => {
+        const place = { NBC_RANK: `${rank}`, NBC_SIZE: `${hosts.length}`, NBC_SECRET: secret, NBC_HOST: host };
+        const { port } = between.address() as AddressInfo;
+        const bootstrap = readBootstrap({ ...place, NBC_STORE: `127.0.0.1:${port}` });
+        const settings = resolveOptions({}, { NBC_JOIN_TIMEOUT: '5000' });
+        return meet(new Listener() as never, bootstrap, settings);
+      });
+      for (const { status } of await Promise.allSettled(ranks)) assert.equal(status, 'rejected');
+      assert.equal(opened(), before);
+    } finally {
+      between.close();
+      store.close();
+    }
+  });
+
+  const OPTIONS: NativeOptions = {
+    rank: 0,
+    size: 2,
+    jobFd: -1,
+    transport: 'tcp',
+    host: '',
+    verbsDevice: '',
+    verbsPort: 0,
+    verbsGidIndex: 0,
+    verbsEager: 'write',
+    verbsCacheEntries: 0,
+    verbsCacheBytes: 0,
+    progressThread: false,
+    eagerLimit: 0,
+    testOnInit: true,
+    waitOnSend: 0,
+    startall: 0,
+    crossMemory: 'off',
+  };
+  for (const [what, given, message] of [
+    ['an option is wrong', { eagerLimit: 1e6 }, /eagerLimit/],
+    ['an option is missing', { rank: undefined }, /rank/],
+    ['the job has another size', { transport: 'auto', jobFd: -1 }, /the job has 1 ranks/],
+    ['addresses are missing', {}, /the addresses of all ranks are needed/],
+  ] as [string, object, RegExp][]) {
+    it(`not the listening socket if ${what}`, () => {
+      const { fd: listener, port } = native.listenTcp('127.0.0.1');
+      const tcp = { listener, addresses: ['127.0.0.1'], ports: [port], hosts: [0], processors: 1, secret: 'x' };
+      assert.throws(() => native.open({ ...OPTIONS, ...given, tcp }, () => undefined), message);
+      assert.throws(() => fstatSync(listener), { code: 'EBADF' });
+    });
+  }
+
+  it('not the listening socket if a world is open already', () => {
+    const open = (): void => {
+      const { fd: listener, port } = native.listenTcp('127.0.0.1');
+      const tcp = { listener, addresses: ['127.0.0.1'], ports: [port], hosts: [0], processors: 1, secret: 'x' };
+      try {
+        native.open({ ...OPTIONS, size: 1, tcp }, () => undefined);
+      } catch (error) {
+        assert.throws(() => fstatSync(listener), { code: 'EBADF' });
+        throw error;
+      }
+    };
+    open();
+    try {
+      assert.throws(open, { code: 'ERR_NBC_ALREADY_OPEN' });
+    } finally {
+      native.close();
     }
   });
 });

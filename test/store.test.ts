@@ -13,6 +13,7 @@ const { StoreServer, listRanks } = (await import(
   dist('server.js')
 )) as typeof import('../src/transport/store/server.js');
 const { StoreClient } = (await import(dist('client.js'))) as typeof import('../src/transport/store/client.js');
+const { proofOf } = (await import(dist('proof.js'))) as typeof import('../src/transport/store/proof.js');
 const { throughStore } = (await import(
   dist('../directory/store.js')
 )) as typeof import('../src/transport/directory/store.js');
@@ -233,6 +234,28 @@ describe('the store', function () {
       await until('all of them have been cut off', () => server.refused >= 20);
     } finally {
       for (const socket of silent) socket.destroy();
+      server.close();
+    }
+  });
+
+  it('does not listen to a stranger any more that it has cut off', async () => {
+    const server = await StoreServer.open({ host: HOST, port: 0, secret: SECRET, size: 1, timeout: 5000 });
+    const socket = createConnection({ host: HOST, port: server.port }).on('error', () => undefined);
+    try {
+      const [greeting] = (await once(socket, 'data')) as [Buffer];
+      const { nonce: serverNonce } = JSON.parse(greeting.toString()) as { nonce: string };
+      const introduce = (secret: string): string => {
+        const said = { rank: 0, size: 1, nonce: 'x' };
+        const proof = proofOf('client', secret, { serverNonce, clientNonce: said.nonce, rank: 0, size: 1 });
+        return `${JSON.stringify({ ...said, proof })}\n`;
+      };
+      socket.write(introduce('another') + introduce(SECRET) + introduce(SECRET));
+      await once(socket, 'close');
+      await until('it is counted', () => server.refused === 1);
+      // The place of the rank is free.
+      assert.deepEqual(await joiner(server.port, 1)({ rank: 0 }), [{ me: 0 }]);
+    } finally {
+      socket.destroy();
       server.close();
     }
   });

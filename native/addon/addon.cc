@@ -300,12 +300,18 @@ std::vector<uint32_t> numbers(const Napi::Value& list) {
   return out;
 }
 
-// The part of the options that transport 'tcp' needs; absent for others.
+// Ours from now on, whatever else is wrong; none where no rank is reached by TCP.
+tcp::Socket listener_of(const Napi::Value& tcp) {
+  if (!tcp.IsObject()) return {};
+  const Napi::Value listener = tcp.As<Napi::Object>().Get("listener");
+  return tcp::Socket(listener.IsNumber() ? listener.As<Napi::Number>().Int32Value() : -1);
+}
+
+// Who is where, if any rank is reached by TCP: with transport 'tcp', and with 'auto' in a job whose ranks met and are on several hosts.
 World::Options::Tcp tcp_options(const Napi::Value& given) {
   World::Options::Tcp tcp;
   if (!given.IsObject()) return tcp;
   const auto object = given.As<Napi::Object>();
-  tcp.listener = object.Get("listener").ToNumber().Int32Value();
   tcp.secret = object.Get("secret").ToString().Utf8Value();
   tcp.ports = numbers(object.Get("ports"));
   tcp.hosts = numbers(object.Get("hosts"));
@@ -323,6 +329,7 @@ Napi::Value open(const Napi::CallbackInfo& info) {
   if (!info[0].IsObject() || !info[1].IsFunction())
     throw coded(env, "ERR_NBC_ARGUMENT", "options: an object and a function are needed");
   const auto given = info[0].As<Napi::Object>();
+  tcp::Socket listener = listener_of(given.Get("tcp"));
   const auto count = [&](const char* name) { return number(env, given.Get(name), name); };
   World::Options options{};
   options.rank = count("rank");
@@ -354,7 +361,7 @@ Napi::Value open(const Napi::CallbackInfo& info) {
     throw coded(env, "ERR_NBC_ARGUMENT",
                 "eagerLimit: must be at most " + std::to_string(libof::kLargestEagerLimit) + " bytes");
   World* world = world_of(env);
-  world->open(options, info[1]);
+  world->open(options, std::move(listener), info[1]);
   // The table outlives the world for as long as JavaScript can see it.
   auto* keeper = new std::shared_ptr<SlotTable>(world->slots());
   const auto buffer = Napi::ArrayBuffer::New(

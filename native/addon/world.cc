@@ -54,7 +54,7 @@ void World::check_none_open() const {
   if (g_open.load()) refuse_second();
 }
 
-void World::open(const Options& options, napi_value on_completions) {
+void World::open(const Options& options, tcp::Socket listener, napi_value on_completions) {
   if (is_open() || g_open.exchange(true)) refuse_second();
   try {
     std::shared_ptr<shm::Segment> segment;
@@ -83,8 +83,8 @@ void World::open(const Options& options, napi_value on_completions) {
     std::unique_ptr<shm::Watch> watch;
     if (segment != nullptr && !options.neighbours.empty())
       watch = std::make_unique<shm::Watch>(segment, options.neighbours);
-    engine_ =
-        std::make_unique<Engine>(make_fabric(options, std::move(segment)), options.engine, slots, [this] { notify(); });
+    engine_ = std::make_unique<Engine>(make_fabric(options, std::move(listener), std::move(segment)), options.engine,
+                                       slots, [this] { notify(); });
     slots_ = std::move(slots);
     watch_ = std::move(watch);
     static const int registered = std::atexit(at_process_end);
@@ -102,6 +102,9 @@ void World::open(const Options& options, napi_value on_completions) {
   } catch (const std::bad_alloc&) {
     give_up();
     throw coded(env_, "ERR_NBC_OPEN", "no memory for the world");
+  } catch (const Napi::Error&) {
+    give_up();
+    throw;
   }
 }
 
@@ -143,8 +146,8 @@ std::unique_ptr<Fabric> World::make_beside_tcp(const Options& options, tcp::Sock
   return std::make_unique<mixed::MixedFabric>(std::move(near), std::move(far), std::move(ways));
 }
 
-std::unique_ptr<Fabric> World::make_fabric(const Options& options, std::shared_ptr<shm::Segment> segment) {
-  tcp::Socket listener(options.tcp.listener);
+std::unique_ptr<Fabric> World::make_fabric(const Options& options, tcp::Socket listener,
+                                           std::shared_ptr<shm::Segment> segment) {
   if (options.transport == "tcp") return make_tcp(options, std::move(listener), nullptr);
   if (listener) return make_beside_tcp(options, std::move(listener), std::move(segment));
   if (options.transport == "verbs") return make_verbs(options, std::move(segment), nullptr);

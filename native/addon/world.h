@@ -30,7 +30,6 @@ class World {
     double verbs_cache_entries;  // the most that the registration cache holds
     double verbs_cache_bytes;
     struct Tcp {
-      int listener = -1;                   // this rank's, taken over
       std::vector<std::string> addresses;  // of all ranks: numeric, without port
       std::vector<uint32_t> ports;
       std::vector<uint32_t> hosts;  // of all ranks: equal numbers, equal machines
@@ -48,8 +47,8 @@ class World {
 
   // Throws Napi::Error if this process has an open world already.
   void check_none_open() const;
-  // Throws Napi::Error.
-  void open(const Options& options, napi_value on_completions);
+  // `listener`: where this rank listens, if any rank is reached by TCP. Throws Napi::Error.
+  void open(const Options& options, tcp::Socket listener, napi_value on_completions);
   void close();
   bool is_open() const { return engine_ != nullptr; }
   Engine& engine() { return *engine_; }
@@ -66,7 +65,8 @@ class World {
 
  private:
   [[noreturn]] void refuse_second() const;
-  static std::unique_ptr<Fabric> make_fabric(const Options& options, std::shared_ptr<shm::Segment> segment);
+  static std::unique_ptr<Fabric> make_fabric(const Options& options, tcp::Socket listener,
+                                             std::shared_ptr<shm::Segment> segment);
   static std::unique_ptr<FarFabric> make_tcp(const Options& options, tcp::Socket listener,
                                              const std::shared_ptr<ExposedMemory>& exposed);
   static std::unique_ptr<Fabric> make_beside_tcp(const Options& options, tcp::Socket listener,

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** nbcrun: starts the ranks of a job on this machine. What the command line says; the work is in nbcrun/. */
+/** nbcrun: starts the ranks of a job on this machine, or serves the store of one that is started elsewhere. What the command line says; the work is in nbcrun/. */
 import { randomBytes } from 'node:crypto';
 import { closeSync, statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -7,6 +7,8 @@ import { resolve } from 'node:path';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { allowedProcessors } from '../processors.js';
 import { version } from './version.js';
+import { NbcError } from '../errors.js';
+import { parseStore } from '../transport/bootstrap.js';
 import { StoreServer } from '../transport/store/server.js';
 import { ExitCode, Job } from './nbcrun/job.js';
 
@@ -26,9 +28,12 @@ SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH are passed on to
 kills them. When a rank fails, the others are ended: SIGTERM, and SIGKILL after --grace. What a rank leaves in
 its process group ends with it. If nbcrun itself is killed, so are the ranks.
 
+With --store it starts no ranks, but serves the store by which -n ranks that something else starts find each other, until all
+have joined. It prints the variables that they need beside NBC_RANK; NBC_SECRET only if it is not set already.
+
 Exit codes:
   0         every rank exited with 0
-  1 to 255  the exit code of the rank that failed first; 128 + n if signal n ended it
+  1 to 255  the exit code of the rank that failed first; 128 + n if signal n ended it; with --store 1 if not all joined
   124       --timeout has passed
   125       nbcrun could not do its part: wrong arguments, no such program, no addon, a rank that could not start
 
@@ -45,6 +50,7 @@ interface Options {
   timeout?: number;
   grace: number;
   nodeArg?: string[];
+  store?: string;
 }
 
 /** A problem that the user can solve; printed without a stack. */
@@ -101,6 +107,31 @@ async function openStore(size: number, secret: string): Promise<StoreServer> {
   }
 }
 
+/** Returns when all ranks have joined, or cannot any more. */
+async function serve(place: string, { ranks: size, timeout: seconds }: Options): Promise<number> {
+  const { host, port } = parseStore('--store', place);
+  const given = process.env.NBC_SECRET ?? '';
+  const secret = given === '' ? randomBytes(32).toString('hex') : given;
+  let store: StoreServer;
+  try {
+    store = await StoreServer.open({ host, port, secret, size, timeout: JOIN_TIMEOUT_MS });
+  } catch (error) {
+    throw new LaunchError(`the store cannot be opened at ${place}: ${(error as Error).message}`);
+  }
+  const variables = [`NBC_STORE=${place}`, `NBC_SIZE=${size}`, ...(given === '' ? [`NBC_SECRET=${secret}`] : [])];
+  process.stdout.write(`${variables.join('\n')}\n`);
+  let limit: NodeJS.Timeout | undefined;
+  const timeUp = new Promise<boolean>((resolve) => {
+    if (seconds !== undefined) limit = setTimeout(resolve, seconds * 1000, true);
+  });
+  const late = await Promise.race([store.finished().then(() => false), timeUp]);
+  clearTimeout(limit);
+  store.close();
+  if (late) say(`not all of ${size} ranks have joined within ${seconds} s (--timeout)`);
+  else if (store.failure !== undefined) say(`the job could not start: ${store.failure}`);
+  return late ? ExitCode.TIMEOUT : store.failure === undefined ? 0 : 1;
+}
+
 async function launch(program: string, args: string[], options: Options): Promise<number> {
   const path = findProgram(program);
   const jobFd = await createJob(options.ranks);
@@ -132,11 +163,11 @@ function say(text: string): void {
 // Whoever read --help has read enough, and a job goes on without what nbcrun has to say. (Job has its own answer for the output of ranks.)
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 
-const cli = new Command('nbcrun')
+const cli: Command = new Command('nbcrun')
   .description('Starts a program as the ranks of a job on this machine.')
-  .usage('[options] <program> [arguments...]')
+  .usage('[options] <program> [arguments...]\n       nbcrun --store <host:port> -n <count>')
   .version(version)
-  .argument('<program>', 'JavaScript file that every rank runs')
+  .argument('[program]', 'JavaScript file that every rank runs')
   .argument('[arguments...]', "the program's arguments")
   .addOption(
     new Option('-n, --ranks <count>', 'number of ranks')
@@ -155,6 +186,7 @@ const cli = new Command('nbcrun')
     ...(all ?? []),
     arg,
   ])
+  .option('--store <host:port>', 'start no ranks, but serve the store of a job that something else starts')
   .addHelpText('after', HELP)
   .showHelpAfterError('(nbcrun --help explains)')
   .enablePositionalOptions()
@@ -163,11 +195,20 @@ const cli = new Command('nbcrun')
 
 try {
   await cli.parseAsync();
-  process.exitCode = await launch(cli.args[0], cli.args.slice(1), cli.opts<Options>());
+  const options = cli.opts<Options>();
+  const [program, ...rest] = cli.args as [string | undefined, ...string[]];
+  if (options.store !== undefined) {
+    if (program !== undefined) cli.error('error: --store starts no program');
+    if (cli.getOptionValueSource('ranks') === 'default') cli.error('error: --store needs the number of ranks, -n');
+    process.exitCode = await serve(options.store, options);
+  } else {
+    if (program === undefined) cli.error("error: missing required argument 'program'");
+    process.exitCode = await launch(program, rest, options);
+  }
 } catch (error) {
   if (error instanceof CommanderError) {
     process.exitCode = error.exitCode === 0 ? 0 : ExitCode.LAUNCHER;
-  } else if (error instanceof LaunchError) {
+  } else if (error instanceof LaunchError || error instanceof NbcError) {
     say(error.message);
     process.exitCode = ExitCode.LAUNCHER;
   } else {

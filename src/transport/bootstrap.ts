@@ -156,17 +156,23 @@ function readPlace(environment: Environment, launcher: Launcher): { rank: number
   return { rank, size };
 }
 
-function readStore(environment: Environment, variable: string, text: string): StoreAddress {
+/** The parts of host:port. @throws {OptionError} */
+export function parseStore(variable: string, text: string): { host: string; port: number } {
   const parts = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text.trim()) as (string | undefined)[] | null;
   const port = Number(parts?.[3]);
   if (parts === null || port < 1 || port > 65535) {
     throw new OptionError(variable, `must be host:port, as in 'node-0:4711' or '[::1]:4711', not '${text}'`);
   }
+  return { host: parts[1] ?? parts[2] ?? '', port };
+}
+
+function readStore(environment: Environment, variable: string, text: string): StoreAddress {
+  const place = parseStore(variable, text);
   const secret = environment.NBC_SECRET;
   if (secret === undefined || secret === '') {
     throw new OptionError('NBC_SECRET', `must be set where ${variable} is, to the same random text on all ranks`);
   }
-  return { host: parts[1] ?? parts[2] ?? '', port, secret };
+  return { ...place, secret };
 }
 
 function readHost(environment: Environment): string {

@@ -10,6 +10,7 @@ import { hostname, networkInterfaces } from 'node:os';
 import { OptionError } from '../errors.js';
 import type { Native, NativeTcp } from '../native.js';
 import { allowedList, parseCpuList } from '../processors.js';
+import { candidatesOf, chooseAddress, findAddress, isLoopback, type Machine, sourceTo } from './address.js';
 import type { Bootstrap } from './bootstrap.js';
 import type { Directory } from './directory/directory.js';
 import { throughPmi } from './directory/pmi.js';
@@ -33,6 +34,8 @@ export interface Ways {
 /** Where a rank runs. */
 interface Home {
   host: string;
+  /** Equal on ranks whose machine has the same addresses. */
+  network: string;
   /** What it may use, as the kernel writes it. */
   processors: string;
   /** Its number, for those who see it. */
@@ -45,10 +48,19 @@ interface Place {
 }
 
 const LOOPBACK = '127.0.0.1';
+const THIS_MACHINE: Machine = { network: networkIdentity, interfaces: networkInterfaces, sourceTo };
 const NOTHING_TO_CLOSE = (): void => undefined;
 
-/** @throws {BootstrapError} if ranks do not find each other */
-export async function meet(native: Native, bootstrap: Bootstrap, settings: Settings): Promise<Ways> {
+/**
+ * @throws {BootstrapError} if ranks do not find each other
+ * @throws {OptionError} if it is not known where this rank is to listen
+ */
+export async function meet(
+  native: Native,
+  bootstrap: Bootstrap,
+  settings: Settings,
+  machine: Machine = THIS_MACHINE,
+): Promise<Ways> {
   const { transport, joinTimeout } = settings;
   const { rank, size, jobFd, store, pmi, pmix } = bootstrap;
   if (transport === 'tcp' && size === 1) return aloneOverTcp(native);
@@ -61,10 +73,19 @@ export async function meet(native: Native, bootstrap: Bootstrap, settings: Setti
     }
     return { transport, jobFd, tcp: undefined, neighbours: [], closeFile: NOTHING_TO_CLOSE };
   }
-  const tell = (directory: Directory): Promise<Ways> => tellEverybody(native, directory, bootstrap.host, settings);
-  if (store !== undefined) return throughStore({ ...store, rank, size, timeout: joinTimeout }, tell);
-  if (pmi !== undefined) return throughPmi(pmi, joinTimeout, tell);
-  if (pmix) return throughPmix(native, { rank, size }, joinTimeout, tell);
+  let ways: Ways | undefined;
+  const tell = async (directory: Directory): Promise<Ways> =>
+    (ways = await tellEverybody(native, directory, bootstrap.host, settings, machine));
+  try {
+    if (store !== undefined) return await throughStore({ ...store, rank, size, timeout: joinTimeout }, tell);
+    if (pmi !== undefined) return await throughPmi(pmi, joinTimeout, tell);
+    if (pmix) return await throughPmix(native, { rank, size }, joinTimeout, tell);
+  } catch (error) {
+    // The directory may fail when all has been told: nobody gets what was opened by then.
+    if (ways?.tcp !== undefined) closeSync(ways.tcp.listener);
+    ways?.closeFile();
+    throw error;
+  }
   throw new OptionError('NBC_STORE', 'is not set; ranks that share no file find each other by it');
 }
 
@@ -73,9 +94,16 @@ async function tellEverybody(
   directory: Directory,
   named: string,
   { transport, tcp: { address: wanted } }: Settings,
+  machine: Machine,
 ): Promise<Ways> {
   const { rank, size } = directory;
-  const mine: Home = { host: hostIdentity(named), processors: allowedList(), process: process.pid };
+  const network = machine.network();
+  const mine: Home = {
+    host: hostIdentity(network, named),
+    network,
+    processors: allowedList(),
+    process: process.pid,
+  };
   const homes = (await directory.exchange('host', mine)) as Home[];
   const hosts = numbered(homes.map(({ host }) => host));
   const here = homes.filter(({ host }) => host === mine.host);
@@ -83,7 +111,8 @@ async function tellEverybody(
   // Ranks may be bound one by one, so only all of them together tell how many processors they have.
   const processors = new Set(here.flatMap((home) => parseCpuList(home.processors))).size;
   const secret = directory.secret ?? (await sharedSecret(directory));
-  const address = wanted === '' ? ownAddress(here.length === size, directory.localAddress) : inTurn(wanted, rank);
+  const known = await findOwnAddress(directory, homes, machine);
+  const address = wanted === '' ? await known() : findAddress(inTurn(wanted, rank), machine.interfaces());
   const { fd: listener, port } = native.listenTcp(address);
   try {
     const places = (await directory.exchange('place', { address, port })) as Place[];
@@ -112,13 +141,24 @@ function newSecret(): string {
   return randomBytes(32).toString('hex');
 }
 
-/** Loopback if nobody else needs to reach this machine, otherwise the address that is known to be reached, or the first that can be. */
-function ownAddress(alone: boolean, known: string | undefined): string {
-  if (alone) return LOOPBACK;
-  if (known !== undefined) return plain(known);
-  const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
-  const found = all.find(({ internal, family }) => !internal && family === 'IPv4');
-  return found?.address ?? LOOPBACK;
+/**
+ * Loopback if nobody else needs to reach this machine, otherwise the address that is known to be reached, or one that can be. All ranks call it,
+ * also those that are told their address; who is not goes on to call what it returns.
+ */
+async function findOwnAddress(
+  directory: Directory,
+  homes: readonly Home[],
+  machine: Machine,
+): Promise<() => string | Promise<string>> {
+  const { rank, localAddress } = directory;
+  const known = plain(localAddress ?? LOOPBACK);
+  if (homes.every(({ host }) => host === homes[rank].host)) return () => LOOPBACK;
+  const networks = numbered(homes.map(({ network }) => network));
+  // Hosts by name only, or containers with one network.
+  if (networks.every((network) => network === 0)) return () => known;
+  const told = (await directory.exchange('addresses', candidatesOf(machine.interfaces()))) as string[][];
+  const firsts = [...new Set(networks)].map((network) => told[networks.indexOf(network)]);
+  return () => (isLoopback(known) ? chooseAddress(firsts, networks[rank], machine) : known);
 }
 
 /**
@@ -158,13 +198,13 @@ function plain(address: string): string {
  * Equal on ranks that can share memory: one boot of one kernel, one container (whose processes and sockets see each other), and what the
  * user says.
  */
-function hostIdentity(named: string): string {
-  return [
-    read('/proc/sys/kernel/random/boot_id') ?? hostname(),
-    link('/proc/self/ns/pid'),
-    link('/proc/self/ns/net'),
-    named,
-  ].join(' ');
+function hostIdentity(network: string, named: string): string {
+  return [network, link('/proc/self/ns/pid'), named].join(' ');
+}
+
+/** Equal where the same interfaces are seen. */
+function networkIdentity(): string {
+  return `${read('/proc/sys/kernel/random/boot_id') ?? hostname()} ${link('/proc/self/ns/net')}`;
 }
 
 function read(path: string): string | undefined {

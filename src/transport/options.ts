@@ -1,8 +1,8 @@
 /**
  * The options of `init()`: defaults, environment variables, checks. An option that is given wins over its variable.
  */
-import { isIP, SocketAddress } from 'node:net';
 import { OptionError, show } from '../errors.js';
+import { isPlace } from './address.js';
 
 /** What only verbs look at. */
 export interface VerbsOptions {
@@ -35,30 +35,35 @@ export interface VerbsOptions {
 /** What only TCP looks at. */
 export interface TcpOptions {
   /**
-   * The numeric address of this machine that other ranks connect to (default: loopback if all are on one machine, else
-   * the one from which this rank reaches the store of the job). Several, with commas between them, are for a machine with several interfaces: its
-   * ranks take them in turns, rank 0 the first. Variable NBC_TCP_ADDRESS.
+   * Where this rank listens, and other ranks connect to: a numeric address of this machine, an interface (`'eth0'`) or a network
+   * (`'10.1.0.0/16'`), whose first address on this machine it is then (IPv4 before IPv6), so that all machines may be given the same text.
+   * Several, with commas between them, are for a machine with several interfaces: its ranks take them in turns, rank 0 the first.
+   *
+   * Default: loopback if all ranks are on one machine, else the address from which this rank reaches the store of the job. Where there is no store
+   * (PMI, PMIx), a machine's only address, or the one from which the system reaches an address of the other machines; if there is none,
+   * `init()` rejects. Variable NBC_TCP_ADDRESS.
    */
   address?: string | undefined;
 }
 
 export interface InitOptions {
   /**
-   * How ranks reach each other; all ranks must say the same. `'shm'`: shared memory of one machine. `'tcp'`: any
-   * network. `'verbs'`: RDMA, over
-   * InfiniBand or RoCE; in this version between ranks of one machine. `'auto'` (default): shared memory between ranks of
-   * one host, and verbs to others, side by side. Variable NBC_TRANSPORT.
+   * How ranks reach each other; all ranks must say the same. `'shm'`: shared memory of one machine. `'tcp'`: any network. `'verbs'`: RDMA, over
+   * InfiniBand or RoCE; in this version between ranks of one machine. `'auto'` (default): shared memory between ranks of one host, and a network to
+   * others, side by side. Variable NBC_TRANSPORT.
    *
-   * For `'auto'`, ranks are on one host if their variables NBC_HOST are equal; not set, as `nbcrun` leaves it, stands for
-   * this machine. So only where NBC_HOST is set a device is looked for. Without an active one the rank still reaches the
-   * ranks of its host; what needs another host fails with an `UnreachableError` that says what is missing. `'shm'` and
-   * `'verbs'` take their way to every rank, whatever NBC_HOST says.
+   * Which network that is depends on how the job was started. Where ranks find each other by a store, PMI or PMIx (docs/jobs.md), it is TCP, and
+   * ranks are on one host that run on one boot of one kernel, in one process namespace and one network namespace, and whose NBC_HOST are equal.
+   * Where they have a file from `nbcrun`, it is verbs, and ranks are on one host if their variables NBC_HOST are equal; not set, as `nbcrun` leaves
+   * it, stands for this machine. So only where NBC_HOST is set a device is looked for. Without an active one the rank still reaches the ranks of its
+   * host; what needs another host fails with an `UnreachableError` that says what is missing. `'shm'` and `'verbs'` take their way to every rank,
+   * whatever NBC_HOST says.
    */
   transport?: 'auto' | 'shm' | 'tcp' | 'verbs' | undefined;
-  /** Options of `transport: 'tcp'`. */
+  /** Options of TCP, for `transport: 'tcp'` and `'auto'`. */
   tcp?: TcpOptions | undefined;
   /**
-   * How long, in milliseconds, ranks that find each other through a store wait for those that are missing (default
+   * How long, in milliseconds, ranks that find each other through a store, PMI or PMIx wait for those that are missing (default
    * 60 000). Variable NBC_JOIN_TIMEOUT.
    */
   joinTimeout?: number | undefined;
@@ -185,8 +190,10 @@ const tcpRules: Rules<TcpSettings> = {
     variable: 'NBC_TCP_ADDRESS',
     fallback: '',
     parse: (text) => text.trim(),
-    accepts: (value) => typeof value === 'string' && value.split(',').every((part) => isOneAddress(part.trim())),
-    expected: "a numeric address of one interface of this machine, as '10.1.2.3', or several with commas between them",
+    accepts: (value) => typeof value === 'string' && value.split(',').every((part) => isPlace(part.trim())),
+    expected:
+      "a numeric address of one interface of this machine ('10.1.2.3'), the interface ('eth0') or its network " +
+      "('10.1.0.0/16'), or several with commas between them",
   },
 };
 
@@ -204,14 +211,6 @@ export function resolveOptions(options: InitOptions = {}, environment: Environme
     tcp: resolveAll(tcpRules, tcp, environment, 'tcp.'),
     verbs: resolveAll(verbsRules, verbs, environment, 'verbs.'),
   };
-}
-
-/** All interfaces at once (0.0.0.0) are no address to connect to, and would let in who has no business there. */
-function isOneAddress(text: string): boolean {
-  const version = isIP(text);
-  if (version === 0 || text.includes('%')) return false;
-  const { address } = new SocketAddress({ address: text, family: `ipv${version as 4 | 6}` });
-  return !['0.0.0.0', '::', '::ffff:0.0.0.0'].includes(address);
 }
 
 /** What one rank takes of a list with commas, of devices or addresses: see {@link VerbsOptions.device}. */

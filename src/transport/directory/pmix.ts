@@ -1,6 +1,8 @@
 /** The directory of a launcher that serves PMIx: Open MPI's mpirun, Slurm's srun with --mpi=pmix, and others. */
+import { Socket } from 'node:net';
 import { BootstrapError } from '../../errors.js';
 import type { Native } from '../../native.js';
+import { ranksText } from '../store/server.js';
 import type { Directory } from './directory.js';
 
 export interface PmixPlace {
@@ -13,9 +15,28 @@ export function offersPmix(environment: Record<string, string | undefined>): boo
   return environment.PMIX_RANK !== undefined && environment.PMIX_NAMESPACE !== undefined;
 }
 
-/** @throws {BootstrapError} */
-export async function openPmix(native: Native, rank: number): Promise<PmixPlace> {
-  return failingAs(rank, native.pmixOpen());
+/** The server says itself that the time is up, if it minds the limit that it is told; only if it does not, we do. */
+const GRACE_MS = 1000;
+/** How long is looked for ranks that are missing. */
+const LOOK_SECONDS = 2;
+const FAREWELL_MS = 5000;
+
+/** Nobody has answered. */
+class Late extends Error {}
+
+/** @param timeout milliseconds @throws {BootstrapError} */
+export async function openPmix(native: Native, rank: number, timeout: number): Promise<PmixPlace> {
+  try {
+    const [own, size] = await answer(native.pmixOpen(), timeout + GRACE_MS, 'PMIx_Init');
+    return { rank: Number(own), size: Number(size) };
+  } catch (error) {
+    throw failure(rank, error);
+  }
+}
+
+/** Ends it, if it can be. Nobody is harmed if not. */
+export async function closePmix(native: Native): Promise<void> {
+  await answer(native.pmixClose(), FAREWELL_MS, 'PMIx_Finalize').catch(() => undefined);
 }
 
 /** After openPmix(), which stays open. @throws {BootstrapError} */
@@ -27,16 +48,51 @@ export async function throughPmix<T>(
 ): Promise<T> {
   const seconds = Math.ceil(timeout / 1000);
   const exchange = async (name: string, mine: unknown): Promise<unknown[]> => {
-    const all = await failingAs(rank, native.pmixExchange(`nbc.${name}`, JSON.stringify(mine), seconds));
-    return all.map((text) => JSON.parse(text) as unknown);
+    const key = `nbc.${name}`;
+    try {
+      const values = native.pmixExchange(key, JSON.stringify(mine), seconds);
+      const all = await answer(
+        values,
+        seconds * 1000 + GRACE_MS,
+        'PMIx_Fence, which waits until all ranks have called init()',
+      );
+      return all.map((text) => JSON.parse(text) as unknown);
+    } catch (error) {
+      const late = error instanceof Late || (error as Error).message.includes('TIMEOUT');
+      const missing = late ? await whoIsMissing(native, key) : [];
+      const who = missing.length === 0 ? '' : `; ${ranksText(missing)} of ${size} did not join within ${timeout} ms`;
+      throw failure(rank, error, who);
+    }
   };
   return meet({ rank, size, secret: undefined, localAddress: undefined, exchange });
 }
 
-async function failingAs<T>(rank: number, call: Promise<T>): Promise<T> {
+async function whoIsMissing(native: Native, key: string): Promise<number[]> {
   try {
-    return await call;
-  } catch (error) {
-    throw new BootstrapError(`PMIx: ${(error as Error).message}`, rank);
+    return (await answer(native.pmixMissing(key, LOOK_SECONDS), LOOK_SECONDS * 1000 + GRACE_MS, 'PMIx_Get')).map(
+      Number,
+    );
+  } catch {
+    return [];
+  }
+}
+
+function failure(rank: number, error: unknown, more = ''): BootstrapError {
+  return new BootstrapError(`PMIx: ${(error as Error).message}${more}`, rank);
+}
+
+/** What comes from one of native's sockets. Who is not answered in time closes it, and leaves alone who does not answer. */
+async function answer(fd: number, limitMs: number, what: string): Promise<string[]> {
+  const socket = new Socket({ fd, readable: true, writable: false });
+  socket.setEncoding('utf8');
+  const limit = setTimeout(() => socket.destroy(new Late(`no answer to ${what}, within ${limitMs} ms`)), limitMs);
+  try {
+    let text = '';
+    for await (const part of socket) text += String(part);
+    if (!text.startsWith('+')) throw new Error(text.slice(1));
+    return text.slice(1).split('\0').slice(0, -1);
+  } finally {
+    clearTimeout(limit);
+    socket.destroy();
   }
 }

@@ -2,7 +2,7 @@
 import { createConnection, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { BootstrapError } from '../../errors.js';
-import { Lines } from './lines.js';
+import { Lines, LONGEST_LINE } from './lines.js';
 import { newNonce, proofOf, proves } from './proof.js';
 
 export interface StoreClientOptions {
@@ -41,11 +41,10 @@ export class StoreClient {
   /** @throws {BootstrapError} saying why the store could not be joined */
   static async open(options: StoreClientOptions): Promise<StoreClient> {
     const client = new StoreClient(options);
-    const end = client.#deadline;
     try {
       let cutOff: string | undefined;
-      while ((cutOff = await client.#introduce(await client.#connect(end), end)) !== undefined) {
-        if (Date.now() + AGAIN_MS >= end) throw client.#error(cutOff);
+      while ((cutOff = await client.#introduce(await client.#connect())) !== undefined) {
+        if (Date.now() + AGAIN_MS >= client.#deadline) throw client.#error(cutOff);
         await delay(AGAIN_MS);
       }
       return client;
@@ -104,8 +103,9 @@ export class StoreClient {
   }
 
   /** Tries until the time is up: rank 0 may start later than others. */
-  async #connect(end: number): Promise<Socket> {
+  async #connect(): Promise<Socket> {
     const { host, port, timeout } = this.#options;
+    const end = this.#deadline;
     for (;;) {
       const socket = createConnection({ host, port });
       const failure = await new Promise<NodeJS.ErrnoException | undefined>((resolve) => {
@@ -134,7 +134,7 @@ export class StoreClient {
   }
 
   /** @returns why it was cut off before anybody had looked at it; undefined: this rank is in */
-  #introduce(socket: Socket, end: number): Promise<string | undefined> {
+  #introduce(socket: Socket): Promise<string | undefined> {
     const { rank, size, secret, timeout } = this.#options;
     const clientNonce = newNonce();
     const begun = Date.now();
@@ -142,7 +142,7 @@ export class StoreClient {
     let known = false;
     return new Promise((resolve, reject) => {
       const silent = new Error(`has said nothing within ${timeout} ms; is it a store of node-nbc?`);
-      const limit = setTimeout(() => socket.destroy(silent), Math.max(end - begun, 1));
+      const limit = setTimeout(() => socket.destroy(silent), Math.max(this.#deadline - begun, 1));
       const refuse = (message: string): void => {
         reject(this.#error(message));
         socket.destroy();
@@ -183,7 +183,7 @@ export class StoreClient {
           else reject(this.#error(why));
         }
       };
-      const lines = (this.#lines = new Lines(socket, 64 * 1024, onLine, onEnd));
+      const lines = (this.#lines = new Lines(socket, LONGEST_LINE, onLine, onEnd));
     });
   }
 

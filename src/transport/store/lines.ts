@@ -4,7 +4,7 @@
 import type { Socket } from 'node:net';
 
 /** What a rank tells of itself takes less than a kilobyte; a table of thousands of ranks is sent as one line each. */
-const LONGEST_LINE = 64 * 1024;
+export const LONGEST_LINE = 64 * 1024;
 
 export class Lines {
   readonly socket: Socket;
@@ -29,7 +29,11 @@ export class Lines {
     socket.setNoDelay(true);
     socket.on('data', (text: string) => {
       try {
-        for (const value of this.#split(text)) onLine(value);
+        for (const value of this.#split(text)) {
+          // Whoever was cut off is not listened to any more, whatever else came with that.
+          if (socket.destroyed || socket.writableEnded) return;
+          onLine(value);
+        }
       } catch (error) {
         failure = error as Error;
         socket.destroy();

@@ -65,7 +65,8 @@ export function listRanks(ranks: readonly number[]): string {
   return parts.length < 2 ? parts.join() : `${parts.slice(0, -1).join(', ')} and ${parts.at(-1)}`;
 }
 
-function ranksText(ranks: readonly number[]): string {
+/** `rank 3`, `ranks 0 and 1` */
+export function ranksText(ranks: readonly number[]): string {
   return `${ranks.length === 1 ? 'rank' : 'ranks'} ${listRanks(ranks)}`;
 }
 
@@ -111,6 +112,11 @@ export class StoreServer {
   /** Connections that did not prove themselves. */
   get refused(): number {
     return this.#refused;
+  }
+
+  /** Why the job cannot start any more; undefined: it can, or has. */
+  get failure(): string | undefined {
+    return this.#failure;
   }
 
   /** All ranks have said that they are done, or the job has failed. */
