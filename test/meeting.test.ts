@@ -7,7 +7,7 @@ import { createRequire } from 'node:module';
 import { type AddressInfo, createConnection, createServer } from 'node:net';
 import { networkInterfaces, type NetworkInterfaceInfo } from 'node:os';
 import { join } from 'node:path';
-import { OptionError } from 'node-nbc';
+import { type InitOptions, OptionError } from 'node-nbc';
 import type { Native, NativeOptions } from '../src/native.js';
 import { reports, runRanks, skip } from './helpers.js';
 import { ROOT } from './support/launch.js';
@@ -93,6 +93,15 @@ const TWICE = `
   const results = await Promise.allSettled([init(), init()]);
   console.log(JSON.stringify(results.map(({ reason }) => reason?.code)));
 `;
+
+describe('the eager limit', () => {
+  it('depends on the transport, unless it is given', () => {
+    const limit = (options: InitOptions, environment = {}): number => resolveOptions(options, environment).eagerLimit;
+    assert.deepEqual([limit({}), limit({ transport: 'shm' }), limit({ transport: 'tcp' })], [4096, 4096, 8192]);
+    assert.equal(limit({}, { NBC_TRANSPORT: 'tcp' }), 8192);
+    assert.deepEqual([limit({ transport: 'tcp', eagerLimit: 255 }), limit({}, { NBC_EAGER_LIMIT: '0' })], [255, 0]);
+  });
+});
 
 describe('init() while another is under way', function () {
   this.timeout(30_000);

@@ -5,7 +5,7 @@
  * For each number of ranks, all of these, with every root:
  *
  * - sizes 0, 1, 254, 255, 256 (around the eager limit of the paper): every algorithm and the default, plain, alloc() and mixed buffers, in place and not;
- * - sizes around 4096, the default eager limit, and 64 Ki ± 1: every algorithm and the default, plain and alloc(), in place and not (igather: in turns);
+ * - sizes around the default eager limit, and 64 Ki ± 1: every algorithm and the default, plain and alloc(), in place and not (igather: in turns);
  * - sizes 512 Ki ± 1 and 3 MiB: every combination of algorithm, plain or alloc() and in place, and every root, but
  *   not every combination with every root: they take turns.
  *
@@ -23,8 +23,8 @@ import { assertBytes, type Guarded, GuardedPool, piece } from './noise.js';
 import { report } from './scenario.js';
 
 const SMALL = [0, 1, 254, 255, 256];
-/** Around the default eager limit. */
-const DEFAULT_EAGER = [4095, 4096, 4097];
+/** Around the default eager limit of the transport. */
+const DEFAULT_EAGER = [-1, 0, 1].map((more) => (process.env['NBC_TRANSPORT'] === 'tcp' ? 8192 : 4096) + more);
 const MEDIUM = [64 * 1024 - 1, 64 * 1024, 64 * 1024 + 1];
 const LARGE = [512 * 1024 - 1, 512 * 1024, 512 * 1024 + 1];
 const HUGE = 3 * 1024 * 1024;
