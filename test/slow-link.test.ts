@@ -119,13 +119,15 @@ describe('scripts/slow-link', function () {
 
     it('gives ranks the addresses of its cards in turns', () => {
       const nbcrun = [process.execPath, join(ROOT, 'dist/cli/nbcrun.js'), '-n', '5'];
-      const command = [...nbcrun, program('listens')];
+      const command = [...nbcrun, program('listening')];
       const { status, stdout, stderr } = slowLink(['--cards', '2', '--', ...command], {
         NBC_TRANSPORT: 'tcp',
         NBC_TCP_ADDRESS: undefined,
       });
       assert.equal(status, 0, stderr);
-      const found = [...stdout.matchAll(/rank (\d) listens at (.*)$/gm)].map(([, rank, where]) => `${rank}: ${where}`);
+      const found = [...stdout.matchAll(/^report (.*)$/gm)]
+        .map(([, text]) => JSON.parse(text) as { rank: number; listeners: string[] })
+        .map(({ rank, listeners }) => `${rank}: ${listeners.join(' ')}`);
       const [one, two] = ['127.0.0.1', '127.0.0.2'];
       assert.deepEqual(found.sort(), [`0: ${one}`, `1: ${two}`, `2: ${one}`, `3: ${two}`, `4: ${one}`]);
     });

@@ -1,13 +1,11 @@
 /** Ranks in two network namespaces, 0 and 1 in one, 2 and 3 in the other; see networks.test.ts. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { alloc, type Communicator, init, NbcError, waitAll } from 'node-nbc';
+import { listeners } from './listeners.js';
 import { play, report, say } from './scenario.js';
 
 const BULK = 64 << 20;
-/** As /proc/net/tcp writes it. */
-const LISTEN = '0A';
 
 await play({ together, cut, cutBeforeTheFirst });
 
@@ -40,7 +38,7 @@ async function together(): Promise<void> {
     }
   }
   // All are still here: each sees the listeners of both ranks of its side.
-  report({ stats: world.stats(), listeners: listeners() });
+  report({ stats: world.stats(), listeners: listeners('namespace') });
   world.ialltoall(new Uint8Array(size), new Uint8Array(size)).wait();
   await world.close();
 }
@@ -126,20 +124,4 @@ function checkBlock(block: Uint8Array, from: number, to: number): void {
 
 function byteAt(at: number, from: number, to: number): number {
   return (at * 7 + (at >> 8) * 13 + from * 31 + to * 17 + 3) & 255;
-}
-
-/** The addresses at which somebody listens in this network namespace. */
-function listeners(): string[] {
-  return ['/proc/self/net/tcp', '/proc/self/net/tcp6'].flatMap((path) =>
-    readFileSync(path, 'utf8')
-      .split('\n')
-      .map((line) => line.trim().split(/\s+/))
-      .filter(([, , , state]) => state === LISTEN)
-      .map(([, local]) => readable(local.split(':')[0])),
-  );
-}
-
-/** "0100007F" → "127.0.0.1", as the kernel writes it where the lowest byte comes first */
-function readable(hex: string): string {
-  return hex.length === 8 ? [...Buffer.from(hex, 'hex')].reverse().join('.') : `IPv6 ${hex}`;
 }
