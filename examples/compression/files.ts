@@ -46,12 +46,20 @@ function readInto(path: string, target: Uint8Array, position: number): void {
   }
 }
 
+/** Bytes that no block but the last is smaller than, unless smaller ones are asked for. */
+const SMALLEST = 64 * 1024;
+
 /**
- * Where the blocks of a rank begin and end: dealt out one by one, so that what is hard to compress does not lie with one rank. All have the same size,
- * but for the last of all.
+ * Where the blocks of a rank begin and end: dealt out one by one, so that what is hard to compress does not lie with one rank. All have the size `block`
+ * until the end is near; then they become smaller, because there is nothing left to hide the transfer of the last one behind.
  */
 export function blocksOf(total: number, block: number, rank: number, ranks: number): [number, number][] {
   const own: [number, number][] = [];
-  for (let from = rank * block; from < total; from += ranks * block) own.push([from, Math.min(from + block, total)]);
+  for (let begin = 0, bytes = 0; begin < total; begin += ranks * bytes) {
+    const left = Math.ceil((total - begin) / (2 * ranks));
+    bytes = Math.min(block, Math.max(left, SMALLEST));
+    const from = begin + rank * bytes;
+    if (from < total) own.push([from, Math.min(from + bytes, total)]);
+  }
   return own;
 }

@@ -28,7 +28,7 @@ const total = totalBytes(files);
 const blocks = blocksOf(total, options.block, world.rank, world.size).map((range) => readRange(files, ...range));
 const rounds = largest(world, blocks.length);
 say(
-  `${files.length} files, ${mib(total)} MiB; ${world.size} ranks, ${rounds} blocks of ${options.block / 1024} KiB each`,
+  `${files.length} files, ${mib(total)} MiB; ${world.size} ranks, ${rounds} blocks of up to ${options.block / 1024} KiB each`,
 );
 
 const variants: Variant[] = options.variant === 'both' ? ['blocking', 'nonblocking'] : [options.variant];
