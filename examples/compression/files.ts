@@ -55,11 +55,13 @@ const SMALLEST = 64 * 1024;
  */
 export function blocksOf(total: number, block: number, rank: number, ranks: number): [number, number][] {
   const own: [number, number][] = [];
-  for (let begin = 0, bytes = 0; begin < total; begin += ranks * bytes) {
+  let begin = 0;
+  while (begin < total) {
     const left = Math.ceil((total - begin) / (2 * ranks));
-    bytes = Math.min(block, Math.max(left, SMALLEST));
+    const bytes = Math.min(block, Math.max(left, SMALLEST));
     const from = begin + rank * bytes;
     if (from < total) own.push([from, Math.min(from + bytes, total)]);
+    begin += ranks * bytes;
   }
   return own;
 }
