@@ -88,12 +88,18 @@ async function make(figure) {
     await write(json, JSON.stringify(found));
   }
   const data = JSON.parse(readFileSync(json, 'utf8'));
-  // echarts counts the charts that it has drawn, and names things after them: the same figure should be the same file.
-  const svg = figure.draw(echarts, data).replaceAll(/\bzr\d+-/g, 'zr-');
+  const svg = renumbered(figure.draw(echarts, data));
   writeFileSync(join(values.out, `${figure.name}.svg`), `${svg}\n`);
   const page = join(values.out, 'README.md');
   const text = withTable(page, figure.name, figure.table(data));
   if (text !== undefined) await write(page, text);
+}
+
+/** echarts counts the charts and the classes that it has drawn, and names things after them: the same figure should be the same file. */
+function renumbered(svg) {
+  const text = svg.replaceAll(/\bzr\d+-/g, 'zr-');
+  const classes = [...new Set(text.match(/\bzr-cls-\d+/g))];
+  return text.replaceAll(/\bzr-cls-\d+/g, (name) => `zr-cls-${classes.indexOf(name)}`);
 }
 
 /** As `npm run format` would leave it. */
