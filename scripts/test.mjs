@@ -39,14 +39,18 @@ if (parts.length === 0) {
 }
 if (parts.some(({ part }) => inTypeScript.includes(part))) build();
 
-const total = { passed: 0, failed: 0, leftOut: [] };
+const total = { passed: 0, failed: 0, leftOut: [], failures: [] };
 for (const { part, chosen } of parts) {
   console.log(`\n--- ${part.title}`);
-  const { passed, failed, leftOut } = await part.runAll(chosen, { grep });
+  const { passed, failed, leftOut, failures } = await part.runAll(chosen, { grep });
   total.passed += passed;
   total.failed += failed;
   total.leftOut.push(...leftOut);
+  total.failures.push(...failures.map((text) => `--- ${part.title}\n${text}`));
 }
+
+// Once more at the end: most of the output of a long run is about what did not fail.
+if (total.failures.length > 0) console.log(`\nFailed:\n\n${total.failures.join('\n\n')}`);
 
 const skipped = total.leftOut.length;
 if (skipped > 0) {

@@ -364,12 +364,13 @@ bool Engine::pass(Effort effort) {
   return moved;
 }
 
-// The pass between arming the doorbell and sleeping. False: nothing moved, and all has been said that peers must know.
+// The pass between arming the doorbell and sleeping. False: nothing moved, nothing is left to move, and all has been said that peers must
+// know. Room for data that wait to leave is work, but nothing that moved; and the pass that finds it takes what would have rung.
 bool Engine::last_pass(Effort effort) {
   if (pass(effort) || libof_.fail_closed_peers()) return true;
   libof_.announce_sends();
   fabric_->flush();
-  return false;
+  return fabric_->work() > 0;
 }
 
 // --- who drives ------------------------------------------------------------------------------------------------------
@@ -573,7 +574,7 @@ bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanosec
     if (busy) continue;
     const uint32_t ticket = fabric_->ticket(Sleeper::caller);
     fabric_->arm(Sleeper::caller, arrivals_needed(true));
-    const bool news = last_pass(Effort::helping) || fabric_->work() > 0;
+    const bool news = last_pass(Effort::helping);
     done = settled(slots, count, all);
     if (!news && !done) {
       const int64_t left = limited ? std::chrono::duration_cast<std::chrono::nanoseconds>(limit - now).count() : -1;

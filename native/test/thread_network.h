@@ -97,17 +97,12 @@ class ThreadFabric final : public FarFabric {
   void flush() override {}
   void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
            void* cookie) override {
-    if (error == Error::none && from.bytes > 0)
-      std::memcpy(reinterpret_cast<void*>(static_cast<uintptr_t>(to.address)), from.data, from.bytes);
-    send(peer, {ThreadNetwork::Event::Kind::immediate,
-                {Completion::Kind::immediate, error, rank_, immediate, from.bytes, nullptr},
-                0,
-                {}});
-    arrived_.push_back({Completion::Kind::put_done, Error::none, peer, 0, 0, cookie});
+    puts_.push_back({peer, to, from, immediate, error, cookie, pieces_of_a_put});
   }
   void abandon(Rank) override {}
   void reject(Rank, const std::string&) override {}
-  unsigned poll(Completion* out, unsigned max, Effort) override {
+  unsigned poll(Completion* out, unsigned max, Effort effort) override {
+    move_puts(effort);
     for (std::unique_lock<std::mutex> lock(post().mutex); !post().events.empty();) {
       const ThreadNetwork::Event event = std::move(post().events.front());
       post().events.pop_front();
@@ -127,7 +122,7 @@ class ThreadFabric final : public FarFabric {
     }
     return count;
   }
-  uint64_t work() const override { return arrived_.size(); }
+  uint64_t work() const override { return arrived_.size() + (room_ ? puts_.size() : 0); }
   bool holds_back() const override { return false; }
   void expect_immediates(Rank, bool) override {}
   uint32_t put_window() const override { return 256; }
@@ -177,6 +172,8 @@ class ThreadFabric final : public FarFabric {
   void wake_on(Sleeper who, int descriptor) override { descriptors_[index(who)].push_back(descriptor); }
 
   std::function<void()> before_closing;  // where a network may have to wait for what it sent
+  // There is room for one piece of a put at a time, and none for the next until somebody has looked again, whom nobody calls.
+  uint32_t pieces_of_a_put = 1;
 
  private:
   struct alignas(64) Box {
@@ -185,6 +182,33 @@ class ThreadFabric final : public FarFabric {
   struct Boxes {
     Box in, out;
   };
+  struct Put {
+    Rank peer;
+    ExposedBuffer to;
+    LocalBuffer from;
+    uint32_t immediate;
+    Error error;
+    void* cookie;
+    uint32_t pieces;
+  };
+  void move_puts(Effort effort) {
+    while (!puts_.empty()) {
+      if (!std::exchange(room_, true) || effort == Effort::look) return;
+      Put& put = puts_.front();
+      if (--put.pieces > 0) {
+        room_ = false;
+        return;
+      }
+      if (put.error == Error::none && put.from.bytes > 0)
+        std::memcpy(reinterpret_cast<void*>(static_cast<uintptr_t>(put.to.address)), put.from.data, put.from.bytes);
+      send(put.peer, {ThreadNetwork::Event::Kind::immediate,
+                      {Completion::Kind::immediate, put.error, rank_, put.immediate, put.from.bytes, nullptr},
+                      0,
+                      {}});
+      arrived_.push_back({Completion::Kind::put_done, Error::none, put.peer, 0, 0, put.cookie});
+      puts_.pop_front();
+    }
+  }
   static Mailbox mailbox(Box& box) { return {box.bytes, box.bytes + kControlBytes}; }
   static size_t index(Sleeper who) { return who == Sleeper::progress ? 1 : 0; }
   static void ring(const ThreadNetwork::Post& post, Sleeper who) {
@@ -207,6 +231,8 @@ class ThreadFabric final : public FarFabric {
   std::vector<std::unique_ptr<Boxes>> boxes_;  // by peer
   std::vector<bool> closed_;                   // by peer: it said so
   std::deque<Completion> arrived_;
+  std::deque<Put> puts_;
+  bool room_ = true;
   std::vector<int> descriptors_[2];  // what each sleeper sleeps on; its own bell first
   std::atomic<uint64_t> slept_{0};
   std::atomic<uint64_t> rung_{0};

@@ -21,7 +21,7 @@ export function select(filters) {
 }
 
 export async function runAll(fuzzers) {
-  const total = { passed: 0, failed: 0, leftOut: [] };
+  const total = { passed: 0, failed: 0, leftOut: [], failures: [] };
   const why = has('clang++') ? undefined : 'clang++ not found (apt install clang libclang-rt-14-dev)';
   for (const name of fuzzers) {
     if (why !== undefined) {
@@ -34,6 +34,7 @@ export async function runAll(fuzzers) {
     console.log(`fuzzer of ${name}: ${ok ? `nothing found in ${runs} runs` : how} (${duration})`);
     if (ok) continue;
     console.log(output);
+    total.failures.push(`fuzzer of ${name}: ${how}`);
     const finding = /Test unit written to (\S+)/.exec(output)?.[1];
     if (finding === undefined) continue;
     const path = relative(ROOT, finding);

@@ -31,9 +31,16 @@ export async function runAll(files, { grep, env }) {
   const total = (what) => Number(new RegExp(`^ +(\\d+) ${what}\\b`, 'm').exec(plain)?.[1] ?? 0);
   const [passed, failed, pending] = ['passing', 'failing', 'pending'].map(total);
   const leftOut = reasons(plain, pending);
-  if (ok || failed > 0) return { passed, failed, leftOut };
-  console.log(`mocha did not end as it should: ${how}`);
-  return { passed, failed: 1, leftOut };
+  if (ok || failed > 0) return { passed, failed, leftOut, failures: report(plain) };
+  const why = `mocha did not end as it should: ${how}`;
+  console.log(why);
+  return { passed, failed: 1, leftOut, failures: [why] };
+}
+
+/** What mocha says of the tests that failed, after all others. */
+function report(output) {
+  const at = output.search(/^ +\d+ failing$/m);
+  return at < 0 ? [] : [output.slice(output.indexOf('\n', at)).trim()];
 }
 
 /** What .mocharc.json says, without its list of files: mocha would add that to ours. */

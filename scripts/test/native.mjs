@@ -40,7 +40,7 @@ function hasDevice() {
 }
 
 export async function runAll(variants) {
-  const total = { passed: 0, failed: 0, leftOut: [] };
+  const total = { passed: 0, failed: 0, leftOut: [], failures: [] };
   for (const { name, what, flags, launchers, tests } of variants) {
     const compiler = await findCompiler(flags, launchers);
     if (compiler.why !== undefined) {
@@ -54,6 +54,7 @@ export async function runAll(variants) {
     if (!built.ok) {
       console.log(built.output);
       total.failed++;
+      total.failures.push(`native ${name}: did not build`);
       continue;
     }
     for (const test of tests) await runOne(`native ${name}: ${test}`, out, test, compiler.launcher, total);
@@ -77,7 +78,10 @@ async function runOne(label, out, test, launcher, total) {
     total.leftOut.push({ what: `${label} ${name}`, why });
   }
   console.log(`${label}: ${passed} passed, ${failed} failed${lost ? `, ${how}` : ''} (${duration})`);
-  if (!ok) console.log(output.replace(/^ok .*\n/gm, ''));
+  if (ok) return;
+  const rest = output.replace(/^ok .*\n/gm, '');
+  console.log(rest);
+  total.failures.push(`${label}\n${rest}`);
 }
 
 /** A compiler whose programs run under this variant, and what to start them with: the first launcher that works here. */

@@ -1,0 +1,62 @@
+// Who drives: what must go on while the calling thread computes, over a network of threads (thread_network.h). Nothing here has a time limit of
+// its own: what does not go on stops the program, which is what the watchdog is for.
+#include "test/ranks.h"
+#include "test/thread_network.h"
+
+namespace {
+
+using namespace nbc;
+using namespace nbc::check;
+
+// Exposed memory that nobody needs to reach.
+class Heap final : public ExposedMemory {
+ public:
+  void* allocate(size_t bytes) override { return std::calloc(1, bytes); }
+  void release(void* block) override { std::free(block); }
+  size_t used() const override { return 0; }
+  std::string why() const override { return "no memory"; }
+};
+
+void run_over_threads(Rank size, const RankOptions& options, uint32_t pieces,
+                      const std::function<void(TestRank&, Meeting&)>& body) {
+  ThreadNetwork network(size);
+  const auto make = [&](Rank rank) {
+    auto fabric = std::make_unique<ThreadFabric>(network, rank, std::make_shared<Heap>());
+    fabric->pieces_of_a_put = pieces;
+    return fabric;
+  };
+  run_ranks_over(size, options, make, body);
+}
+
+// The caller computes, and asks for nothing.
+void until_done(const TestRank& me, uint32_t request) {
+  while (!me.done(request)) sched_yield();
+}
+
+// Room for the next piece is found by the look before the sleep, which must not be followed by the sleep: nobody would come to end it.
+TEST(room_that_comes_in_the_last_look_is_used) {
+  constexpr uint32_t kPieces = 50;
+  constexpr size_t kBytes = 100'000;
+  run_over_threads(2, mode(true), kPieces, [](TestRank& me, Meeting& meeting) {
+    for (uint32_t i = 0; i < repetitions(50, 10); ++i) {
+      const bool watched = i % 2 == 1;
+      const Pinned in = me.plain(kBytes);
+      const uint32_t receive = me.irecv(in, 1 - me.rank, i);
+      if (watched) me.engine->watch(receive);
+      meeting.meet();
+      const uint32_t send = me.isend(me.filled(kBytes, false, i + me.rank), 1 - me.rank, i);
+      if (watched && send != kNoRequest) me.engine->watch(send);
+      until_done(me, send);
+      me.finish(send);
+      // What only lands is noticed by whoever looks, or is to be told.
+      if (watched) until_done(me, receive);
+      me.wait(receive);
+      check_data(in, i + 1 - me.rank);
+      meeting.meet();
+    }
+  });
+}
+
+}  // namespace
+
+TEST_MAIN(60)
