@@ -5,7 +5,6 @@
  */
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
 import { closeSync, existsSync, readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -14,9 +13,9 @@ import { fileURLToPath } from 'node:url';
 const require = createRequire(import.meta.url);
 const root = dirname(require.resolve('node-nbc/package.json'));
 const { createJob } = require(join(root, 'build/Release/nbc.node')) as { createJob: (size: number) => number };
-const { StoreServer } = (await import(
-  join(root, 'dist/transport/store/server.js')
-)) as typeof import('../src/transport/store/server.js');
+const { openLocalStore } = (await import(
+  join(root, 'dist/transport/store/local.js')
+)) as typeof import('../src/transport/store/local.js');
 
 export interface JobOptions {
   size: number;
@@ -62,9 +61,7 @@ export function program(name: string): string {
 export async function runJob(name: string, options: JobOptions): Promise<RankResult[]> {
   const { size, timeoutMs = DEFAULT_TIMEOUT_MS, stopOnFailure = true } = options;
   const jobFd = createJob(size);
-  const secret = randomBytes(16).toString('hex');
-  const store = await StoreServer.open({ host: '127.0.0.1', port: 0, secret, size, timeout: timeoutMs });
-  const found = { NBC_STORE: `127.0.0.1:${store.port}`, NBC_SECRET: secret };
+  const store = await openLocalStore(size, timeoutMs);
   const children: ChildProcess[] = [];
   const killed = new Set<ChildProcess>();
   const killRest = (): void => {
@@ -85,7 +82,14 @@ export async function runJob(name: string, options: JobOptions): Promise<RankRes
       const own = typeof options.env === 'function' ? options.env(rank) : options.env;
       const wrapper = typeof options.wrapper === 'function' ? options.wrapper(rank) : (options.wrapper ?? []);
       const [command, ...front] = [...wrapper, process.execPath];
-      const env = { ...process.env, NBC_RANK: `${rank}`, NBC_SIZE: `${size}`, NBC_JOB_FD: '3', ...found, ...own };
+      const env = {
+        ...process.env,
+        NBC_RANK: `${rank}`,
+        NBC_SIZE: `${size}`,
+        NBC_JOB_FD: '3',
+        ...store.environment,
+        ...own,
+      };
       const args = [...front, ...(options.nodeOptions ?? []), program(name), ...(options.args ?? [])];
       const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe', jobFd], env });
       children.push(child);

@@ -9,10 +9,10 @@ import { allowedProcessors } from '../processors.js';
 import { version } from './version.js';
 import { NbcError } from '../errors.js';
 import { parseStore } from '../transport/bootstrap.js';
+import { type LocalStore, openLocalStore } from '../transport/store/local.js';
 import { StoreServer } from '../transport/store/server.js';
 import { ExitCode, Job } from './nbcrun/job.js';
 
-const LOOPBACK = '127.0.0.1';
 /** Ranks of one machine start together; this is for programs that do something else before init(). */
 const JOIN_TIMEOUT_MS = 600_000;
 
@@ -99,9 +99,9 @@ async function createJob(size: number): Promise<number> {
 }
 
 /** Where ranks find each other if they are to use TCP. */
-async function openStore(size: number, secret: string): Promise<StoreServer> {
+async function openStore(size: number): Promise<LocalStore> {
   try {
-    return await StoreServer.open({ host: LOOPBACK, port: 0, secret, size, timeout: JOIN_TIMEOUT_MS });
+    return await openLocalStore(size, JOIN_TIMEOUT_MS);
   } catch (error) {
     throw new LaunchError(`no store for the job: ${(error as Error).message}`);
   }
@@ -135,12 +135,11 @@ async function serve(place: string, { ranks: size, timeout: seconds }: Options):
 async function launch(program: string, args: string[], options: Options): Promise<number> {
   const path = findProgram(program);
   const jobFd = await createJob(options.ranks);
-  const secret = randomBytes(32).toString('hex');
-  const store = await openStore(options.ranks, secret);
+  const store = await openStore(options.ranks);
   const job = new Job({
     size: options.ranks,
     jobFd,
-    environment: { NBC_STORE: `${LOOPBACK}:${store.port}`, NBC_SECRET: secret },
+    environment: store.environment,
     command: [process.execPath, ...(options.nodeArg ?? []), path, ...args],
     processors: options.bind === 'core' ? allowedProcessors() : [],
     label: options.label ?? false,

@@ -1,14 +1,12 @@
 /** node-nbc as something to measure. */
-import { randomBytes } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
-import { StoreServer } from '../../transport/store/server.js';
+import { openLocalStore } from '../../transport/store/local.js';
 import type { Implementation } from './implementations.js';
 import { Job } from './job.js';
 import { VARIABLES, type Way } from './ways.js';
 import type { BufferKind } from './wire.js';
 import { version } from '../version.js';
 
-const LOOPBACK = '127.0.0.1';
 const JOIN_TIMEOUT_MS = 60_000;
 
 const program = fileURLToPath(new URL('rank.js', import.meta.url));
@@ -29,8 +27,7 @@ export function nodeNbc(
     buffers,
     async launch(ranks, placement) {
       const { native } = await import('../../native.js');
-      const secret = randomBytes(32).toString('hex');
-      const store = await StoreServer.open({ host: LOOPBACK, port: 0, secret, size: ranks, timeout: JOIN_TIMEOUT_MS });
+      const store = await openLocalStore(ranks, JOIN_TIMEOUT_MS);
       const started = Job.launch('node-nbc', ranks, (directory) => ({
         inherit: native.createJob(ranks),
         commands: Array.from({ length: ranks }, (_, rank) => {
@@ -41,8 +38,7 @@ export function nodeNbc(
             NBC_RANK: String(rank),
             NBC_SIZE: String(ranks),
             NBC_JOB_FD: '3',
-            NBC_STORE: `${LOOPBACK}:${store.port}`,
-            NBC_SECRET: secret,
+            ...store.environment,
             NBC_TRANSPORT: transport,
             NBC_PROGRESS: progress,
             ...(way === undefined ? {} : VARIABLES[way]),
