@@ -11,6 +11,7 @@
         "native/engine/lock.cc",
         "native/engine/plan.cc",
         "native/libof/libof.cc",
+        "native/fabric/sleepers.cc",
         "native/fabric/shm/segment.cc",
         "native/fabric/shm/doorbell.cc",
         "native/fabric/shm/bulk.cc",

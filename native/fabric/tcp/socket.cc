@@ -44,11 +44,6 @@ bool come_from(const Socket& socket, Address own) {
 
 }  // namespace
 
-void Socket::reset() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-  descriptor_ = -1;
-}
-
 Address parse_address(const std::string& host, uint16_t port) {
   Address address;
   auto& v4 = reinterpret_cast<sockaddr_in&>(address.storage);

@@ -1,34 +1,14 @@
-// A socket that is closed with its owner, and what this project does with sockets.
+// What this project does with sockets.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <sys/socket.h>
-#include <utility>
+
+#include "fabric/descriptor.h"
 
 namespace nbc::tcp {
 
-class Socket {
- public:
-  Socket() = default;
-  explicit Socket(int descriptor) : descriptor_(descriptor) {}
-  ~Socket() { reset(); }
-  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept {
-    if (this != &other) {
-      reset();
-      descriptor_ = std::exchange(other.descriptor_, -1);
-    }
-    return *this;
-  }
-  int get() const { return descriptor_; }
-  explicit operator bool() const { return descriptor_ >= 0; }
-  void reset();
-  // Whoever calls it closes it.
-  int release() { return std::exchange(descriptor_, -1); }
-
- private:
-  int descriptor_ = -1;
-};
+using Socket = Descriptor;
 
 // Where a rank listens.
 struct Address {

@@ -1,0 +1,61 @@
+// Two threads that may sleep on descriptors at a time: the calling thread, which then owns the engine, and the progress thread, which does not.
+// Each has an eventfd (ring) and an epoll set with it, to which a fabric adds what else wakes. What tells of messages wakes one of them at
+// a time, the one that it was armed for last, and only once; how that is done is the fabric's business.
+//
+//   word      written by                                               order
+//   armed_    owner: mark_armed(), disarm(); whoever sees the firing   seq_cst: hand_over() in engine.cc looks back at it across the lock
+//   called_   whoever sees that a peer wants something                 release; the owner exchanges it with acquire
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "fabric/descriptor.h"
+#include "fabric/fabric.h"
+
+namespace nbc {
+
+class Sleepers {
+ public:
+  // `transport`: for the text of errors. Throws FabricError.
+  explicit Sleepers(std::string transport);
+
+  void disarm() {
+    if (armed_.load(std::memory_order_relaxed) != 0) armed_.store(0, std::memory_order_seq_cst);
+  }
+  bool is_armed() const { return armed_.load(std::memory_order_seq_cst) != 0; }
+  void ring(Sleeper who);
+  bool called() const { return called_.load(std::memory_order_relaxed); }
+  bool answer_calls() { return called() && called_.exchange(false, std::memory_order_acquire); }
+  // How often what was armed has fired.
+  uint64_t events() const { return events_.load(std::memory_order_relaxed); }
+
+ protected:
+  // `events` of epoll. `name`, from 0 on, is what sleep() gives back. Throws FabricError.
+  void add(Sleeper who, int descriptor, uint32_t events, uint32_t name);
+  void change(Sleeper who, int descriptor, uint32_t events, uint32_t name);
+  void need(bool good) const;  // throws FabricError with errno's reason
+
+  void mark_armed(Sleeper who) { armed_.store(static_cast<uint32_t>(who), std::memory_order_seq_cst); }
+  bool is_armed_for(Sleeper who) const { return armed_.load(std::memory_order_seq_cst) == static_cast<uint32_t>(who); }
+  // `who` has seen so many firings of what was armed. If it is meant for the other one by now, that one is rung for.
+  void fired(Sleeper who, uint32_t times);
+  void note_call() { called_.store(true, std::memory_order_release); }
+
+  // Sleeps until something in the set is there, or `nanoseconds` have passed (negative: no limit). Names into out[0…kMost), but for rings; how many.
+  static constexpr int kMost = 5;
+  int sleep(Sleeper who, int64_t nanoseconds, uint32_t* out);
+
+ private:
+  static size_t index(Sleeper who) { return who == Sleeper::progress ? 1 : 0; }
+  bool control(Sleeper who, int operation, int descriptor, uint32_t events, uint32_t name) const;
+
+  std::string transport_;
+  Descriptor bell_[2];
+  Descriptor set_[2];
+  std::atomic<uint32_t> armed_{0};
+  std::atomic<bool> called_{false};
+  std::atomic<uint64_t> events_{0};
+};
+
+}  // namespace nbc
