@@ -9,8 +9,8 @@ import { join } from 'node:path';
 import { build } from './build.mjs';
 import { ROOT, run, timed } from './test/process.mjs';
 
-/** For the whole guest; CI gives ten minutes. */
-const LIMIT_SECONDS = 580;
+/** For the whole guest, which takes seven to eight minutes on two processors that have nothing else to do: emulation feels every neighbour. */
+const LIMIT_SECONDS = 900;
 const RESULTS = join(ROOT, 'build/verbs-results');
 const COUNTS = join(RESULTS, 'steps.json');
 /** For tests that interrupt the link between the devices rxc and rxd. */
@@ -141,11 +141,12 @@ const STEPS = [
     title: 'mixed',
     what: "transport 'auto', two ranks on each of two hosts: shared memory and verbs side by side",
     seconds: 120,
-    command: ['env', 'NBC_TEST_DEVICE=1', ...mocha('mixed.test')],
+    // What goes over TCP needs no guest: npm test has it.
+    command: ['env', 'NBC_TEST_DEVICE=1', ...mocha('mixed.test', 'verbs')],
   },
   {
     title: 'collectives',
-    what: 'all collectives on two to four ranks in every shape, on five to eight with roots and shapes in turns',
+    what: 'all collectives on two and three ranks in every shape, on four to eight with roots and shapes in turns',
     seconds: 240,
     command: mocha('collectives.test'),
   },

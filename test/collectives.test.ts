@@ -1,6 +1,6 @@
 /**
  * ibcast, igather and ialltoall for 1 to 17 ranks. One job per number of ranks and progress mode goes through all shapes:
- * programs/collectives.ts says which. NBC_TEST_BRIEF leaves only some numbers of ranks, each in one mode, from five on with fewer combinations.
+ * programs/collectives.ts says which. NBC_TEST_BRIEF leaves only some numbers of ranks, each in one mode, from four on with fewer combinations.
  */
 import assert from 'node:assert/strict';
 import { BRIEF, reports, runRanks } from './helpers.js';
@@ -25,7 +25,7 @@ describe('collectives', function () {
       // The eager limits take turns: the paper's and the default one, each with both modes.
       const eagerLimit = (mode === 'thread') === (size % 2 === 0) ? '255' : undefined;
       const limit = eagerLimit === undefined ? '' : `, eager limit ${eagerLimit}`;
-      const fewer = BRIEF && size > 4;
+      const fewer = BRIEF && size > 3;
       it(`are right on ${size} rank${size > 1 ? 's' : ''}, progress '${mode}'${limit}${fewer ? ', roots in turns' : ''}`, async () => {
         const env = { NBC_EAGER_LIMIT: eagerLimit };
         const results = await runRanks('collectives', {

@@ -853,11 +853,19 @@ TEST_BOTH_WAYS(operations_land_while_ranks_compute) {
     constexpr size_t kBlock = 1 << 20;
     const auto plan = me.load(alltoall(me.rank, me.size, kBlock));
     const Pinned in = me.plain(kBlock * 2);
-    const Pinned out = me.filled(kBlock * 2, false, me.rank);
+    const Pinned out = me.plain(kBlock * 2);
+    const Rank other = 1 - me.rank;
+    std::memset(out.data, 0, out.bytes);
+    fill(out.data + other * kBlock, kBlock, me.rank);
     me.wait(me.start(plan, out, in));  // connected and registered
+    std::memset(in.data, 0, in.bytes);
     meeting.meet();
     const uint32_t request = me.start(plan, out, in);
-    std::this_thread::sleep_for(milliseconds(5000));
+    // The data come without a call; the end of the own send is behind them, and takes a moment.
+    while (first_difference(in.data + other * kBlock, kBlock, other) < kBlock)
+      std::this_thread::sleep_for(milliseconds(20));
+    meeting.meet();
+    std::this_thread::sleep_for(milliseconds(500));
     const bool landed = me.test(request);
     meeting.meet();
     me.wait(request);
@@ -881,7 +889,7 @@ TEST_BOTH_WAYS(a_connection_needs_nobodys_attention) {
 // Both begin at once, a few microseconds apart at the most, and write at once: nothing is lost or overtaken.
 TEST(simultaneous_connects_end_in_one_connection) {
   need_device();
-  for (uint64_t round = 0; round < 200; ++round) {
+  for (uint64_t round = 0; round < repetitions(200, 60); ++round) {
     const bool progress_thread = round % 2 == 0;
     run_verbs(2, mode(progress_thread), {}, [&](TestRank& me, Meeting& meeting) {
       constexpr uint64_t kMany = 5;
