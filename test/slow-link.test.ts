@@ -10,8 +10,8 @@ const [EX_USAGE, EX_UNAVAILABLE] = [64, 69];
 const BYTES = 8 << 20;
 /** Mbit/s, both so slow that a processor is not the reason for more, even one that others use, too. */
 const [SLOW, FAST] = [100, 400];
-/** What the link carries at once, before the rate applies: its burst, and the packet that ends it. */
-const BURST = (256 + 64) << 10;
+/** What the link carries beyond its rate: its burst at once, and to a packet at either end no count of packets is exact. */
+const BURST = (256 + 2 * 64) << 10;
 
 interface Best {
   alone: number;
