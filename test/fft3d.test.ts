@@ -478,6 +478,8 @@ describe('examples/fft3d', () => {
       [4, '--format', 'nii', '--depth', '5'],
       [2, '--volumes', '3', '--planes', '2'],
       [3, '--volumes', '2', '--depth', '2', '--test', '--format', 'nii'],
+      [3, '--volumes', '2', '--precision', 'single'],
+      [2, '--precision', 'single', '--buffers', 'plain'],
     ] as [number | undefined, ...string[]][]) {
       const title = ranks === undefined ? 'without a launcher' : `on ${ranks} rank${ranks > 1 ? 's' : ''}`;
       it(`filters a phantom ${title} ${options.join(' ')}`, () => {
@@ -525,6 +527,28 @@ describe('examples/fft3d', () => {
         );
       });
     }
+
+    it('sends half as much in single precision, with an error of that size', () => {
+      const found = ['double', 'single'].map((precision) => {
+        const { status, all } = run(
+          2,
+          '--grid',
+          '16',
+          '--precision',
+          precision,
+          '--repetitions',
+          '1',
+          '--output',
+          folder,
+        );
+        assert.equal(status, 0, all);
+        const [, kibibytes] = /up to ([\d.]+) KiB to each rank, .* (?:double|single) precision/.exec(all)!;
+        const [, error] = /^result against serial +(\S+) +ok$/m.exec(all)!;
+        return { kibibytes: Number(kibibytes), error: Number(error) };
+      });
+      assert.equal(found[1].kibibytes, found[0].kibibytes / 2);
+      assert.ok(found[0].error < 1e-13 && found[1].error > 1e-9, JSON.stringify(found));
+    });
 
     it('filters a file, and the result stays where the file was', () => {
       const input = join(folder, 'input.nii.gz');

@@ -1,4 +1,5 @@
 import FFT from 'fft.js';
+import type { Floats } from './transpose.js';
 
 /** Lines transformed together: 8 complex columns of a row are two cache lines, so that a strided read wastes nothing. */
 const BATCH = 8;
@@ -10,7 +11,7 @@ const SKEW = 8;
  * transformed, and scattered. Lines shorter than the transform are padded with zeros on the way in; on the way out, whatever no row
  * asks for is dropped. So padding is never stored, and never sent.
  *
- * Complex numbers are pairs (real, imaginary) of doubles. Forward transforms are not scaled, inverse ones by 1/length.
+ * Complex numbers are pairs (real, imaginary), of doubles where they are transformed. Forward transforms are not scaled, inverse ones by 1/length.
  */
 export class Lines {
   readonly batch = BATCH;
@@ -41,7 +42,7 @@ export class Lines {
    * Reads columns `column` to `column + count - 1` of `source`: row i begins at `rows[i]`. Always with the same number of rows, because what
    * is beyond them must still be zero.
    */
-  gather(source: Float64Array, rows: number[], column: number, count: number): void {
+  gather(source: Floats, rows: number[], column: number, count: number): void {
     const input = this.#input;
     for (let row = 0; row < rows.length; row++) {
       let at = rows[row] + 2 * column;
@@ -68,7 +69,7 @@ export class Lines {
   }
 
   /** Writes columns `column` to `column + count - 1` of `target`, as many rows as `rows` has. */
-  scatter(target: Float64Array, rows: number[], column: number, count: number): void {
+  scatter(target: Floats, rows: number[], column: number, count: number): void {
     const output = this.#output;
     for (let row = 0; row < rows.length; row++) {
       let at = rows[row] + 2 * column;

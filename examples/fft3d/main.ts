@@ -19,6 +19,7 @@ import { checkLines, pack, summarise, timingLines, unpack, type Timing } from '.
 import { writeResults } from './results.js';
 import { AHEAD, smooth } from './smooth.js';
 import { ParallelFft3d } from './transform.js';
+import type { Floats } from './transpose.js';
 import { check, MaxError, type Check } from './verify.js';
 import { readNifti, type NiftiSeries } from './volume.js';
 
@@ -36,6 +37,12 @@ const speaker = (process.env.NBC_RANK ?? '0') === '0';
 
 function say(...lines: string[]): void {
   if (speaker) process.stdout.write(lines.map((line) => `${line}\n`).join(''));
+}
+
+/** Memory of a transpose. */
+function allocate({ buffers, precision }: Options, length: number): Floats {
+  if (buffers === 'plain') return precision === 'single' ? new Float32Array(length) : new Float64Array(length);
+  return precision === 'single' ? alloc(Float32Array, length) : alloc(Float64Array, length);
 }
 
 /** Reads or makes the volumes, and decides on the grid. */
@@ -77,7 +84,7 @@ function describe(options: Options, { size, voxel, grid }: Shape, fft: ParallelF
       (options.volumes > 1 ? `, ${options.volumes} volumes` : ''),
     `Gaussian of ${options.fwhm} mm FWHM on a grid of ${format(grid)}, ${options.border} border; ranks: ${ranks}`,
     `transposes: ${fft.chunks} there and back, up to ${(fft.blockBytes / 1024).toFixed(1)} KiB to each rank, ` +
-      `${depth} in flight, ${options.buffers} buffers`,
+      `${depth} in flight, ${options.precision} precision, ${options.buffers} buffers`,
     '',
   );
 }
@@ -97,7 +104,7 @@ function measure(
   filter: GaussianFilter,
   volumes: Float64Array[],
   expected: Expected | null,
-  { check: how, repetitions, depth }: Options,
+  { check: how, repetitions, depth, precision }: Options,
   variants: Variant[],
   progress: Progress,
 ): Measurement {
@@ -113,8 +120,10 @@ function measure(
       const inspect = (index: number) => {
         const what = `spectrum${volumes.length > 1 ? ` ${index + 1}` : ''}, ${title}`;
         if (how === 'serial')
-          checks.push(check(`${what}, against serial`, spectrumError(world, fft, expected?.spectrum(index) ?? null)));
-        checks.push(check(`${what}, energy by Parseval`, energyError(world, fft, volumes[index])));
+          checks.push(
+            check(`${what}, against serial`, spectrumError(world, fft, expected?.spectrum(index) ?? null), precision),
+          );
+        checks.push(check(`${what}, energy by Parseval`, energyError(world, fft, volumes[index]), precision));
       };
       const used = variant === 'blocking' ? 0 : depth;
       // Where time does not count: what travels meanwhile would cost none.
@@ -148,7 +157,7 @@ async function run(options: Options): Promise<boolean> {
     planes: options.planes,
     ahead: Math.min(options.volumes, AHEAD),
     maxDepth: variants.includes('nonblocking') ? options.depth : 0,
-    allocate: (length) => (options.buffers === 'alloc' ? alloc(Float64Array, length) : new Float64Array(length)),
+    allocate: (length) => allocate(options, length),
     test: options.test,
     onChunk: () => progress.step(),
   });
@@ -173,7 +182,7 @@ async function run(options: Options): Promise<boolean> {
     if (expected) {
       const error = new MaxError();
       filtered.volumes.forEach((data, index) => error.addAll(data, expected.result(index, filter, options.fwhm)));
-      checks.push(check('result against serial', error.relative));
+      checks.push(check('result against serial', error.relative, options.precision));
     }
     written = writeResults(options, loaded.series, filtered);
   }

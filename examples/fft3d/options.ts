@@ -1,5 +1,6 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import type { Triple } from './geometry.js';
+import type { Precision } from './verify.js';
 
 export type Variant = 'blocking' | 'nonblocking';
 
@@ -15,6 +16,7 @@ export interface Options {
   depth: number;
   test: boolean;
   buffers: 'alloc' | 'plain';
+  precision: Precision;
   repetitions: number;
   check: 'serial' | 'parseval';
   slice?: number;
@@ -78,6 +80,14 @@ export function parseOptions(argv: string[], speak: boolean): Options {
       new Option('--buffers <kind>', 'memory of the transposes: exposed by alloc(), or plain typed arrays')
         .choices(['alloc', 'plain'])
         .default('alloc'),
+    )
+    .addOption(
+      new Option(
+        '--precision <kind>',
+        'numbers as they are sent: single is half as much for the network, with an error of about 1e-7 (computed is in double)',
+      )
+        .choices(['double', 'single'])
+        .default('double'),
     )
     .option('--repetitions <count>', 'times that each variant is measured, after one warm-up', atLeast(1), 3)
     .addOption(

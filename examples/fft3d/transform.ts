@@ -3,7 +3,7 @@ import type { Triple } from './geometry.js';
 import { Lines } from './lines.js';
 import { RealLines } from './real.js';
 import { Slabs, TransposeLayout } from './slab.js';
-import { TransposePipeline, type CommunicationTimes, type PipelineOptions } from './transpose.js';
+import { TransposePipeline, type CommunicationTimes, type Floats, type PipelineOptions } from './transpose.js';
 
 export interface TransformOptions extends PipelineOptions {
   /** Planes in one transpose. */
@@ -88,7 +88,7 @@ export class ParallelFft3d {
 
   /** Most bytes that a rank sends another in one transpose. */
   get blockBytes(): number {
-    return (this.#forward.layout.lengthOf(0) * Float64Array.BYTES_PER_ELEMENT) / this.planes.ranks;
+    return this.#forward.blockBytes;
   }
 
   /** Length of a rank's part of the volume: [z in our slab][y][x], real, padded to equal size on all ranks. */
@@ -150,7 +150,7 @@ export class ParallelFft3d {
     }
   }
 
-  #forwardPlane(volume: Float64Array, z: number, target: Float64Array, rows: number[]): void {
+  #forwardPlane(volume: Float64Array, z: number, target: Floats, rows: number[]): void {
     const [alongY] = this.#there;
     this.#pairs(z, (a, b, rowA, rowB) => this.#alongX.forward(volume, a, b, this.#plane, rowA, rowB));
     this.#batches(alongY, (x, count) => {
@@ -160,7 +160,7 @@ export class ParallelFft3d {
     });
   }
 
-  #backwardPlane(received: Float64Array, volume: Float64Array, z: number): void {
+  #backwardPlane(received: Floats, volume: Float64Array, z: number): void {
     const [alongY] = this.#back;
     const rows = this.#backward.layout.receivedRows(z);
     this.#batches(alongY, (x, count) => {

@@ -8,11 +8,14 @@ export interface CommunicationTimes {
   wait: number;
 }
 
+/** Numbers as they are sent: in the precision of the computation, or in half the bytes. */
+export type Floats = Float64Array | Float32Array;
+
 export interface PipelineOptions {
   /** Most transposes in flight while others are computed. 0: each is waited for at once, the blocking variant. */
   maxDepth: number;
   /** Makes the buffers that are sent and received. */
-  allocate: (length: number) => Float64Array;
+  allocate: (length: number) => Floats;
   /** Test the transposes in flight after every computed index? Only of use where progress is manual. */
   test: boolean;
   /** Called after each chunk, outside the measured time. */
@@ -29,9 +32,9 @@ export class TransposePipeline {
   readonly #communicator: Pick<Communicator, 'ialltoall'>;
   readonly #options: PipelineOptions;
   /** One send buffer to compute into, and one for each transpose in flight: those belong to the library until it is done. Used in turns. */
-  readonly #send: Float64Array[];
+  readonly #send: Floats[];
   /** One for each slab that was sent and has not been read. Used in turns. */
-  readonly #received: Float64Array[];
+  readonly #received: Floats[];
   readonly #inFlight: { request: Request; slab: number }[] = [];
   #chunksSent = 0;
   #slabsSent = 0;
@@ -62,7 +65,7 @@ export class TransposePipeline {
    * @param compute computes the `index`-th index of our slab of `from` and writes its rows into `target` at the offsets `rows`, one for
    *   each index of `to`
    */
-  send(depth: number, compute: (index: number, target: Float64Array, rows: number[]) => void): void {
+  send(depth: number, compute: (index: number, target: Floats, rows: number[]) => void): void {
     const { layout } = this;
     const received = this.#received[this.#slabsSent % this.#received.length];
     for (let chunk = 0; chunk < layout.chunks; chunk++) {
@@ -79,10 +82,15 @@ export class TransposePipeline {
   }
 
   /** Waits for the next slab, and returns it as the layout says. It can be read until `slabs` more have been sent. */
-  receive(): Float64Array {
+  receive(): Floats {
     const slab = this.#slabsReceived++;
     while (this.#inFlight[0]?.slab === slab) this.#waitForOldest();
     return this.#received[slab % this.#received.length];
+  }
+
+  /** Most bytes that a rank sends another in one transpose. */
+  get blockBytes(): number {
+    return this.#received[0].BYTES_PER_ELEMENT * (this.layout.lengthOf(0) / this.layout.from.ranks);
   }
 
   /** Tests what is in flight. */
@@ -92,7 +100,7 @@ export class TransposePipeline {
     this.times.test += performance.now() - before;
   }
 
-  #start(send: Float64Array, receive: Float64Array): void {
+  #start(send: Floats, receive: Floats): void {
     const before = performance.now();
     this.#inFlight.push({ request: this.#communicator.ialltoall(send, receive), slab: this.#slabsSent });
     this.times.start += performance.now() - before;

@@ -1,8 +1,11 @@
+/** Of the numbers that are sent. All are computed in double precision. */
+export type Precision = 'double' | 'single';
+
 /**
- * Largest relative error that counts as correct. Rounding leaves errors near 1e-15; one misplaced or missing number in a million leaves
- * one far above this.
+ * Largest relative error that counts as correct. Rounding leaves errors near 1e-15, and 6e-8 where numbers are sent in single precision; one
+ * misplaced or missing number in a million leaves one far above these.
  */
-export const TOLERANCE = 1e-10;
+export const TOLERANCE: Record<Precision, number> = { double: 1e-10, single: 1e-6 };
 
 /** Compares numbers with their expected values, in any number of portions. */
 export class MaxError {
@@ -39,8 +42,8 @@ export interface Check {
   ok: boolean;
 }
 
-export function check(name: string, error: number): Check {
-  return { name, error, ok: error <= TOLERANCE };
+export function check(name: string, error: number, precision: Precision = 'double'): Check {
+  return { name, error, ok: error <= TOLERANCE[precision] };
 }
 
 /**
