@@ -13,7 +13,7 @@ const EX_UNAVAILABLE = 69;
 const HELP = `Usage: npm run figures -- [options]
 
 Measures on a loopback of 1 Gbit/s (scripts/slow-link: as root, with ip and tc) and draws, for each figure, NAME.svg with all its numbers in NAME.json, and its
-tables in README.md beside them. All of them take about six minutes, in which the machine should have nothing else to do. Open MPI is measured where it is installed.
+tables in README.md beside them. All of them take about fourteen minutes, in which the machine should have nothing else to do. Open MPI is measured where it is installed.
 
 Figures: ${NAMES.join(', ')}
 

@@ -534,6 +534,8 @@ describe('examples/fft3d', () => {
           2,
           '--grid',
           '16',
+          '--planes',
+          '4',
           '--precision',
           precision,
           '--repetitions',
