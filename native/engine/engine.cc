@@ -130,8 +130,7 @@ Engine::~Engine() {
 void Engine::abandon() {
   // The progress thread gives the engine up after its piece and does not get it again; so nothing of ours is written after the
   // announcement. The bound is for an end that came from inside the engine.
-  const auto limit = Clock::now() + std::chrono::milliseconds(200);
-  while (!lock_.try_lock() && Clock::now() < limit) sched_yield();
+  lock_.lock_within(200);
   fabric_->announce_closed();
 }
 

@@ -1,6 +1,8 @@
 #include "engine/lock.h"
 
+#include <chrono>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -11,6 +13,17 @@ void EngineLock::lock_slow() {
   while (state_.exchange(kWanted, std::memory_order_acquire) != kFree) {
     syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, kWanted, nullptr, nullptr, 0);
   }
+}
+
+bool EngineLock::lock_within(int64_t milliseconds) {
+  if (try_lock()) return true;
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+  // As above. If the time is up, kWanted stays, and whoever unlocks wakes somebody for nothing.
+  while (state_.exchange(kWanted, std::memory_order_acquire) != kFree) {
+    if (std::chrono::steady_clock::now() >= limit) return false;
+    sched_yield();
+  }
+  return true;
 }
 
 void EngineLock::wake() { syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0); }

@@ -16,6 +16,8 @@ class EngineLock {
   void lock() {
     if (!try_lock()) lock_slow();
   }
+  // False if that takes longer.
+  bool lock_within(int64_t milliseconds);
   void unlock() {
     if (state_.exchange(kFree, std::memory_order_release) == kWanted) wake();
   }

@@ -26,6 +26,8 @@ class Sleepers {
   bool is_armed() const { return armed_.load(std::memory_order_seq_cst) != 0; }
   void ring(Sleeper who);
   bool called() const { return called_.load(std::memory_order_relaxed); }
+  // By whoever sees that a peer wants something, or leaves a peer unanswered.
+  void note_call() { called_.store(true, std::memory_order_release); }
   bool answer_calls() { return called() && called_.exchange(false, std::memory_order_acquire); }
   // How often what was armed has fired.
   uint64_t events() const { return events_.load(std::memory_order_relaxed); }
@@ -40,7 +42,6 @@ class Sleepers {
   bool is_armed_for(Sleeper who) const { return armed_.load(std::memory_order_seq_cst) == static_cast<uint32_t>(who); }
   // `who` has seen so many firings of what was armed. If it is meant for the other one by now, that one is rung for.
   void fired(Sleeper who, uint32_t times);
-  void note_call() { called_.store(true, std::memory_order_release); }
 
   // Sleeps until something in the set is there, or `nanoseconds` have passed (negative: no limit). Names into out[0…kMost), but for rings; how many.
   static constexpr int kMost = 5;

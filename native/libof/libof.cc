@@ -710,10 +710,10 @@ void LibOF::on_completion(const Completion& completion) {
       const uint32_t id = immediate & ((1u << kIdBits) - 1);
       if (id >= pool_.size()) break;
       Request& receive = pool_[id];
-      Peer& peer = *peers_[completion.peer];
       if (immediate_of(receive) != immediate || receive.peer != completion.peer || !receive.rtr_written ||
           receive.data_here || receive.state == State::done)
         break;  // not for any receive of ours: nothing to complete
+      Peer& peer = *peers_[completion.peer];
       // The RTS was written before the data, so it is here: take it out of the mailbox while its receive is there to meet it.
       if (completion.immediate & kAnnounced) drain_eager(peer);
       // Unless the mailbox held what has ended it.

@@ -57,6 +57,33 @@ TEST(room_that_comes_in_the_last_look_is_used) {
   });
 }
 
+// A process that ends announces it, and nobody may be at the network meanwhile: not even a progress thread that never runs out of work.
+TEST(an_end_takes_the_network_from_a_busy_progress_thread) {
+  for (uint32_t i = 0; i < repetitions(20, 5); ++i) {
+    ThreadNetwork network(2);
+    auto made = std::make_unique<ThreadFabric>(network, 0, std::make_shared<Heap>());
+    made->pieces_of_a_put = UINT32_MAX;
+    ThreadFabric& fabric = *made;
+    TestRank peer(std::make_unique<ThreadFabric>(network, 1, std::make_shared<Heap>()), mode(true));
+    TestRank me(std::move(made), mode(true));
+    const uint32_t receive = peer.irecv(peer.plain(100'000), 0, 0);
+    CHECK(receive != kNoRequest);
+    const uint32_t send = me.isend(me.filled(100'000, false, 1), 1, 0);
+    CHECK(send != kNoRequest);
+    const uint64_t before = fabric.polls.load();
+    while (fabric.polls.load() < before + 100) sched_yield();
+    bool alone = true;
+    fabric.before_closing = [&] {
+      const uint64_t polls = fabric.polls.load();
+      for (int look = 0; look < 100; ++look) sched_yield();
+      alone = fabric.polls.load() == polls;
+    };
+    me.engine->abandon();
+    CHECK(alone);
+    fabric.before_closing = nullptr;
+  }
+}
+
 }  // namespace
 
 TEST_MAIN(60)

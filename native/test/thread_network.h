@@ -102,6 +102,7 @@ class ThreadFabric final : public FarFabric {
   void abandon(Rank) override {}
   void reject(Rank, const std::string&) override {}
   unsigned poll(Completion* out, unsigned max, Effort effort) override {
+    polls.fetch_add(1, std::memory_order_relaxed);
     move_puts(effort);
     for (std::unique_lock<std::mutex> lock(post().mutex); !post().events.empty();) {
       const ThreadNetwork::Event event = std::move(post().events.front());
@@ -174,6 +175,7 @@ class ThreadFabric final : public FarFabric {
   std::function<void()> before_closing;  // where a network may have to wait for what it sent
   // There is room for one piece of a put at a time, and none for the next until somebody has looked again, whom nobody calls.
   uint32_t pieces_of_a_put = 1;
+  std::atomic<uint64_t> polls{0};
 
  private:
   struct alignas(64) Box {

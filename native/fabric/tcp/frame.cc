@@ -25,10 +25,11 @@ const char* check_data(const FrameHeader& header, Rank peer, const Regions& regi
 const char* check_done(const FrameHeader& header, Rank peer, const Regions& regions) {
   if (header.bytes != 0) return "a frame with a payload that has none";
   if (header.value >> kImmediateBits != 0) return "an immediate value of too many bits";
-  if (header.at == 0) return nullptr;
+  // Of nothing: no memory was exposed for it.
+  if (header.key == 0) return header.at == 0 ? nullptr : "the end of data for no memory";
   const Region* region = regions.find(header.key, peer);
   if (region == nullptr) return "the end of data for memory that is not exposed to it";
-  if (header.at != region->written) return "the end of data before all had come";
+  if (header.at != region->bytes || region->written != region->bytes) return "the end of data before all had come";
   return nullptr;
 }
 

@@ -17,6 +17,7 @@ namespace {
 
 constexpr int64_t kCloseMilliseconds = 3000;  // how long a closing rank waits until what it wrote has arrived
 constexpr int64_t kRestMilliseconds = 100;    // until it is tried again to connect, if there was no descriptor
+constexpr int kAttempts = 10;                 // to connect, where each lasts for a while and is then cut off
 constexpr int kQuickLooks = 100;              // of those, before it leaves the processor in between
 constexpr int kEvents = 32;
 
@@ -136,9 +137,10 @@ void TcpFabric::advance_own(Rank peer) {
       break;
     case Handshake::State::failed:
       // It ended without a word. We may have taken longer to answer than strangers may; or the peer was closing its world, and then nobody answers the
-      // second time. A rank that closes those who do not know the secret does it every time.
-      if (handshake.cut_off() && (now_milliseconds() - link.since >= door_.youth() || !link.again)) {
-        link.again = true;
+      // second time. A rank that closes those who do not know the secret does it every time; and what is no rank may do it after any time.
+      if (handshake.cut_off() && (now_milliseconds() - link.since >= door_.youth() || link.again == 0) &&
+          link.again < kAttempts) {
+        ++link.again;
         return begin(peer);
       }
       // An attempt that ended because the peer has gone; it may be closing its world, or its process may have died.
@@ -375,6 +377,8 @@ void TcpFabric::look(Effort effort) {
   const size_t budget = budget_of(effort);
   epoll_event events[kEvents];
   const int count = epoll_wait(parking_.sockets(), events, kEvents, 0);
+  // There may be others, who have been answered for already.
+  if (count == kEvents) parking_.note_call();
   for (int i = 0; i < count; ++i) {
     const auto name = static_cast<Name>(events[i].data.u64 >> 32);
     const auto index = static_cast<uint32_t>(events[i].data.u64);
@@ -431,7 +435,8 @@ unsigned TcpFabric::poll(Completion* out, unsigned max, Effort effort) {
 uint64_t TcpFabric::work() const {
   uint64_t work = arrived_.size();
   for (const Connection* connection : listed_) {
-    if (connection->has_more()) ++work;
+    // Nobody knows how much: it is not short.
+    if (connection->has_more()) work += short_work() + 1;
     if (!connection->blocked()) work += connection->bytes_to_send();
   }
   return work;

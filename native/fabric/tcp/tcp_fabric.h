@@ -94,8 +94,8 @@ class TcpFabric final : public FarFabric, private Host {
     std::unique_ptr<Handshake> handshake;  // that this rank began
     std::unique_ptr<Connection> connection;
     Connect verdict = Connect::later;
-    bool again = false;  // a handshake was cut off, and the peer called once more
-    int64_t since = 0;   // milliseconds: when the handshake began
+    int again = 0;      // handshakes that were cut off, after each of which the peer was called once more
+    int64_t since = 0;  // milliseconds: when the handshake began
     int64_t pause =
         0;  // milliseconds: until when none begins, since the peer's own connection comes or there was no descriptor; 0: none
     std::string why;
