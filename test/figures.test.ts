@@ -99,12 +99,19 @@ describe('npm run figures', () => {
       assertLogarithmic(values.flat(), drawn.flat());
     });
 
-    it('fft3d: a bar for each mode, with its numbers', () => {
-      const { status, stderr } = figures('--quick', '--only', 'fft3d');
+    for (const [kernel, modes] of [
+      ['compression', MODES],
+      ['fft3d', [...MODES, 'test-on-init, with tests']],
+    ] as const) {
+      it(`${kernel}: a bar for each mode, with its numbers`, () => barsOf(kernel, modes));
+    }
+
+    function barsOf(kernel: string, modes: readonly string[]): void {
+      const { status, stderr } = figures('--quick', '--only', kernel);
       assert.equal(status, 0, stderr);
-      const { data, text } = read('fft3d');
+      const { data, text } = read(kernel);
       checkFacts(data);
-      assert.deepEqual(new Set(data.rows.map(({ mode }) => mode)), new Set([...MODES, 'test-on-init, with tests']));
+      assert.deepEqual(new Set(data.rows.map(({ mode }) => mode)), new Set(modes));
       for (const { mode, overhead_ms, blocking_overhead_ms, total_ms } of data.rows) {
         assert(overhead_ms > 0 && overhead_ms <= total_ms && blocking_overhead_ms > 0, mode);
         assert(text.has(mode), mode);
@@ -113,7 +120,7 @@ describe('npm run figures', () => {
           `${overhead_ms}`,
         );
       }
-    });
+    }
 
     it('ialltoall: all modes with all intervals', () => {
       const { status, stderr } = figures('--quick', '--only', 'ialltoall');

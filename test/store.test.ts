@@ -103,6 +103,31 @@ describe('the store', function () {
     assert.match(why(result), /rank 1 of 2 did not join/);
   });
 
+  it('is not believed if it does not know the secret itself', async () => {
+    // It lets everybody in, or tells everybody to go, with a proof of its own or with the client's.
+    const answers = [
+      (_: Record<string, unknown>) => ({ proof: 'f'.repeat(64) }),
+      (_: Record<string, unknown>) => ({ proof: 'f'.repeat(64), error: 'go away' }),
+      ({ proof }: Record<string, unknown>) => ({ proof }),
+      (_: Record<string, unknown>) => ({}),
+    ];
+    for (const answer of answers) {
+      const server = createServer((socket) => {
+        socket.setEncoding('utf8');
+        socket.on('error', () => undefined);
+        socket.write(`${JSON.stringify({ store: 1, nonce: 'a'.repeat(32) })}\n`);
+        socket.on('data', (line: string) => {
+          socket.write(`${JSON.stringify(answer(JSON.parse(line) as Record<string, unknown>))}\n`);
+        });
+      }).listen(0, HOST);
+      await once(server, 'listening');
+      const { port } = server.address() as AddressInfo;
+      const [result] = await Promise.allSettled([joiner(port, 2)({ rank: 1, timeout: 2000 })]);
+      server.close();
+      assert.match(why(result), /does not know the secret of this job/);
+    }
+  });
+
   it('refuses a rank that was started in a job of another size', async () => {
     const join = joiner(await freePort(), 2);
     const good = join({ rank: 0, timeout: 1000 });
@@ -120,6 +145,22 @@ describe('the store', function () {
     for (const result of await Promise.allSettled(waiting)) {
       assert.match(why(result), /rank 2 ended before the job had started/);
     }
+  });
+
+  it('tells the others that it was rank 0, which takes the store with it', async () => {
+    const options = { host: HOST, port: await freePort(), secret: SECRET, size: 2, timeout: 5000 };
+    let fail: (() => void) | undefined;
+    const failing = throughStore({ ...options, rank: 0 }, () => {
+      return new Promise((_, reject) => (fail = () => reject(new Error('of rank 0'))));
+    });
+    const other = await StoreClient.open({ ...options, rank: 1 });
+    const waits = other.barrier('rank');
+    await other.set('rank/1', 'asked after the barrier, so the store knows that we wait');
+    (await until('rank 0 has joined', () => fail))();
+    const [first, second] = await Promise.allSettled([failing, waits]);
+    assert(first.status === 'rejected' && (first.reason as Error).message === 'of rank 0');
+    assert.match(why(second), /rank 0 ended before the job had started/);
+    other.close();
   });
 
   it('uses a store that a launcher has opened at its address', async () => {

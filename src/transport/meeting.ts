@@ -7,7 +7,7 @@
 import { randomBytes } from 'node:crypto';
 import { closeSync, constants, openSync, readFileSync, readlinkSync } from 'node:fs';
 import { hostname, networkInterfaces } from 'node:os';
-import { OptionError } from '../errors.js';
+import { BootstrapError, OptionError } from '../errors.js';
 import type { Native, NativeTcp } from '../native.js';
 import { allowedList, parseCpuList } from '../processors.js';
 import { candidatesOf, chooseAddress, findAddress, isLoopback, type Machine, sourceTo } from './address.js';
@@ -173,13 +173,24 @@ async function shareFile(native: Native, directory: Directory, hosts: number[]):
   let opened = made;
   try {
     const paths = await directory.exchange('file', made < 0 ? '' : `/proc/${process.pid}/fd/${made}`);
-    if (shared && made < 0) opened = openSync(paths[first] as string, constants.O_RDWR);
+    if (shared && made < 0) opened = openShared(paths[first] as string, first, rank);
     // Whoever made it may close it now.
     await directory.exchange('opened', 1);
     return opened;
   } catch (error) {
     if (opened >= 0) closeSync(opened);
     throw error;
+  }
+}
+
+function openShared(path: string, owner: number, rank: number): number {
+  try {
+    return openSync(path, constants.O_RDWR);
+  } catch (error) {
+    throw new BootstrapError(
+      `the memory of rank ${owner} cannot be shared: ${(error as Error).message}; ranks of a host run as one user, or with NBC_TRANSPORT=tcp`,
+      rank,
+    );
   }
 }
 

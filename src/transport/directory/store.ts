@@ -16,7 +16,7 @@ export async function throughStore<T>(
   options: StoreClientOptions,
   meet: (directory: Directory) => Promise<T>,
 ): Promise<T> {
-  const end = Date.now() + options.timeout;
+  const end = performance.now() + options.timeout;
   const server = options.rank === 0 ? await openHere(options, end) : undefined;
   try {
     const client = await StoreClient.open(options);
@@ -29,6 +29,10 @@ export async function throughStore<T>(
     } finally {
       client.close();
     }
+  } catch (error) {
+    // The others should learn which rank it was, and not only that the store has gone.
+    server?.endedEarly(options.rank);
+    throw error;
   } finally {
     server?.close();
   }
@@ -67,5 +71,5 @@ async function openHere(options: StoreClientOptions, end: number): Promise<Store
 }
 
 function left(end: number): number {
-  return Math.max(end - Date.now(), 1);
+  return Math.max(end - performance.now(), 1);
 }

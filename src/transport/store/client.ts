@@ -28,6 +28,12 @@ interface Pending {
   reject: (error: Error) => void;
 }
 
+/** Where a name has several addresses, the error of all of them has no message of its own. */
+function textOf(error: Error): string {
+  if (!(error instanceof AggregateError)) return error.message;
+  return (error.errors as Error[]).map(({ message }) => message).join(', ');
+}
+
 export class StoreClient {
   readonly #options: StoreClientOptions;
   readonly #where: string;
@@ -44,7 +50,7 @@ export class StoreClient {
     try {
       let cutOff: string | undefined;
       while ((cutOff = await client.#introduce(await client.#connect())) !== undefined) {
-        if (Date.now() + AGAIN_MS >= client.#deadline) throw client.#error(cutOff);
+        if (performance.now() + AGAIN_MS >= client.#deadline) throw client.#error(cutOff);
         await delay(AGAIN_MS);
       }
       return client;
@@ -56,7 +62,7 @@ export class StoreClient {
 
   private constructor(options: StoreClientOptions) {
     this.#options = options;
-    this.#deadline = Date.now() + options.timeout;
+    this.#deadline = performance.now() + options.timeout;
     this.#where = `the store at ${options.host}:${options.port}`;
     this.#limit = setTimeout(() => {
       this.#end(this.#error(`${this.#where} did not answer within ${options.timeout} ms`));
@@ -95,7 +101,7 @@ export class StoreClient {
 
   /** How long the store may let this rank wait; it may have been told to wait for longer itself. */
   #patience(): { left: number; timeout: number } {
-    return { left: Math.max(this.#deadline - Date.now(), 1), timeout: this.#options.timeout };
+    return { left: Math.max(Math.round(this.#deadline - performance.now()), 1), timeout: this.#options.timeout };
   }
 
   #error(message: string): BootstrapError {
@@ -109,7 +115,7 @@ export class StoreClient {
     for (;;) {
       const socket = createConnection({ host, port });
       const failure = await new Promise<NodeJS.ErrnoException | undefined>((resolve) => {
-        const limit = setTimeout(() => resolve(new Error('no answer')), Math.max(end - Date.now(), 1));
+        const limit = setTimeout(() => resolve(new Error('no answer')), Math.max(end - performance.now(), 1));
         socket.once('connect', () => {
           clearTimeout(limit);
           resolve(undefined);
@@ -123,10 +129,10 @@ export class StoreClient {
       socket.destroy();
       if (failure.code === 'ENOTFOUND' || failure.code === 'EAI_AGAIN') {
         // A name may appear late, too (pods get theirs when they are ready).
-        if (Date.now() + AGAIN_MS >= end) throw this.#error(`no address is known for '${host}' (NBC_STORE)`);
-      } else if (Date.now() + AGAIN_MS >= end) {
+        if (performance.now() + AGAIN_MS >= end) throw this.#error(`no address is known for '${host}' (NBC_STORE)`);
+      } else if (performance.now() + AGAIN_MS >= end) {
         throw this.#error(
-          `${this.#where} could not be reached within ${timeout} ms: ${failure.message}; is rank 0 running, and is NBC_STORE its address?`,
+          `${this.#where} could not be reached within ${timeout} ms: ${textOf(failure)}; is rank 0 running, and is NBC_STORE its address?`,
         );
       }
       await delay(AGAIN_MS);
@@ -137,7 +143,7 @@ export class StoreClient {
   #introduce(socket: Socket): Promise<string | undefined> {
     const { rank, size, secret, timeout } = this.#options;
     const clientNonce = newNonce();
-    const begun = Date.now();
+    const begun = performance.now();
     let serverNonce: string | undefined;
     let known = false;
     return new Promise((resolve, reject) => {
@@ -179,7 +185,7 @@ export class StoreClient {
         } else {
           const why = `${this.#where} did not let this rank in: is NBC_SECRET the same on all ranks?`;
           // It may have taken us for one that has nothing to say.
-          if (Date.now() - begun >= SLOW_MS) resolve(why);
+          if (performance.now() - begun >= SLOW_MS) resolve(why);
           else reject(this.#error(why));
         }
       };

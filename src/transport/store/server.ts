@@ -124,6 +124,11 @@ export class StoreServer {
     return this.#finished;
   }
 
+  /** The job cannot start without it. */
+  endedEarly(rank: number): void {
+    this.#fail(`rank ${rank} ended before the job had started`);
+  }
+
   /** What was sent before is delivered; nobody is let in any more. */
   close(): void {
     this.#server.close();
@@ -141,7 +146,7 @@ export class StoreServer {
   #hasPlace(patience: number): boolean {
     if (this.#strangers.size < (this.#options.strangers ?? MOST_STRANGERS)) return true;
     const [[oldest, since]] = this.#strangers;
-    if (Date.now() - since < patience / 10) return false;
+    if (performance.now() - since < patience / 10) return false;
     this.#strangers.delete(oldest);
     this.#refused++;
     oldest.destroy();
@@ -157,7 +162,7 @@ export class StoreServer {
     }
     const serverNonce = newNonce();
     let client: Client | undefined;
-    this.#strangers.set(socket, Date.now());
+    this.#strangers.set(socket, performance.now());
     const limit = setTimeout(() => socket.destroy(), patience);
     const lines = new Lines(
       socket,
@@ -304,7 +309,7 @@ export class StoreServer {
   #left(client: Client): void {
     if (this.#done.has(client.rank)) return;
     this.#clients.delete(client.rank);
-    this.#fail(`rank ${client.rank} ended before the job had started`);
+    this.endedEarly(client.rank);
   }
 
   /** The job cannot start: everybody who waits, or still comes, is told. */
