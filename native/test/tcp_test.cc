@@ -114,6 +114,27 @@ TEST(a_put_lands_where_it_was_exposed) {
   CHECK(counter(*pair.fabric[1], "bytesCopied") < 5 * 16 * 1024);
 }
 
+// What a start does itself is what is short. Where a look has left data, nobody knows how many, or how many are still to come.
+TEST(data_that_a_look_has_left_are_not_short_work) {
+  // Two, so that a look ends with the first of them, and not with what is there. Together they are what the kernel takes.
+  std::vector<std::byte> from(90'000);
+  std::vector<std::byte> to(2 * from.size());
+  Pair pair;
+  pair.connect();
+  for (size_t at = 0; at < to.size(); at += from.size()) {
+    ExposedBuffer exposed;
+    CHECK(pair.fabric[1]->expose(0, {to.data() + at, from.size(), nullptr}, exposed));
+    pair.fabric[0]->put(1, exposed, {from.data(), from.size(), nullptr}, 5, Error::none, nullptr);
+  }
+  until([&] { return pair.counter(0, "bytesSent") > 2 * 90'000; }, [&] { pair.pass(0); });
+  Completion completions[16];
+  until([&] { return pair.fabric[1]->work() > 0; },
+        [&] { CHECK(pair.fabric[1]->poll(completions, 16, Effort::look) < 2); });
+  CHECK(!pair.fabric[1]->has_short_work());
+  pair.until([&] { return pair.counter(1, "bytesReceived") == pair.counter(0, "bytesSent"); });
+  CHECK_EQ(pair.fabric[1]->work(), 0u);
+}
+
 TEST(a_put_into_the_wrong_memory_writes_nothing_and_ends_the_connection) {
   Pair pair;
   pair.connect();

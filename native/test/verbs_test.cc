@@ -137,6 +137,22 @@ TEST_BOTH_WAYS(a_commit_arrives_whole_and_announced) {
   CHECK_EQ(pair.counter(0, "sends"), verbs.eager == Eager::send ? 5.0 : 0.0);
 }
 
+// What a program needs to start another may share a page with what is registered.
+TEST(children_have_what_is_registered) {
+  Pair pair;
+  pair.connect();
+  const auto memory = std::make_unique<std::byte[]>(16'384);
+  fill(memory.get(), 16'384, 1);
+  ExposedBuffer exposed;
+  CHECK(pair.fabric[0]->expose(1, {memory.get() + 6000, 100, nullptr}, exposed));
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(first_difference(memory.get(), 16'384, 1) == 16'384 ? 0 : 1);
+  CHECK(child > 0);
+  int status = -1;
+  CHECK_EQ(::waitpid(child, &status, 0), child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 TEST_BOTH_WAYS(a_put_into_the_wrong_memory_writes_nothing_and_ends_the_connection) {
   Pair pair(verbs);
   pair.connect();

@@ -20,6 +20,17 @@ void find(void* handle, const char* name, Function& function) {
   function = reinterpret_cast<Function>(symbol);
 }
 
+// Programs fork to start others, and kernels before 5.12 would then move registered pages away from under the card. ibv_fork_init keeps these pages
+// from children; but with them all that shares a page with them, such as the arguments of the program to start (EFAULT). So it is called only
+// where it is needed. Failure only means that such an old kernel will have to do without.
+void protect_from_fork(void* handle) {
+  ibv_fork_status (*status)() = nullptr;
+  int (*fork_init)() = nullptr;
+  find(handle, "ibv_is_fork_initialized", status);
+  find(handle, "ibv_fork_init", fork_init);
+  if (status() != IBV_FORK_UNNEEDED) fork_init();
+}
+
 Library load() {
   // Never closed: the providers that it loads keep threads and handlers of their own.
   void* handle = dlopen(kName, RTLD_NOW | RTLD_LOCAL);
@@ -56,10 +67,7 @@ Library load() {
   find(handle, "ibv_ack_async_event", l.ack_async_event);
   find(handle, "ibv_wc_status_str", l.wc_status_str);
   find(handle, "ibv_event_type_str", l.event_type_str);
-  find(handle, "ibv_fork_init", l.fork_init);
-  // Programs fork to start others. Kernels before 5.12 would then move registered pages away from under the card; on others this does
-  // nothing. Failure only means that such an old kernel will have to do without.
-  l.fork_init();
+  protect_from_fork(handle);
   return l;
 }
 

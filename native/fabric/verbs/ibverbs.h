@@ -36,7 +36,6 @@ struct Library {
   void (*ack_async_event)(ibv_async_event*);
   const char* (*wc_status_str)(ibv_wc_status);
   const char* (*event_type_str)(ibv_event_type);
-  int (*fork_init)();
 };
 
 // The same for the whole process. Throws FabricError, naming what is missing.
