@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <fstream>
 #include <netinet/in.h>
 #include <sys/wait.h>
 #include <thread>
@@ -112,6 +113,28 @@ TEST(a_put_lands_where_it_was_exposed) {
   }
   // Straight into place: only what came in one read with the first header was copied.
   CHECK(counter(*pair.fabric[1], "bytesCopied") < 5 * 16 * 1024);
+}
+
+// What the kernel has is ahead of every message. A peer that does not read yet has a window of tcp_rmem's default; beyond it nothing can be sent.
+TEST(the_kernel_takes_little_that_it_cannot_send) {
+  std::vector<std::byte> from(size_t{16} << 20);
+  std::vector<std::byte> to(from.size());
+  Pair pair;
+  pair.connect();
+  size_t least = 0;
+  size_t usual = 0;
+  std::ifstream("/proc/sys/net/ipv4/tcp_rmem") >> least >> usual;
+  ExposedBuffer exposed;
+  CHECK(pair.fabric[1]->expose(0, {to.data(), to.size(), nullptr}, exposed));
+  pair.fabric[0]->put(1, exposed, {from.data(), from.size(), nullptr}, 5, Error::none, nullptr);
+  double sent = 0;
+  for (int quiet = 0; quiet < 1000;) {
+    pair.pass(0);
+    quiet = pair.counter(0, "bytesSent") == sent ? quiet + 1 : 0;
+    sent = pair.counter(0, "bytesSent");
+  }
+  CHECK(sent > 0 && sent <= static_cast<double>(usual + 384 * 1024));
+  pair.until([&] { return pair.find(1, Completion::Kind::immediate) != nullptr; });
 }
 
 // What a start does itself is what is short. Where a look has left data, nobody knows how many, or how many are still to come.
