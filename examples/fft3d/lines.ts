@@ -1,5 +1,5 @@
 import FFT from 'fft.js';
-import type { Floats } from './transpose.js';
+import type { Floats } from './precision.js';
 
 /** Lines transformed together: 8 complex columns of a row are two cache lines, so that a strided read wastes nothing. */
 const BATCH = 8;

@@ -14,12 +14,12 @@ import { AXES, format, product, UsageError, volumesOf, type Series, type Triple 
 import { energyError, spectrumError, sum } from './inspect.js';
 import { parseOptions, type Options, type Variant } from './options.js';
 import { phantoms } from './phantom.js';
+import type { Floats } from './precision.js';
 import { Progress } from './progress.js';
 import { checkLines, pack, summarise, timingLines, unpack, type Timing } from './report.js';
 import { writeResults } from './results.js';
 import { AHEAD, smooth } from './smooth.js';
 import { ParallelFft3d } from './transform.js';
-import type { Floats } from './transpose.js';
 import { check, MaxError, type Check } from './verify.js';
 import { readNifti, type NiftiSeries } from './volume.js';
 

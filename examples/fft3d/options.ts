@@ -1,6 +1,6 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import type { Triple } from './geometry.js';
-import type { Precision } from './verify.js';
+import type { Precision } from './precision.js';
 
 export type Variant = 'blocking' | 'nonblocking';
 

@@ -1,9 +1,10 @@
 import type { Communicator } from 'node-nbc';
 import type { Triple } from './geometry.js';
 import { Lines } from './lines.js';
+import type { Floats } from './precision.js';
 import { RealLines } from './real.js';
 import { Slabs, TransposeLayout } from './slab.js';
-import { TransposePipeline, type CommunicationTimes, type Floats, type PipelineOptions } from './transpose.js';
+import { TransposePipeline, type CommunicationTimes, type PipelineOptions } from './transpose.js';
 
 export interface TransformOptions extends PipelineOptions {
   /** Planes in one transpose. */

@@ -1,4 +1,5 @@
 import type { Communicator, Request } from 'node-nbc';
+import type { Floats } from './precision.js';
 import type { TransposeLayout } from './slab.js';
 
 /** What the communication cost the computing thread, in milliseconds. */
@@ -7,9 +8,6 @@ export interface CommunicationTimes {
   test: number;
   wait: number;
 }
-
-/** Numbers as they are sent: in the precision of the computation, or in half the bytes. */
-export type Floats = Float64Array | Float32Array;
 
 export interface PipelineOptions {
   /** Most transposes in flight while others are computed. 0: each is waited for at once, the blocking variant. */

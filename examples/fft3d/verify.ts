@@ -1,5 +1,4 @@
-/** Of the numbers that are sent. All are computed in double precision. */
-export type Precision = 'double' | 'single';
+import type { Precision } from './precision.js';
 
 /**
  * Largest relative error that counts as correct. Rounding leaves errors near 1e-15, and 6e-8 where numbers are sent in single precision; one

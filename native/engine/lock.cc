@@ -1,29 +1,30 @@
 #include "engine/lock.h"
 
-#include <chrono>
+#include <cerrno>
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "fabric/clock.h"
+
 namespace nbc {
 
-void EngineLock::lock_slow() {
+bool EngineLock::lock_slow(const timespec* limit) {
   // Once we have waited, we must leave kWanted behind: there may be another who waits.
   while (state_.exchange(kWanted, std::memory_order_acquire) != kFree) {
-    syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, kWanted, nullptr, nullptr, 0);
+    const long woken =
+        syscall(SYS_futex, &state_, FUTEX_WAIT_BITSET_PRIVATE, kWanted, limit, nullptr, FUTEX_BITSET_MATCH_ANY);
+    // kWanted stays, and whoever unlocks wakes somebody for nothing.
+    if (woken < 0 && errno == ETIMEDOUT) return false;
   }
+  return true;
 }
 
 bool EngineLock::lock_within(int64_t milliseconds) {
   if (try_lock()) return true;
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
-  // As above. If the time is up, kWanted stays, and whoever unlocks wakes somebody for nothing.
-  while (state_.exchange(kWanted, std::memory_order_acquire) != kFree) {
-    if (std::chrono::steady_clock::now() >= limit) return false;
-    sched_yield();
-  }
-  return true;
+  const int64_t until = now_milliseconds() + milliseconds;
+  const timespec limit{static_cast<time_t>(until / 1000), static_cast<long>(until % 1000 * 1'000'000)};
+  return lock_slow(&limit);
 }
 
 void EngineLock::wake() { syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0); }

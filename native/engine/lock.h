@@ -3,6 +3,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <ctime>
 
 namespace nbc {
 
@@ -14,7 +15,7 @@ class EngineLock {
     return state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire, std::memory_order_relaxed);
   }
   void lock() {
-    if (!try_lock()) lock_slow();
+    if (!try_lock()) lock_slow(nullptr);
   }
   // False if that takes longer.
   bool lock_within(int64_t milliseconds);
@@ -25,7 +26,8 @@ class EngineLock {
 
  private:
   static constexpr uint32_t kFree = 0, kHeld = 1, kWanted = 2;  // kWanted: held, and somebody waits
-  void lock_slow();
+  // `limit`: of CLOCK_MONOTONIC; null: none. False if it has passed.
+  bool lock_slow(const timespec* limit);
   void wake();
   std::atomic<uint32_t> state_{kFree};
 };

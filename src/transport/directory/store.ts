@@ -4,7 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { BootstrapError } from '../../errors.js';
-import { AGAIN_MS, StoreClient, type StoreClientOptions } from '../store/client.js';
+import { AGAIN_MS, left, StoreClient, type StoreClientOptions } from '../store/client.js';
 import { StoreServer } from '../store/server.js';
 import type { Directory } from './directory.js';
 
@@ -68,8 +68,4 @@ async function openHere(options: StoreClientOptions, end: number): Promise<Store
       await delay(AGAIN_MS);
     }
   }
-}
-
-function left(end: number): number {
-  return Math.max(end - performance.now(), 1);
 }

@@ -28,6 +28,11 @@ interface Pending {
   reject: (error: Error) => void;
 }
 
+/** Milliseconds until then, for a timer. */
+export function left(end: number): number {
+  return Math.max(end - performance.now(), 1);
+}
+
 /** Where a name has several addresses, the error of all of them has no message of its own. */
 function textOf(error: Error): string {
   if (!(error instanceof AggregateError)) return error.message;
@@ -50,7 +55,7 @@ export class StoreClient {
     try {
       let cutOff: string | undefined;
       while ((cutOff = await client.#introduce(await client.#connect())) !== undefined) {
-        if (performance.now() + AGAIN_MS >= client.#deadline) throw client.#error(cutOff);
+        if (left(client.#deadline) <= AGAIN_MS) throw client.#error(cutOff);
         await delay(AGAIN_MS);
       }
       return client;
@@ -101,7 +106,7 @@ export class StoreClient {
 
   /** How long the store may let this rank wait; it may have been told to wait for longer itself. */
   #patience(): { left: number; timeout: number } {
-    return { left: Math.max(Math.round(this.#deadline - performance.now()), 1), timeout: this.#options.timeout };
+    return { left: left(this.#deadline), timeout: this.#options.timeout };
   }
 
   #error(message: string): BootstrapError {
@@ -115,7 +120,7 @@ export class StoreClient {
     for (;;) {
       const socket = createConnection({ host, port });
       const failure = await new Promise<NodeJS.ErrnoException | undefined>((resolve) => {
-        const limit = setTimeout(() => resolve(new Error('no answer')), Math.max(end - performance.now(), 1));
+        const limit = setTimeout(() => resolve(new Error('no answer')), left(end));
         socket.once('connect', () => {
           clearTimeout(limit);
           resolve(undefined);
@@ -129,8 +134,8 @@ export class StoreClient {
       socket.destroy();
       if (failure.code === 'ENOTFOUND' || failure.code === 'EAI_AGAIN') {
         // A name may appear late, too (pods get theirs when they are ready).
-        if (performance.now() + AGAIN_MS >= end) throw this.#error(`no address is known for '${host}' (NBC_STORE)`);
-      } else if (performance.now() + AGAIN_MS >= end) {
+        if (left(end) <= AGAIN_MS) throw this.#error(`no address is known for '${host}' (NBC_STORE)`);
+      } else if (left(end) <= AGAIN_MS) {
         throw this.#error(
           `${this.#where} could not be reached within ${timeout} ms: ${textOf(failure)}; is rank 0 running, and is NBC_STORE its address?`,
         );
@@ -148,7 +153,7 @@ export class StoreClient {
     let known = false;
     return new Promise((resolve, reject) => {
       const silent = new Error(`has said nothing within ${timeout} ms; is it a store of node-nbc?`);
-      const limit = setTimeout(() => socket.destroy(silent), Math.max(this.#deadline - begun, 1));
+      const limit = setTimeout(() => socket.destroy(silent), left(this.#deadline));
       const refuse = (message: string): void => {
         reject(this.#error(message));
         socket.destroy();
