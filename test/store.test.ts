@@ -86,8 +86,12 @@ describe('the store', function () {
     const join = joiner(port, 3);
     const first = [join({ rank: 0 }), join({ rank: 1 })];
     const client = await StoreClient.open({ host: HOST, port, secret: SECRET, rank: 2, size: 3, timeout: 5000 });
-    const [doubled] = await Promise.allSettled([join({ rank: 2 })]);
-    assert.match(why(doubled), /another process has joined as rank 2/);
+    // Rank 0, too, which has the store, and is in.
+    await client.get('rank/0');
+    for (const rank of [2, 0]) {
+      const [doubled] = await Promise.allSettled([join({ rank })]);
+      assert.match(why(doubled), new RegExp(`another process has joined as rank ${rank}`));
+    }
     await client.set('rank/2', 'here');
     await client.barrier('rank');
     await client.done();
