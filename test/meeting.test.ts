@@ -7,7 +7,7 @@ import { createRequire } from 'node:module';
 import { type AddressInfo, createConnection, createServer } from 'node:net';
 import { networkInterfaces, type NetworkInterfaceInfo } from 'node:os';
 import { join } from 'node:path';
-import { type InitOptions, OptionError } from 'node-nbc';
+import { BootstrapError, type InitOptions, OptionError } from 'node-nbc';
 import type { Native, NativeOptions } from '../src/native.js';
 import { reports, runRanks, skip } from './helpers.js';
 import { ROOT } from './support/launch.js';
@@ -238,6 +238,35 @@ describe('where ranks listen over TCP', function () {
     }
     for (const address of ['127.0.0.1', '::1', '10.0.0.0', '127.0.0.2, 127.0.0.3', 'eth0,10.1.0.0/16', 'fd00::/8']) {
       assert.equal(resolveOptions({ tcp: { address } }, {}).tcp.address, address);
+    }
+  });
+});
+
+describe('memory that a rank of the host cannot open', function () {
+  this.timeout(30_000);
+
+  it('is an error that says whose, why and what to do', async () => {
+    // A descriptor that /proc shows and that nobody can open for writing, as with another user's.
+    class Closed extends Listener {
+      override createJob(): number {
+        return openSync('/', 'r');
+      }
+    }
+    const [secret, size] = ['of this test', 2];
+    const store = await StoreServer.open({ host: '127.0.0.1', port: 0, secret, size, timeout: 10_000 });
+    try {
+      const ranks = [0, 1].map((rank) => {
+        const place = { NBC_RANK: `${rank}`, NBC_SIZE: `${size}`, NBC_SECRET: secret, NBC_HOST: 'a' };
+        const bootstrap = readBootstrap({ ...place, NBC_STORE: `127.0.0.1:${store.port}` });
+        return meet(new Closed() as never, bootstrap, resolveOptions({}, { NBC_JOIN_TIMEOUT: '5000' }));
+      });
+      const [owner, other] = await Promise.allSettled(ranks);
+      assert(other.status === 'rejected' && other.reason instanceof BootstrapError, 'typed');
+      assert.match(other.reason.message, /^the memory of rank 0 cannot be shared: EISDIR.*NBC_TRANSPORT=tcp$/);
+      assert(owner.status === 'rejected');
+      assert.match((owner.reason as Error).message, /rank 1 ended before the job had started/);
+    } finally {
+      store.close();
     }
   });
 });
