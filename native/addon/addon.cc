@@ -11,7 +11,7 @@
 #include "addon/buffer_pin.h"
 #include "addon/pmix.h"
 #include "addon/world.h"
-#include "fabric/shm/segment.h"
+#include "job/segment.h"
 #include "fabric/tcp/socket.h"
 
 namespace nbc::addon {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "fabric/shm/segment.h"
-#include "fabric/shm/watch.h"
+#include "job/segment.h"
+#include "job/watch.h"
 #include "fabric/tcp/socket.h"
 
 namespace nbc::addon {

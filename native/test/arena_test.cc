@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "fabric/shm/arena.h"
-#include "fabric/shm/segment.h"
+#include "job/segment.h"
 #include "test/check.h"
 #include "test/random.h"
 

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "fabric/shm/watch.h"
+#include "job/watch.h"
 #include "test/mix.h"
 #include "test/ranks.h"
 #include "test/seccomp.h"

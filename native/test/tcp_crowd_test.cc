@@ -10,7 +10,7 @@
 #include "test/check.h"
 #include "test/fabrics.h"
 #include "test/ranks.h"
-#include "test/town.h"
+#include "test/tcp_job.h"
 
 namespace {
 

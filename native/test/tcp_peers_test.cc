@@ -12,7 +12,7 @@
 #include "test/check.h"
 #include "test/fabrics.h"
 #include "test/random.h"
-#include "test/town.h"
+#include "test/tcp_job.h"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include "test/fabrics.h"
 #include "test/mix.h"
 #include "test/ranks.h"
-#include "test/town.h"
+#include "test/tcp_job.h"
 
 namespace {
 

@@ -42,7 +42,7 @@ export interface Bootstrap {
   host: string;
 }
 
-/** Bytes; RankLine of native/fabric/shm/segment.h holds one more. */
+/** Bytes; RankLine of native/job/segment.h holds one more. */
 const MAX_HOST = 127;
 
 export interface StoreAddress {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "fabric/shm/segment.h"
+#include "job/segment.h"
 
 namespace nbc::shm {
 

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "fabric/shm/arena.h"
-#include "fabric/shm/segment.h"
+#include "job/segment.h"
 
 namespace nbc::shm {
 

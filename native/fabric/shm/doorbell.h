@@ -23,7 +23,7 @@
 #pragma once
 #include <cstdint>
 
-#include "fabric/shm/segment.h"
+#include "job/segment.h"
 
 namespace nbc::shm {
 

@@ -9,9 +9,9 @@
 #include "fabric/shm/arena.h"
 #include "fabric/shm/bulk.h"
 #include "fabric/shm/doorbell.h"
-#include "fabric/shm/rank_socket.h"
-#include "fabric/shm/presence.h"
-#include "fabric/shm/segment.h"
+#include "job/rank_socket.h"
+#include "job/presence.h"
+#include "job/segment.h"
 
 namespace nbc::shm {
 

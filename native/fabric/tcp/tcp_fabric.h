@@ -15,7 +15,7 @@
 
 #include "fabric/fabric.h"
 #include "fabric/tcp/connection.h"
-#include "fabric/tcp/door.h"
+#include "fabric/tcp/acceptor.h"
 #include "fabric/tcp/handshake.h"
 #include "fabric/tcp/memory.h"
 #include "fabric/tcp/parking.h"

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string>
 
-#include "fabric/shm/presence.h"
+#include "job/presence.h"
 
 namespace nbc::verbs {
 

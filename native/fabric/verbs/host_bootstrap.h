@@ -10,8 +10,8 @@
 #include <memory>
 #include <string>
 
-#include "fabric/shm/rank_socket.h"
-#include "fabric/shm/segment.h"
+#include "job/rank_socket.h"
+#include "job/segment.h"
 #include "fabric/verbs/bootstrap.h"
 
 namespace nbc::verbs {

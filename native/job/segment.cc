@@ -1,4 +1,4 @@
-#include "fabric/shm/segment.h"
+#include "job/segment.h"
 
 #include <cerrno>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "fabric/shm/presence.h"
+#include "job/presence.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "fabric/shm/rank_socket.h"
+#include "job/rank_socket.h"
 
 #include <cerrno>
 #include <cstddef>

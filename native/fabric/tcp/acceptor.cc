@@ -1,4 +1,4 @@
-#include "fabric/tcp/door.h"
+#include "fabric/tcp/acceptor.h"
 
 #include <algorithm>
 #include <cerrno>

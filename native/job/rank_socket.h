@@ -4,7 +4,7 @@
 // The name is in the abstract namespace, so no file is left behind, and holds the inode of the job's file, which is nobody else's while the job
 // lives. Ranks of one job must share a network namespace for that.
 #pragma once
-#include "fabric/shm/segment.h"
+#include "job/segment.h"
 
 namespace nbc::shm {
 

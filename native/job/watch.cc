@@ -1,4 +1,4 @@
-#include "fabric/shm/watch.h"
+#include "job/watch.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "fabric/shm/presence.h"
+#include "job/presence.h"
 
 namespace nbc::shm {
 namespace {

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "fabric/shm/doorbell.h"
-#include "fabric/shm/rank_socket.h"
-#include "fabric/shm/segment.h"
+#include "job/rank_socket.h"
+#include "job/segment.h"
 
 namespace nbc::shm {
 

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "fabric/shm/segment.h"
+#include "job/segment.h"
 
 namespace nbc::shm {
 
