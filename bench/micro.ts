@@ -1,9 +1,11 @@
 /**
- * What the JavaScript side of an operation costs: time and bytes of heap for start, test, wait, await and the look-up of plans.
+ * What the JavaScript side of an operation costs: time and bytes of heap for start, test, wait, await and the look-up
+ * of plans.
  *
- * Runs as a job of two ranks (`npm run bench` does that). Rank 0 measures; in cases that need both, rank 1 does the same operations
- * beside it, told how many by a broadcast. Cases that need no other rank use a communicator of one, on which every operation is
- * complete when `start` returns: what they cost is argument checks, plan look-up, one native call and the request.
+ * Runs as a job of two ranks (`npm run bench` does that). Rank 0 measures; in cases that need both, rank 1 does the
+ * same operations beside it, told how many by a broadcast. Cases that need no other rank use a communicator of one, on
+ * which every operation is complete when `start` returns: what they cost is argument checks, plan look-up, one native
+ * call and the request.
  */
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -18,7 +20,9 @@ const { values } = parseArgs({
 
 /** Operations in one sample: a clock reading costs as much as the cheaper ones. */
 const PER_SAMPLE = 1000;
-/** Operations of which the heap is weighed: what they leave behind fits in the youngest generation without a collection. */
+/**
+ * Operations of which the heap is weighed: what they leave behind fits in the youngest generation without a collection.
+ */
 const PER_WEIGHING = 500;
 const WEIGHINGS = 41;
 
@@ -118,7 +122,10 @@ function announce(world: Communicator, index: number, count: number): void {
 setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as () => void;
 
-/** Bytes of heap that one operation leaves behind: the median of several weighings, since optimising code allocates, too. */
+/**
+ * Bytes of heap that one operation leaves behind: the median of several weighings, since optimising code allocates,
+ * too.
+ */
 async function weigh(run: (count: number) => void | Promise<void>): Promise<number> {
   const found: number[] = [];
   for (let i = 0; i < WEIGHINGS; i++) {

@@ -1,4 +1,5 @@
-// Error values of the core. They are data, not exceptions: the values are also what a request's slot in the state table holds.
+// Error values of the core. They are data, not exceptions: the values are also what a request's slot in the state table
+// holds.
 #pragma once
 #include <cstdint>
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * `npm run bench:verbs`: boots a kernel with two software RDMA devices that are joined by a link (scripts/rdma-guest), measures there, and prints
- * the figures as tables in Markdown. This script is on both sides: here it builds, boots and prints; in the guest, where it is started with
- * --in-guest, it measures. bench/METHOD.md says what and how.
+ * `npm run bench:verbs`: boots a kernel with two software RDMA devices that are joined by a link (scripts/rdma-guest),
+ * measures there, and prints the figures as tables in Markdown. This script is on both sides: here it builds, boots and
+ * prints; in the guest, where it is started with --in-guest, it measures. bench/METHOD.md says what and how.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -76,8 +76,9 @@ async function measure() {
 }
 
 /**
- * A software device does a card's work in threads of the kernel, ksoftirqd. Beside processes that poll, these get their turn at the next tick of the
- * scheduler, 4 ms, or not, as it happens. With a real-time priority they run at once, as a card would, whoever is measured.
+ * A software device does a card's work in threads of the kernel, ksoftirqd. Beside processes that poll, these get their
+ * turn at the next tick of the scheduler, 4 ms, or not, as it happens. With a real-time priority they run at once, as a
+ * card would, whoever is measured.
  */
 function hurryPackets() {
   const script = 'for thread in $(pgrep -x "ksoftirqd/[0-9]+"); do chrt --fifo --pid 1 $thread || exit; done';

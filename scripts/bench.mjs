@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * `npm run bench`: builds, and measures the JavaScript side with the micro-benchmarks of bench/micro.ts, on two ranks. Communication is
- * measured by nbcbench.
+ * `npm run bench`: builds, and measures the JavaScript side with the micro-benchmarks of bench/micro.ts, on two ranks.
+ * Communication is measured by nbcbench.
  */
 import { spawnSync } from 'node:child_process';
 import { dirname, join, resolve } from 'node:path';

@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /**
- * `npm run build`: installs packages if there are none, builds the native addon and compiles the TypeScript, each only when needed. Uses
- * nothing but Node itself until the packages are there. Quiet: one line a step, and everything a tool said if it fails.
+ * `npm run build`: installs packages if there are none, builds the native addon and compiles the TypeScript, each only
+ * when needed. Uses nothing but Node itself until the packages are there. Quiet: one line a step, and everything a tool
+ * said if it fails.
  */
 import { spawnSync } from 'node:child_process';
 import {
@@ -86,7 +87,9 @@ function buildAddon() {
   writeFileSync(STAMP, JSON.stringify({ ...target, began }));
 }
 
-/** node-gyp comes with npm: npm tells its scripts where it is, and `npm exec` finds it when there is no npm around us. */
+/**
+ * node-gyp comes with npm: npm tells its scripts where it is, and `npm exec` finds it when there is no npm around us.
+ */
 function nodeGypCommand(...args) {
   const own = process.env.npm_config_node_gyp;
   const all = [...args.slice(0, 1), ...headers(), ...args.slice(1)];

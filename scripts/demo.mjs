@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /**
- * `npm run demo`: from a fresh clone to a verified 3D FFT on four ranks. Installs what is missing, builds, and runs examples/fft3d, on a real scan
- * of a head if this machine has one, on a phantom otherwise. Uses nothing but Node until the packages are there.
+ * `npm run demo`: from a fresh clone to a verified 3D FFT on four ranks. Installs what is missing, builds, and runs
+ * examples/fft3d, on a real scan of a head if this machine has one, on a phantom otherwise. Uses nothing but Node until
+ * the packages are there.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';

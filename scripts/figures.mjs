@@ -1,5 +1,8 @@
 #!/usr/bin/env node
-/** `npm run figures`: measures and draws the figures of the paper that this library can, into docs/figures. The page there says what they show. */
+/**
+ * `npm run figures`: measures and draws the figures of the paper that this library can, into docs/figures. The page
+ * there says what they show.
+ */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -95,7 +98,10 @@ async function make(figure) {
   if (text !== undefined) await write(page, text);
 }
 
-/** echarts counts the charts and the classes that it has drawn, and names things after them: the same figure should be the same file. */
+/**
+ * echarts counts the charts and the classes that it has drawn, and names things after them: the same figure should be
+ * the same file.
+ */
 function renumbered(svg) {
   const text = svg.replaceAll(/\bzr\d+-/g, 'zr-');
   const classes = [...new Set(text.match(/\bzr-cls-\d+/g))];

@@ -1,11 +1,13 @@
 #!/usr/bin/env node
 /**
- * `npm run lint`: ESLint, Prettier, and clang-format for the native code. `--write` (npm run format) mends what can be mended. The last line is
- * "N passed, N failed[, N skipped]", one for each tool.
+ * `npm run lint`: ESLint, Prettier, clang-format for the native code, and the width of comments and documents.
+ * `--write` (npm run format) mends what can be mended. The last line is "N passed, N failed[, N skipped]", one for each
+ * tool.
  */
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { build } from './build.mjs';
+import { longLines } from './test/lines.mjs';
 import { ROOT, has, run } from './test/process.mjs';
 
 const args = process.argv.slice(2);
@@ -65,6 +67,11 @@ for (const { name, command, args: toolArgs, install, brief = String } of tools) 
     console.log(brief(output) || output);
   }
 }
+const long = longLines();
+console.log(`Lines of comments and documents: ${long.length === 0 ? 'no complaints' : 'longer than 120 columns'}`);
+if (long.length === 0) passed++;
+else failed++;
+for (const line of long) console.log(line);
 if (failed > 0 && !write) console.log('npm run format mends most of it.');
 console.log(`\n${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`);
 process.exitCode = failed > 0 ? 1 : 0;

@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /**
- * `npm run test:verbs`: boots a kernel with a software RDMA device (scripts/rdma-guest) once, and runs the steps below there. This script is on both
- * sides: here it builds, boots and counts; in the guest, where it is started with --in-guest, it runs the steps.
+ * `npm run test:verbs`: boots a kernel with a software RDMA device (scripts/rdma-guest) once, and runs the steps below
+ * there. This script is on both sides: here it builds, boots and counts; in the guest, where it is started with
+ * --in-guest, it runs the steps.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -9,7 +10,10 @@ import { join } from 'node:path';
 import { build } from './build.mjs';
 import { ROOT, run, timed } from './test/process.mjs';
 
-/** For the whole guest, which takes seven to eight minutes on two processors that have nothing else to do: emulation feels every neighbour. */
+/**
+ * For the whole guest, which takes seven to eight minutes on two processors that have nothing else to do: emulation
+ * feels every neighbour.
+ */
 const LIMIT_SECONDS = 900;
 const RESULTS = join(ROOT, 'build/verbs-results');
 const COUNTS = join(RESULTS, 'steps.json');
@@ -17,8 +21,8 @@ const COUNTS = join(RESULTS, 'steps.json');
 const LINK = ['NBC_TEST_LINK=scripts/guest/link'];
 
 /**
- * In this order. `command` is run in the project's folder, in the guest; the step passes if it exits with 0 within `seconds`. Everything is slow
- * there: node takes 2 s to start, three times that while the host is busy.
+ * In this order. `command` is run in the project's folder, in the guest; the step passes if it exits with 0 within
+ * `seconds`. Everything is slow there: node takes 2 s to start, three times that while the host is busy.
  */
 const STEPS = [
   {

@@ -1,5 +1,7 @@
 #!/usr/bin/env node
-/** `npm test`: builds, and runs all tests that this machine can run. The last line is "N passed, N failed[, N skipped]". */
+/**
+ * `npm test`: builds, and runs all tests that this machine can run. The last line is "N passed, N failed[, N skipped]".
+ */
 import { build } from './build.mjs';
 import * as fuzz from './test/fuzz.mjs';
 import * as mocha from './test/mocha.mjs';

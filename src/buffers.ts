@@ -28,8 +28,8 @@ export interface ViewConstructor<View extends ArrayBufferView> {
  * ```
  *
  * @throws {ClosedError} if no world is open: call `init()` first
- * @throws {ExhaustedError} ERR_NBC_NO_MEMORY: the exposed memory of this rank is used up, or the view would be larger than
- *   Node.js allows
+ * @throws {ExhaustedError} ERR_NBC_NO_MEMORY: the exposed memory of this rank is used up, or the view would be larger
+ *   than Node.js allows
  */
 export function alloc(constructor: typeof Buffer, length: number): Buffer<ArrayBuffer>;
 export function alloc<View extends ArrayBufferView>(constructor: ViewConstructor<View>, length: number): View;

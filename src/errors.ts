@@ -151,8 +151,8 @@ export class SystemError extends NbcError {
 }
 
 /**
- * There is no way to a peer, for example because it is on another host and there is no network device; or the connection
- * to it broke, because it does not answer any more, or a network card gave up. It is not made again.
+ * There is no way to a peer, for example because it is on another host and there is no network device; or the
+ * connection to it broke, because it does not answer any more, or a network card gave up. It is not made again.
  */
 export class UnreachableError extends NbcError {
   constructor(message: string, context?: ErrorContext) {

@@ -18,7 +18,8 @@ let opening = false;
  * launcher; a program that was started without it is a job of one rank.
  *
  * Ranks need not call it at the same time: connections are made when an operation first needs them. Over TCP they meet
- * here first, to tell each other where they are. A process has one world at a time, and its place in a job of several ranks can be taken once.
+ * here first, to tell each other where they are. A process has one world at a time, and its place in a job of several
+ * ranks can be taken once.
  *
  * @throws {OptionError} naming an option, or a variable of the environment, that cannot work
  * @throws {NbcError} ERR_NBC_ALREADY_OPEN, ERR_NBC_TRANSPORT, ERR_NBC_SYSTEM, …

@@ -63,9 +63,15 @@ export interface NativeOptions {
   startall: number;
   /** May plain buffers move by cross-memory attach? 'auto' probes each peer; 'off' always stages. */
   crossMemory: 'auto' | 'off';
-  /** Who is where, if any rank is reached by TCP: with 'tcp', and with 'auto' in a job whose ranks met and are on several hosts. */
+  /**
+   * Who is where, if any rank is reached by TCP: with 'tcp', and with 'auto' in a job whose ranks met and are on
+   * several hosts.
+   */
   tcp?: NativeTcp | undefined;
-  /** Process ids of ranks that share memory with this one, by rank; 0: not to be watched. When one ends, its rank has left. */
+  /**
+   * Process ids of ranks that share memory with this one, by rank; 0: not to be watched. When one ends, its rank has
+   * left.
+   */
   neighbours?: number[] | undefined;
 }
 
@@ -95,11 +101,12 @@ export interface Native {
   /** Throws ERR_NBC_ALREADY_OPEN if this process has an open world. */
   checkNoneOpen(): void;
   /**
-   * The PMIx client of this process: its rank and the size of the job; what all ranks tell under a name, each once; the ranks that have not told
-   * anything under it, as far as can be found out in a time; and its end, which is refused while another call waits.
+   * The PMIx client of this process: its rank and the size of the job; what all ranks tell under a name, each once; the
+   * ranks that have not told anything under it, as far as can be found out in a time; and its end, which is refused
+   * while another call waits.
    *
-   * Each returns the descriptor of a socket, which the caller closes, from which the answer comes, which may be never: '+' and texts with '\0' behind
-   * each, or '-' and a message.
+   * Each returns the descriptor of a socket, which the caller closes, from which the answer comes, which may be never:
+   * '+' and texts with '\0' behind each, or '-' and a message.
    */
   pmixOpen(): number;
   pmixExchange(name: string, value: string, seconds: number): number;

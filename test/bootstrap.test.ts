@@ -1,4 +1,7 @@
-/** What a launcher says wrongly, or by half: each is an error that names the variable and what to do, at once; nothing hangs, nothing crashes. */
+/**
+ * What a launcher says wrongly, or by half: each is an error that names the variable and what to do, at once; nothing
+ * hangs, nothing crashes.
+ */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -55,7 +58,10 @@ async function assertRefused(env: Record<string, string>, error: string, message
   assert.match(stderr, message);
 }
 
-/** A rank of a process manager that answers each command with one line; with an empty one it ends, without one it is silent. */
+/**
+ * A rank of a process manager that answers each command with one line; with an empty one it ends, without one it is
+ * silent.
+ */
 async function underManager(answers: Record<string, string>): Promise<{ code: number | null; stderr: string }> {
   const env = { ...process.env, ...PMI, PMI_FD: '3', NBC_JOIN_TIMEOUT: '1000' };
   const child = spawn(process.execPath, [program('exchange')], { env, stdio: ['ignore', 'ignore', 'pipe', 'pipe'] });

@@ -1,6 +1,7 @@
 /**
- * ibcast, igather and ialltoall for 1 to 17 ranks. One job per number of ranks and progress mode goes through all shapes:
- * programs/collectives.ts says which. NBC_TEST_BRIEF leaves only some numbers of ranks, each in one mode, from four on with fewer combinations.
+ * ibcast, igather and ialltoall for 1 to 17 ranks. One job per number of ranks and progress mode goes through all
+ * shapes: programs/collectives.ts says which. NBC_TEST_BRIEF leaves only some numbers of ranks, each in one mode, from
+ * four on with fewer combinations.
  */
 import assert from 'node:assert/strict';
 import { BRIEF, reports, runRanks } from './helpers.js';

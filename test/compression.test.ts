@@ -1,4 +1,7 @@
-/** The compression example: what it writes is what was there, whatever the files are; and what it cannot read or write it says. */
+/**
+ * The compression example: what it writes is what was there, whatever the files are; and what it cannot read or write
+ * it says.
+ */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';

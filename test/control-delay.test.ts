@@ -1,4 +1,7 @@
-/** The bench of control messages beside bulk data (bench/tcp/delay.ts): that it runs, and what its JSON holds. No time is asserted. */
+/**
+ * The bench of control messages beside bulk data (bench/tcp/delay.ts): that it runs, and what its JSON holds. No time
+ * is asserted.
+ */
 import assert from 'node:assert/strict';
 import { spawnSync, type SpawnSyncReturns } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * Over a network that takes its time: two ranks on two devices, joined by a link with a delay. Not a *.test.ts: it needs the links vc and vd of
- * `scripts/rdma-guest --link both`, and `npm run test:verbs` runs it there.
+ * Over a network that takes its time: two ranks on two devices, joined by a link with a delay. Not a *.test.ts: it
+ * needs the links vc and vd of `scripts/rdma-guest --link both`, and `npm run test:verbs` runs it there.
  */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -13,7 +13,10 @@ const ENV = { NBC_TRANSPORT: 'verbs', NBC_VERBS_DEVICE: 'rxc,rxd' };
 /** More packets than rxe has on its way at any time; netem's own limit of 1000 would drop what exceeds it. */
 const QUEUE = '100000';
 
-/** Computations of so many exchanges, which take some tenths of a second each here: enough for one that shares the processors with them. */
+/**
+ * Computations of so many exchanges, which take some tenths of a second each here: enough for one that shares the
+ * processors with them.
+ */
 const TIMES = 8;
 
 /** Each direction of the link takes that long. */

@@ -17,7 +17,10 @@ interface Left {
   elapsed: number;
 }
 
-/** Over a network nobody tells that a process was killed: its peers ask, and it has two seconds to answer. With time for a busy machine. */
+/**
+ * Over a network nobody tells that a process was killed: its peers ask, and it has two seconds to answer. With time for
+ * a busy machine.
+ */
 const HEARD_WITHIN_MS = 15_000;
 
 function assertNoSignal(results: readonly RankResult[]): void {

@@ -1,6 +1,6 @@
 /**
- * Over a network: ranks that are killed, and a link that is interrupted, in the middle of a large message. The survivors hear of it within bounded
- * time, and nothing is written outside the memory that was exposed.
+ * Over a network: ranks that are killed, and a link that is interrupted, in the middle of a large message. The
+ * survivors hear of it within bounded time, and nothing is written outside the memory that was exposed.
  */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';

@@ -1,5 +1,6 @@
 /**
- * `npm run figures`: what it draws is what it measured, and what docs/figures holds was drawn from the numbers beside it. No test asserts a time.
+ * `npm run figures`: what it draws is what it measured, and what docs/figures holds was drawn from the numbers beside
+ * it. No test asserts a time.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';

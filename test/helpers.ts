@@ -1,7 +1,9 @@
 /**
- * What tests need to run jobs of ranks: start them, end them by a hard time limit, and say what they printed when one fails.
+ * What tests need to run jobs of ranks: start them, end them by a hard time limit, and say what they printed when one
+ * fails.
  *
- * Ranks are started here and not by nbcrun, so that a test can give each rank its own environment and see each exit code.
+ * Ranks are started here and not by nbcrun, so that a test can give each rank its own environment and see each exit
+ * code.
  */
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
@@ -28,7 +30,9 @@ export interface JobOptions {
   wrapper?: readonly string[] | ((rank: number) => readonly string[]);
   /** After this time all ranks are killed and the job fails. */
   timeoutMs?: number;
-  /** Give the ranks a moment to end when one has failed, then kill them: the default. Without, each has the full time. */
+  /**
+   * Give the ranks a moment to end when one has failed, then kill them: the default. Without, each has the full time.
+   */
   stopOnFailure?: boolean;
   /** Sees every line of standard output as it comes. The child is there to be signalled. */
   onLine?: (line: string, rank: number, child: ChildProcess) => void;
@@ -44,7 +48,10 @@ export interface RankResult {
   killed: boolean;
 }
 
-/** NBC_TEST_BRIEF=1: where everything is slow (an emulated machine), tests play their scenarios once and in fewer combinations. */
+/**
+ * NBC_TEST_BRIEF=1: where everything is slow (an emulated machine), tests play their scenarios once and in fewer
+ * combinations.
+ */
 export const BRIEF = process.env['NBC_TEST_BRIEF'] === '1';
 
 /** Long enough for a machine that is busy with other things; a test that hangs ends all the same. */
@@ -138,7 +145,9 @@ export function describeJob(results: readonly RankResult[]): string {
     .join('\n');
 }
 
-/** The wrapper that forbids cross-memory attach to what it runs, as a kernel with a strict ptrace scope does; or null. */
+/**
+ * The wrapper that forbids cross-memory attach to what it runs, as a kernel with a strict ptrace scope does; or null.
+ */
 export function forbidCrossMemory(): string | null {
   const build = join(root, 'build/native-test');
   if (!existsSync(build)) return null;

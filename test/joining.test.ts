@@ -1,4 +1,7 @@
-/** The start of a job by a store, by real processes of which one is late, missing, there twice or a stranger: each says what is wrong, in time. */
+/**
+ * The start of a job by a store, by real processes of which one is late, missing, there twice or a stranger: each says
+ * what is wrong, in time.
+ */
 import assert from 'node:assert/strict';
 import { createConnection } from 'node:net';
 import { join } from 'node:path';

@@ -1,4 +1,6 @@
-/** Programs that other launchers start: the real ones of both MPIs, and the variables of torchrun, Kubernetes and Slurm. */
+/**
+ * Programs that other launchers start: the real ones of both MPIs, and the variables of torchrun, Kubernetes and Slurm.
+ */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

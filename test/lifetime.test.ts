@@ -1,5 +1,6 @@
 /**
- * Memory: buffers that the program loses while an operation uses them, what is released afterwards, and that nothing grows.
+ * Memory: buffers that the program loses while an operation uses them, what is released afterwards, and that nothing
+ * grows.
  */
 import assert from 'node:assert/strict';
 import { reports, runRanks } from './helpers.js';

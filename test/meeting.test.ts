@@ -1,4 +1,7 @@
-/** How ranks meet, and where they listen over TCP: at the interface asked for, and at loopback if nobody elsewhere has to reach them. */
+/**
+ * How ranks meet, and where they listen over TCP: at the interface asked for, and at loopback if nobody elsewhere has
+ * to reach them.
+ */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -35,7 +38,10 @@ class Listener {
   }
 }
 
-/** A machine with these interfaces, each with its addresses and the beginning of those that the system reaches from there. */
+/**
+ * A machine with these interfaces, each with its addresses and the beginning of those that the system reaches from
+ * there.
+ */
 function machine(network: string, interfaces: Record<string, Record<string, string>>) {
   const infos = Object.entries(interfaces).map(([name, addresses]) => [
     name,

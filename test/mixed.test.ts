@@ -1,7 +1,6 @@
 /**
- * `transport: 'auto'` where ranks are on different hosts, by NBC_HOST: shared memory and a network, verbs or TCP, in one job;
- * and what happens without either.
- * NBC_TEST_DEVICE=1 says that there is one (scripts/test-verbs.mjs).
+ * `transport: 'auto'` where ranks are on different hosts, by NBC_HOST: shared memory and a network, verbs or TCP, in
+ * one job; and what happens without either. NBC_TEST_DEVICE=1 says that there is one (scripts/test-verbs.mjs).
  */
 import assert from 'node:assert/strict';
 import { describeJob, type JobOptions, type RankResult, reports, runJob, runRanks } from './helpers.js';
@@ -29,7 +28,8 @@ for (const { name, moved, more } of NETWORKS) {
     it('takes shared memory to the ranks of a host, and the network to the others', async () => {
       const counters = reports<Record<string, number>>(await runRanks('mixed', twoHosts('collectives', more)));
       for (const host of [counters.slice(0, 2), counters.slice(2)]) {
-        // Between the two of a host at least 300 001 bytes each way, from alloc() memory and from other; either of them may copy.
+        // Between the two of a host at least 300 001 bytes each way, from alloc() memory and from other; either of them
+        // may copy.
         for (const way of ['mappedBytes', 'crossMemoryBytes']) {
           const bytes = host[0][way] + host[1][way];
           assert(bytes >= 600_002, `${bytes} ${way} between the ranks of a host`);

@@ -1,5 +1,6 @@
 /**
- * What a plan (programs/plan.ts) must do, computed serially in one process: every step runs to its end, on all ranks, before the next.
+ * What a plan (programs/plan.ts) must do, computed serially in one process: every step runs to its end, on all ranks,
+ * before the next.
  */
 import { createHash } from 'node:crypto';
 import { BUFFERS, buffersOf, bytesOf, type DataStep, endsOf, initialContent, type Plan } from './programs/plan.js';

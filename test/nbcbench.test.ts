@@ -1,5 +1,6 @@
 /**
- * nbcbench: its arithmetic on samples made by hand, its command line, and small runs of the real thing. No test asserts a time.
+ * nbcbench: its arithmetic on samples made by hand, its command line, and small runs of the real thing. No test asserts
+ * a time.
  */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';

@@ -335,7 +335,8 @@ describe('nbcrun', () => {
       const { one, inode, guardian } = await blocked();
       one.child.kill('SIGKILL');
       await until('all processes end', () => one.processes().length === 0 && !isAlive(guardian));
-      // A process that is ending has no environment any more, by which processes() knows it, but may still have its descriptors.
+      // A process that is ending has no environment any more, by which processes() knows it, but may still have its
+      // descriptors.
       await until('the memory is free', () => holdersOf(inode).length === 0);
     });
 

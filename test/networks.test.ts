@@ -1,6 +1,6 @@
 /**
- * A job across two network stacks with a link between them, as two machines have: ranks 0 and 1 on one side, 2 and 3 on the other, and nothing tells them so.
- * Then the link goes.
+ * A job across two network stacks with a link between them, as two machines have: ranks 0 and 1 on one side, 2 and 3 on
+ * the other, and nothing tells them so. Then the link goes.
  */
 import assert from 'node:assert/strict';
 import type { ChildProcess } from 'node:child_process';
@@ -9,7 +9,10 @@ import { TwoNetworks } from './support/networks.js';
 
 const SIZE = 4;
 const STORE_PORT = 4711;
-/** A machine is given up after 10 s of silence, and connections that are being made after as long; a failed operation follows another. */
+/**
+ * A machine is given up after 10 s of silence, and connections that are being made after as long; a failed operation
+ * follows another.
+ */
 const NOTICED_MS = 60_000;
 
 interface Failure {

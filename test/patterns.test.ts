@@ -1,4 +1,7 @@
-/** bench/patterns on shared memory: what it plans, that every row is there and can be true, and that nothing outlives it. No test asserts a time. */
+/**
+ * bench/patterns on shared memory: what it plans, that every row is there and can be true, and that nothing outlives
+ * it. No test asserts a time.
+ */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';

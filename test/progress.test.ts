@@ -1,6 +1,6 @@
 /**
- * Independent progress: a started collective finishes while the main thread is blocked in a computation; in 'manual' mode it does not, unless
- * its sends were driven inside start.
+ * Independent progress: a started collective finishes while the main thread is blocked in a computation; in 'manual'
+ * mode it does not, unless its sends were driven inside start.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -10,7 +10,9 @@ import { firstTests } from './support/first-tests.js';
 /** Longer than ranks can be apart when they start; the sends go on as soon as the receiver is there. Microseconds. */
 const PATIENT = '20000000';
 
-/** Over TCP the kernel's buffers hold what nobody reads, so in 'manual' mode the first test finds much, little or all. */
+/**
+ * Over TCP the kernel's buffers hold what nobody reads, so in 'manual' mode the first test finds much, little or all.
+ */
 const SHOWS_IN_MANUAL = process.env['NBC_TRANSPORT'] !== 'tcp';
 
 describe('progress during a computation', function () {

@@ -1,9 +1,9 @@
 /**
- * Random programs of overlapping collectives and messages on several communicators, started in the same order by all ranks and awaited
- * in random order, against a serial model of the same program.
+ * Random programs of overlapping collectives and messages on several communicators, started in the same order by all
+ * ranks and awaited in random order, against a serial model of the same program.
  *
- * A failure prints its seed and the program. To repeat it: NBC_TEST_SEED=<seed>; NBC_TEST_RUNS=<n> runs more programs; NBC_TEST_SHRINK=1
- * looks for a smaller program that fails.
+ * A failure prints its seed and the program. To repeat it: NBC_TEST_SEED=<seed>; NBC_TEST_RUNS=<n> runs more programs;
+ * NBC_TEST_SHRINK=1 looks for a smaller program that fails.
  */
 import assert from 'node:assert/strict';
 import fc from 'fast-check';

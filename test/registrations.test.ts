@@ -1,6 +1,6 @@
 /**
- * Over verbs, memory is registered with the network card: what the cache serves, what stats() says about it, and what a rank hears that may not lock
- * as much memory as it needs.
+ * Over verbs, memory is registered with the network card: what the cache serves, what stats() says about it, and what a
+ * rank hears that may not lock as much memory as it needs.
  */
 import assert from 'node:assert/strict';
 import type { ChildProcess } from 'node:child_process';

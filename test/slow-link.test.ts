@@ -1,4 +1,7 @@
-/** scripts/slow-link: what it promises, since the figures over TCP rest on it. Times are compared with each other and with what the rate allows. */
+/**
+ * scripts/slow-link: what it promises, since the figures over TCP rest on it. Times are compared with each other and
+ * with what the rate allows.
+ */
 import assert from 'node:assert/strict';
 import { spawnSync, type SpawnSyncReturns } from 'node:child_process';
 import { join } from 'node:path';
@@ -10,7 +13,9 @@ const [EX_USAGE, EX_UNAVAILABLE] = [64, 69];
 const BYTES = 8 << 20;
 /** Mbit/s, both so slow that a processor is not the reason for more, even one that others use, too. */
 const [SLOW, FAST] = [100, 400];
-/** What the link carries beyond its rate: its burst at once, and to a packet at either end no count of packets is exact. */
+/**
+ * What the link carries beyond its rate: its burst at once, and to a packet at either end no count of packets is exact.
+ */
 const BURST = (256 + 2 * 64) << 10;
 
 interface Best {

@@ -1,4 +1,7 @@
-/** The store through which ranks of a job find each other: who is late, missing, there twice or a stranger gets, and gives, a clear error. */
+/**
+ * The store through which ranks of a job find each other: who is late, missing, there twice or a stranger gets, and
+ * gives, a clear error.
+ */
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';

@@ -1,9 +1,14 @@
-/** One SVG for each sweep and transport: throughput above, latency below; one column for each design, or pair of verbs. */
+/**
+ * One SVG for each sweep and transport: throughput above, latency below; one column for each design, or pair of verbs.
+ */
 import type * as Echarts from 'echarts';
 import type { Row } from './row.js';
 import type { Sweep } from './sweeps.js';
 
-/** The library that draws is an optional peer dependency. Called before anything is measured, so that nothing is in vain. */
+/**
+ * The library that draws is an optional peer dependency. Called before anything is measured, so that nothing is in
+ * vain.
+ */
 export async function loadCharts(): Promise<typeof Echarts> {
   try {
     return await import('echarts');
@@ -43,7 +48,10 @@ const FIGURES = [
   { name: 'latency, µs (dashed: 99th percentile)', of: (row: Row) => row.median_us, dashed: false },
 ] as const;
 
-/** One scale for all columns, so that they can be compared by eye. Throughput is from 0, so that a small difference looks small. */
+/**
+ * One scale for all columns, so that they can be compared by eye. Throughput is from 0, so that a small difference
+ * looks small.
+ */
 function scalesOf(rows: readonly Row[]) {
   const most = Math.max(...rows.map((row) => row.requests_per_s));
   const unit = 10 ** Math.floor(Math.log10(most)) / 2;

@@ -114,7 +114,10 @@ async function main(options: Options): Promise<void> {
   process.exitCode = failures.length > 0 ? 1 : 0;
 }
 
-/** The responder, two workers and seven clients: the threads of the largest case, whatever this run has, so that runs can be compared. */
+/**
+ * The responder, two workers and seven clients: the threads of the largest case, whatever this run has, so that runs
+ * can be compared.
+ */
 const MOST_THREADS = 10;
 
 function processorsFor(wanted: Options['processors']): string {

@@ -61,7 +61,10 @@ const FIELDS: Record<keyof Row, 'string' | 'number' | 'number or null'> = {
   signalled: 'number or null',
 };
 
-/** What is wrong with a row for this case: nothing, or a text for each thing. No time is judged, only what must hold at any speed. */
+/**
+ * What is wrong with a row for this case: nothing, or a text for each thing. No time is judged, only what must hold at
+ * any speed.
+ */
 export function faults(row: Row, wanted: Readonly<Record<string, string | number | null>>): string[] {
   const found: string[] = [];
   const must = (holds: boolean, text: string): void => {

@@ -7,7 +7,9 @@ export type Transport = (typeof TRANSPORTS)[number];
 export const SWEEPS = ['size', 'clients', 'empty', 'inline', 'signal'] as const;
 export type Sweep = (typeof SWEEPS)[number];
 
-/** What a case can say, as the native program takes it (native/main.cc); what it does not say is the program's default. */
+/**
+ * What a case can say, as the native program takes it (native/main.cc); what it does not say is the program's default.
+ */
 export type Case = Partial<
   Pick<
     Row,
@@ -45,7 +47,8 @@ interface Points {
 const FULL: Points = {
   sizes: [64, 256, 1024, 4096, 16384],
   clients: [1, 2, 4, 7],
-  // Seed 004 stops at 95 with its ninety clients; seven clients need more mailboxes of nobody before a scan takes as long as there.
+  // Seed 004 stops at 95 with its ninety clients; seven clients need more mailboxes of nobody before a scan takes as
+  // long as there.
   empty: [0, 50, 80, 90, 95, 99],
   inline: [0, 64, 128, 256],
   messages: [8, 16, 32, 64, 128, 256, 512, 1024],

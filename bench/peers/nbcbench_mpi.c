@@ -35,8 +35,8 @@ static const char* const mode_names[MODES] = {"blocking", "overlap", "compute"};
 static const char* const start_names[STARTS] = {"instant", "gate", "barrier"};
 
 /*
- * One measured repetition, as it stands in the result file: when it began, how long its parts took, and how long it was from
- * the beginning to the end. NaN: this rank reached the agreed instant too late.
+ * One measured repetition, as it stands in the result file: when it began, how long its parts took, and how long it was
+ * from the beginning to the end. NaN: this rank reached the agreed instant too late.
  */
 struct sample {
   double start, init, test, wait, total;
@@ -210,8 +210,9 @@ static void barrier(void) {
 }
 
 /*
- * A processor for every rank: rank 0 names an instant of the common clock, everybody spins until then. Skew: one reading
- * of the clock. Returns the reading that ended the spin, or NaN where the instant had passed before it was known here.
+ * A processor for every rank: rank 0 names an instant of the common clock, everybody spins until then. Skew: one
+ * reading of the clock. Returns the reading that ended the spin, or NaN where the instant had passed before it was
+ * known here.
  */
 static double start_instant(double lead) {
   barrier(); /* a rank that is late once must not stay late */
@@ -224,11 +225,11 @@ static double start_instant(double lead) {
 }
 
 /*
- * More ranks than processors: spinning would keep a rank from the processor that it waits for. So everybody reports at one
- * pipe and sleeps in read() of another; rank 0 closes that one's writing end, and the kernel wakes all of them at once with
- * an end of file. Two pipes take turns, since a closed one can be opened again only when its readers have left. No library
- * has a part in it, so it is equal for all. (A rank whose wait has returned must not be needed for the progress of others;
- * else the job hangs and nbcbench says so.)
+ * More ranks than processors: spinning would keep a rank from the processor that it waits for. So everybody reports at
+ * one pipe and sleeps in read() of another; rank 0 closes that one's writing end, and the kernel wakes all of them at
+ * once with an end of file. Two pipes take turns, since a closed one can be opened again only when its readers have
+ * left. No library has a part in it, so it is equal for all. (A rank whose wait has returned must not be needed for the
+ * progress of others; else the job hangs and nbcbench says so.)
  */
 static double start_gate(void) {
   char bytes[1024];
@@ -414,7 +415,8 @@ static int named(const char* name, const char* const* names, int count) {
 
 /*
  * commands:
- *   calibrate                                                          measures the clock and work(); result: cost, rate
+ *   calibrate                                                          measures the clock and work(); result: cost,
+ *                                                                      rate
  *   check OP BYTES BUFFERS                                             runs OP once on a pattern and verifies the data
  *   run MODE OP BYTES BUFFERS COMPUTE TESTS REPETITIONS START LEAD     result: a struct sample for each repetition
  *   wait SECONDS HOW                                                   result: processor time, elapsed time

@@ -1,9 +1,11 @@
 #!/usr/bin/env node
 /**
- * How long a small message takes while a large one is on its way between the same two ranks: acknowledgements and requests to send travel as
- * small messages do. Ranks ping-pong, alone and beside 64 MiB; the time that these take is how long a message would wait that is stuck behind them.
+ * How long a small message takes while a large one is on its way between the same two ranks: acknowledgements and
+ * requests to send travel as small messages do. Ranks ping-pong, alone and beside 64 MiB; the time that these take is
+ * how long a message would wait that is stuck behind them.
  *
- *     nbcrun -n 2 out/bench/tcp/delay.js                           (as root: scripts/slow-link -- nbcrun … for a link of 1 Gbit/s)
+ *     nbcrun -n 2 out/bench/tcp/delay.js                           (as root: scripts/slow-link -- nbcrun … for a link
+ *                                                                  of 1 Gbit/s)
  */
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';

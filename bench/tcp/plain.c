@@ -1,11 +1,13 @@
 /*
- * Overlap without a library: how much of a computation is left when a thread beside it, on the same processor, does nothing but move data through a
- * socket, by plain system calls. Two processes, each on a processor of its own, exchange a message, as an ialltoall on two ranks does.
+ * Overlap without a library: how much of a computation is left when a thread beside it, on the same processor, does
+ * nothing but move data through a socket, by plain system calls. Two processes, each on a processor of its own,
+ * exchange a message, as an ialltoall on two ranks does.
  *
  *     gcc -O2 -pthread bench/tcp/plain.c -o plain && scripts/slow-link -- ./plain 16384
  *
- * Arguments: KiB that each sends (16384), repetitions (11). Prints overlap as nbcbench defines it: 100 % if communication and computation together take
- * no longer than the computation alone, 0 % if they take as long as one after the other; the median on the slower process.
+ * Arguments: KiB that each sends (16384), repetitions (11). Prints overlap as nbcbench defines it: 100 % if
+ * communication and computation together take no longer than the computation alone, 0 % if they take as long as one
+ * after the other; the median on the slower process.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>

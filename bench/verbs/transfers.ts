@@ -1,6 +1,7 @@
 /**
- * Two ranks, message by message: what perftest measures without this library, and native/transfers.cc without JavaScript. Arguments: cases,
- * latency:BYTES:COUNT or bandwidth:BYTES:COUNT. Prints a line for each: the case, and µs (half of the median round trip) or MB/s (10⁶ bytes).
+ * Two ranks, message by message: what perftest measures without this library, and native/transfers.cc without
+ * JavaScript. Arguments: cases, latency:BYTES:COUNT or bandwidth:BYTES:COUNT. Prints a line for each: the case, and µs
+ * (half of the median round trip) or MB/s (10⁶ bytes).
  */
 import { init, type Communicator, type Request } from 'node-nbc';
 

@@ -7,7 +7,10 @@ export interface File {
   bytes: number;
 }
 
-/** All regular files but the archive, which may lie among them, in an order that is the same on all ranks. Throws if there is nothing in them. */
+/**
+ * All regular files but the archive, which may lie among them, in an order that is the same on all ranks. Throws if
+ * there is nothing in them.
+ */
 export function listFiles(directory: string, archive: string): File[] {
   const files = readdirSync(directory, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -50,8 +53,9 @@ function readInto(path: string, target: Uint8Array, position: number): void {
 const SMALLEST = 64 * 1024;
 
 /**
- * Where the blocks of a rank begin and end: dealt out one by one, so that what is hard to compress does not lie with one rank. All have the size `block`
- * until the end is near; then they become smaller, because there is nothing left to hide the transfer of the last one behind.
+ * Where the blocks of a rank begin and end: dealt out one by one, so that what is hard to compress does not lie with
+ * one rank. All have the size `block` until the end is near; then they become smaller, because there is nothing left to
+ * hide the transfer of the last one behind.
  */
 export function blocksOf(total: number, block: number, rank: number, ranks: number): [number, number][] {
   const own: [number, number][] = [];

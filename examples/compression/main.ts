@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 /**
- * Parallel compression, after the kernel of Hoefler and Lumsdaine's paper: every rank compresses its share of real files, rank 0 gathers all into one archive.
+ * Parallel compression, after the kernel of Hoefler and Lumsdaine's paper: every rank compresses its share of real
+ * files, rank 0 gathers all into one archive.
  *
  *     nbcrun -n 4 out/examples/compression/main.js DIRECTORY
  */
@@ -69,7 +70,9 @@ function largest(communicator: Communicator, mine: number): number {
   return Math.max(...all);
 }
 
-/** What the job took beyond the work of the rank that had most: moving data, and waiting for each other more than once. */
+/**
+ * What the job took beyond the work of the rank that had most: moving data, and waiting for each other more than once.
+ */
 function overhead({ whole, working }: Times): number {
   return whole - working;
 }

@@ -1,12 +1,13 @@
 /**
- * Compressing and gathering, block by block. The sizes of a block are gathered first, since only then the root knows where its data go:
+ * Compressing and gathering, block by block. The sizes of a block are gathered first, since only then the root knows
+ * where its data go:
  *
  *     compress 0 | compress 1 | compress 2 | …
  *                | sizes 0    | sizes 1    |
  *                             | data 0     | data 1
  *
- * Non-blocking, what is below a block is on its way while the block is compressed (with some more blocks in between, so that ranks need not keep
- * step); blocking, everything waits for everything.
+ * Non-blocking, what is below a block is on its way while the block is compressed (with some more blocks in between, so
+ * that ranks need not keep step); blocking, everything waits for everything.
  */
 import { performance } from 'node:perf_hooks';
 import { deflateSync, type DeflateOptions } from 'fflate';
@@ -82,8 +83,9 @@ export function compressAll(job: Job): Times {
     const started = steps[block % steps.length];
     started.startSizes(block, mine);
     pending.push(started);
-    // So many blocks the sizes have to arrive, and ranks may be apart by as many without one that waits; fewer towards the end, where nothing is
-    // left to hide behind. The same on all ranks, since collectives are started in the same order everywhere.
+    // So many blocks the sizes have to arrive, and ranks may be apart by as many without one that waits; fewer towards
+    // the end, where nothing is left to hide behind. The same on all ranks, since collectives are started in the same
+    // order everywhere.
     const lag = Math.min(Math.ceil(depth / 2), Math.floor((rounds - 1 - block) / 2));
     for (const step of pending) if (step.block <= block - lag) step.startData();
     // What has arrived is written at once: at the end it would keep the job waiting.

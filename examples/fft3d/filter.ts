@@ -2,8 +2,8 @@ import FFT from 'fft.js';
 import { AXES, UsageError, type Triple } from './geometry.js';
 
 /**
- * The Gaussian is cut off after so many standard deviations, as customary for image filters: beyond them lie 0.006 % of its weight.
- * So far, at least, the grid must reach over the volume, or one face would bleed into the opposite one.
+ * The Gaussian is cut off after so many standard deviations, as customary for image filters: beyond them lie 0.006 % of
+ * its weight. So far, at least, the grid must reach over the volume, or one face would bleed into the opposite one.
  */
 const REACH = 4;
 
@@ -11,8 +11,9 @@ const REACH = 4;
 export const sigmaOf = (fwhm: number): number => fwhm / Math.sqrt(8 * Math.log(2));
 
 /**
- * The grid on which a volume is transformed: room for the reach of the filter beyond its far faces, rounded up to powers of two, which is
- * what the 1D library transforms. The transform is periodic, so that room serves the near faces too.
+ * The grid on which a volume is transformed: room for the reach of the filter beyond its far faces, rounded up to
+ * powers of two, which is what the 1D library transforms. The transform is periodic, so that room serves the near faces
+ * too.
  */
 export function paddedGrid(size: Triple, voxel: Triple, sigma: number): Triple {
   return triple((axis) => {
@@ -35,8 +36,8 @@ export interface GaussianFilter {
   /** By axis and index of frequency: the factor exp(−2π²σ²f²), with f in cycles per millimetre. */
   transfer: readonly [Float64Array, Float64Array, Float64Array];
   /**
-   * By axis and voxel: how much of the Gaussian around that voxel lies inside the volume. Outside it there is nothing to average, so results are
-   * divided by these weights (normalised convolution); without that, borders would darken.
+   * By axis and voxel: how much of the Gaussian around that voxel lies inside the volume. Outside it there is nothing
+   * to average, so results are divided by these weights (normalised convolution); without that, borders would darken.
    */
   inside: readonly [Float64Array, Float64Array, Float64Array];
 }

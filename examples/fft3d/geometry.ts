@@ -1,4 +1,7 @@
-/** Sizes in the order x, y, z. In memory x runs fastest, as in a NIfTI file: the value of voxel (x, y, z) is at (z·ny + y)·nx + x. */
+/**
+ * Sizes in the order x, y, z. In memory x runs fastest, as in a NIfTI file: the value of voxel (x, y, z) is at (z·ny +
+ * y)·nx + x.
+ */
 export type Triple = readonly [x: number, y: number, z: number];
 
 /** A volume in memory. */

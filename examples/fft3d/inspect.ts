@@ -6,8 +6,8 @@ import type { ParallelFft3d } from './transform.js';
 import { energy, MaxError, parsevalError } from './verify.js';
 
 /**
- * How far the spectrum of all ranks is from the serial one. One index y of every slab is compared at a time, so that rank 0 needs little
- * memory for it. Collective.
+ * How far the spectrum of all ranks is from the serial one. One index y of every slab is compared at a time, so that
+ * rank 0 needs little memory for it. Collective.
  *
  * @param serial on rank 0, the volume transformed by one process
  * @returns the largest relative error on rank 0; 0 elsewhere

@@ -1,17 +1,20 @@
 import FFT from 'fft.js';
 import type { Floats } from './precision.js';
 
-/** Lines transformed together: 8 complex columns of a row are two cache lines, so that a strided read wastes nothing. */
+/**
+ * Lines transformed together: 8 complex columns of a row are two cache lines, so that a strided read wastes nothing.
+ */
 const BATCH = 8;
 /** Doubles between lines beyond their length: without them, lines of 2ⁿ numbers compete for the same cache sets. */
 const SKEW = 8;
 
 /**
- * 1D transforms of one length for data that lies across them: a batch of neighbouring columns is gathered into contiguous lines,
- * transformed, and scattered. Lines shorter than the transform are padded with zeros on the way in; on the way out, whatever no row
- * asks for is dropped. So padding is never stored, and never sent.
+ * 1D transforms of one length for data that lies across them: a batch of neighbouring columns is gathered into
+ * contiguous lines, transformed, and scattered. Lines shorter than the transform are padded with zeros on the way in;
+ * on the way out, whatever no row asks for is dropped. So padding is never stored, and never sent.
  *
- * Complex numbers are pairs (real, imaginary), of doubles where they are transformed. Forward transforms are not scaled, inverse ones by 1/length.
+ * Complex numbers are pairs (real, imaginary), of doubles where they are transformed. Forward transforms are not
+ * scaled, inverse ones by 1/length.
  */
 export class Lines {
   readonly batch = BATCH;
@@ -39,8 +42,8 @@ export class Lines {
   }
 
   /**
-   * Reads columns `column` to `column + count - 1` of `source`: row i begins at `rows[i]`. Always with the same number of rows, because what
-   * is beyond them must still be zero.
+   * Reads columns `column` to `column + count - 1` of `source`: row i begins at `rows[i]`. Always with the same number
+   * of rows, because what is beyond them must still be zero.
    */
   gather(source: Floats, rows: number[], column: number, count: number): void {
     const input = this.#input;

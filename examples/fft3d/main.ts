@@ -97,7 +97,10 @@ interface Measurement {
   results: Float64Array[];
 }
 
-/** Runs all variants in turn, once to warm up and to check the spectrum, and then measured; checks that all repetitions agree. Collective. */
+/**
+ * Runs all variants in turn, once to warm up and to check the spectrum, and then measured; checks that all repetitions
+ * agree. Collective.
+ */
 function measure(
   world: Communicator,
   fft: ParallelFft3d,

@@ -25,9 +25,9 @@ export interface Options {
 }
 
 /**
- * Reads the command line; prints help or what is wrong with it, and ends the program then. All ranks are given the same command line, so only
- * one of them should speak: the others end without a word, and as if nothing were wrong, because the launcher ends the job as soon as a
- * rank fails, and the speaker has to have its say first.
+ * Reads the command line; prints help or what is wrong with it, and ends the program then. All ranks are given the same
+ * command line, so only one of them should speak: the others end without a word, and as if nothing were wrong, because
+ * the launcher ends the job as soon as a rank fails, and the speaker has to have its say first.
  */
 export function parseOptions(argv: string[], speak: boolean): Options {
   const program = new Command('fft3d')

@@ -1,6 +1,9 @@
 import { product, type Series, type Triple, type Volume } from './geometry.js';
 
-/** An ellipsoid: centre and half axes as fractions of half the volume, a turn about z in degrees, and what it adds to the values inside. */
+/**
+ * An ellipsoid: centre and half axes as fractions of half the volume, a turn about z in degrees, and what it adds to
+ * the values inside.
+ */
 type Ellipsoid = [centre: Triple, axes: Triple, degrees: number, value: number];
 
 /** A head: scalp, skull, brain, ventricles, and three lesions, the smallest of which a filter should nearly erase. */
@@ -24,7 +27,10 @@ export const phantoms = (size: Triple, voxel: Triple, count: number): Series => 
   volumes: Array.from({ length: count }, (_, index) => phantom(size, voxel, index + 1).data),
 });
 
-/** Makes a volume that looks like a scan of a head, noise included. The same for the same size and seed (above 0), everywhere. */
+/**
+ * Makes a volume that looks like a scan of a head, noise included. The same for the same size and seed (above 0),
+ * everywhere.
+ */
 export function phantom(size: Triple, voxel: Triple, seed = 1): Volume {
   const data = new Float64Array(product(size));
   const random = generator(seed);

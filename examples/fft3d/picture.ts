@@ -8,7 +8,10 @@ export interface GreyWindow {
   white: number;
 }
 
-/** A window for a plane z of a volume: from its least value to the one that only 1 % exceed, so that a few bright voxels don't darken the rest. */
+/**
+ * A window for a plane z of a volume: from its least value to the one that only 1 % exceed, so that a few bright voxels
+ * don't darken the rest.
+ */
 export function greyWindow(volume: Volume, z: number): GreyWindow {
   const sorted = Float64Array.from(planeOf(volume, z)).sort();
   const black = sorted[0];

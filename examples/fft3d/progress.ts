@@ -1,6 +1,9 @@
 import { Presets, SingleBar } from 'cli-progress';
 
-/** Shows how far the work is: a bar where someone watches a terminal, a line for each stage elsewhere, nothing on the other ranks. */
+/**
+ * Shows how far the work is: a bar where someone watches a terminal, a line for each stage elsewhere, nothing on the
+ * other ranks.
+ */
 export class Progress {
   readonly #show: boolean;
   readonly #bar: SingleBar | undefined;

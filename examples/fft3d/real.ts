@@ -1,8 +1,9 @@
 import FFT from 'fft.js';
 
 /**
- * 1D transforms between real lines and the half of their spectrum that says it all: frequencies 0 to length/2. The other half is its mirror image,
- * conjugated, so it is neither stored nor sent. Two lines a and b take one complex transform, that of a + ib.
+ * 1D transforms between real lines and the half of their spectrum that says it all: frequencies 0 to length/2. The
+ * other half is its mirror image, conjugated, so it is neither stored nor sent. Two lines a and b take one complex
+ * transform, that of a + ib.
  *
  * Complex numbers are pairs (real, imaginary) of doubles. Forward transforms are not scaled, inverse ones by 1/length.
  */
@@ -31,7 +32,9 @@ export class RealLines {
     this.#lines = new Float64Array(2 * length);
   }
 
-  /** Transforms the lines at `a` and `b` of `source` into half spectra at `toA` and `toB` of `target`. `b` may be `a`. */
+  /**
+   * Transforms the lines at `a` and `b` of `source` into half spectra at `toA` and `toB` of `target`. `b` may be `a`.
+   */
   forward(source: Float64Array, a: number, b: number, target: Float64Array, toA: number, toB: number): void {
     const [padded, spectrum] = [this.#padded, this.#spectrum];
     for (let index = 0; index < this.stored; index++) {
@@ -50,7 +53,9 @@ export class RealLines {
     }
   }
 
-  /** Transforms half spectra at `a` and `b` of `source` back into lines at `toA` and `toB` of `target`. `b` may be `a`. */
+  /**
+   * Transforms half spectra at `a` and `b` of `source` back into lines at `toA` and `toB` of `target`. `b` may be `a`.
+   */
   inverse(source: Float64Array, a: number, b: number, target: Float64Array, toA: number, toB: number): void {
     const [lines, spectrum] = [this.#lines, this.#spectrum];
     for (let k = 0; k < this.columns; k++) {

@@ -25,7 +25,8 @@ export function unpack(numbers: Float64Array): Timing[] {
 }
 
 /**
- * Of each repetition the rank with the largest overhead, and the largest total; of these the repetition with the median overhead.
+ * Of each repetition the rank with the largest overhead, and the largest total; of these the repetition with the median
+ * overhead.
  *
  * @param timings all ranks' repetitions, the first rank's first
  */
@@ -40,7 +41,10 @@ export function summarise(timings: Timing[], repetitions: number): Timing {
 
 const ms = (value: number): string => `${value.toFixed(1)} ms`.padStart(11);
 
-/** A table of the variants: total, communication overhead and what it consists of; with two of them, the second's part of the first. */
+/**
+ * A table of the variants: total, communication overhead and what it consists of; with two of them, the second's part
+ * of the first.
+ */
 export function timingLines(variants: { title: string; timing: Timing }[]): string[] {
   const lines = variants.map(({ title, timing }) => {
     const share = `${((100 * overhead(timing)) / timing.total).toFixed(1)} %`.padStart(8);

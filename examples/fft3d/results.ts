@@ -6,8 +6,8 @@ import { greyWindow, writePicture } from './picture.js';
 import { writeNifti, type NiftiSeries } from './volume.js';
 
 /**
- * Writes the filtered volumes, and one plane of the first before and after as pictures with the same shades of grey. A phantom is written too, because
- * its input is nowhere else.
+ * Writes the filtered volumes, and one plane of the first before and after as pictures with the same shades of grey. A
+ * phantom is written too, because its input is nowhere else.
  *
  * @returns what was written: names of files and what is in them
  */

@@ -2,8 +2,9 @@ import { cfft, cifft } from 'fourier-transform';
 import { product, type Triple, type Volume } from './geometry.js';
 
 /**
- * The same filter by one process, to check the parallel one against. It shares as little with it as possible: another library for the 1D
- * transforms, real and imaginary parts in arrays of their own, padding stored in full, no slabs, no batches.
+ * The same filter by one process, to check the parallel one against. It shares as little with it as possible: another
+ * library for the 1D transforms, real and imaginary parts in arrays of their own, padding stored in full, no slabs, no
+ * batches.
  */
 export class SerialFft3d {
   readonly re: Float64Array;

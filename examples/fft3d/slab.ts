@@ -1,8 +1,9 @@
 /**
  * Who owns what, before and after a transposition. Pure arithmetic: no communication, no data.
  *
- * A dimension is cut into slabs of equal width, one a rank. Where its length is not divisible by the number of ranks, the last
- * slabs are partly (or wholly) padding: it travels with the rest, because an alltoall moves equal blocks, but nobody reads it.
+ * A dimension is cut into slabs of equal width, one a rank. Where its length is not divisible by the number of ranks,
+ * the last slabs are partly (or wholly) padding: it travels with the rest, because an alltoall moves equal blocks, but
+ * nobody reads it.
  */
 export class Slabs {
   /** Indices a rank has room for; the last ranks may own fewer. */
@@ -29,13 +30,14 @@ export class Slabs {
 /**
  * The memory layout of one pipelined transposition of *rows*, runs of complex numbers along x that stay together.
  *
- * Before it a rank owns a slab of `from` and, within it, every index of `to`; afterwards the reverse. The slab goes out in chunks of
- * at most `chunk` indices of `from`, one `ialltoall` each:
+ * Before it a rank owns a slab of `from` and, within it, every index of `to`; afterwards the reverse. The slab goes out
+ * in chunks of at most `chunk` indices of `from`, one `ialltoall` each:
  *
  *     sent by a rank     [destination][index in chunk][index in the destination's slab of `to`][row]
  *     received by a rank [chunk][source][index in chunk][index in our slab of `to`][row]
  *
- * so that a chunk is received in its final place and nothing is copied after it arrived. All offsets and lengths are in doubles.
+ * so that a chunk is received in its final place and nothing is copied after it arrived. All offsets and lengths are in
+ * doubles.
  */
 export class TransposeLayout {
   readonly chunks: number;

@@ -8,8 +8,8 @@ import type { ParallelFft3d } from './transform.js';
 export const AHEAD = 2;
 
 /**
- * Smooths the volumes of a series, each there, filtered, and back. Three of them are on their way at any time, in one step each, so that while anything
- * travels there is something to compute:
+ * Smooths the volumes of a series, each there, filtered, and back. Three of them are on their way at any time, in one
+ * step each, so that while anything travels there is something to compute:
  *
  *     volume n       x and y, and off it goes
  *     volume n - 1   has arrived: z, the filter, z again, and back it goes

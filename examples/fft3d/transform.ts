@@ -14,19 +14,20 @@ export interface TransformOptions extends PipelineOptions {
 }
 
 /**
- * The 3D Fourier transform of real volumes, spread over the ranks of a communicator in slabs. There and back are two steps each, with a transpose
- * that travels by itself between them:
+ * The 3D Fourier transform of real volumes, spread over the ranks of a communicator in slabs. There and back are two
+ * steps each, with a transpose that travels by itself between them:
  *
- *     sendForward        a slab of z: plane by plane, transform x, then y; each chunk of planes leaves as soon as it is computed
+ *     sendForward        a slab of z: plane by plane, transform x, then y; each chunk of planes leaves as soon as it is
+ *                        computed
  *     receiveForward     a slab of y: transform z. The spectrum, in lines along z
  *     sendBackward       a slab of y: transform z back; each chunk of rows leaves as soon as it is computed
  *     receiveBackward    a slab of z: transform y, then x back
  *
- * Whatever else there is to compute, of another volume say, can be computed between the steps (smooth.ts). Up to `ahead` volumes may be on their way in
- * each direction.
+ * Whatever else there is to compute, of another volume say, can be computed between the steps (smooth.ts). Up to
+ * `ahead` volumes may be on their way in each direction.
  *
- * A real volume's spectrum is its own mirror image, so only x frequencies 0 to half the grid are computed, stored and sent. The volume may be smaller
- * than the grid it is transformed on; the rest of the grid counts as zero.
+ * A real volume's spectrum is its own mirror image, so only x frequencies 0 to half the grid are computed, stored and
+ * sent. The volume may be smaller than the grid it is transformed on; the rest of the grid counts as zero.
  */
 export class ParallelFft3d {
   /** Planes z of the volume that each rank owns. */

@@ -21,15 +21,19 @@ export interface PipelineOptions {
 }
 
 /**
- * Transposes slabs chunk by chunk: while up to `depth` chunks travel, the next is computed, and then whatever else there is to compute, until somebody
- * needs what has arrived. Slabs are received in the order in which they were sent.
+ * Transposes slabs chunk by chunk: while up to `depth` chunks travel, the next is computed, and then whatever else
+ * there is to compute, until somebody needs what has arrived. Slabs are received in the order in which they were sent.
  *
- * The blocking and the non-blocking variant of a kernel are the same program: with depth 0 it waits for a chunk right after starting it.
+ * The blocking and the non-blocking variant of a kernel are the same program: with depth 0 it waits for a chunk right
+ * after starting it.
  */
 export class TransposePipeline {
   readonly #communicator: Pick<Communicator, 'ialltoall'>;
   readonly #options: PipelineOptions;
-  /** One send buffer to compute into, and one for each transpose in flight: those belong to the library until it is done. Used in turns. */
+  /**
+   * One send buffer to compute into, and one for each transpose in flight: those belong to the library until it is
+   * done. Used in turns.
+   */
   readonly #send: Floats[];
   /** One for each slab that was sent and has not been read. Used in turns. */
   readonly #received: Floats[];
@@ -60,8 +64,8 @@ export class TransposePipeline {
    * Sends one slab.
    *
    * @param depth transposes that may still be in flight when this returns, 0 to `maxDepth`
-   * @param compute computes the `index`-th index of our slab of `from` and writes its rows into `target` at the offsets `rows`, one for
-   *   each index of `to`
+   * @param compute computes the `index`-th index of our slab of `from` and writes its rows into `target` at the offsets
+   *   `rows`, one for each index of `to`
    */
   send(depth: number, compute: (index: number, target: Floats, rows: number[]) => void): void {
     const { layout } = this;

@@ -1,8 +1,8 @@
 import type { Precision } from './precision.js';
 
 /**
- * Largest relative error that counts as correct. Rounding leaves errors near 1e-15, and 6e-8 where numbers are sent in single precision; one
- * misplaced or missing number in a million leaves one far above these.
+ * Largest relative error that counts as correct. Rounding leaves errors near 1e-15, and 6e-8 where numbers are sent in
+ * single precision; one misplaced or missing number in a million leaves one far above these.
  */
 export const TOLERANCE: Record<Precision, number> = { double: 1e-10, single: 1e-6 };
 
@@ -28,7 +28,9 @@ export class MaxError {
     return this;
   }
 
-  /** The largest difference, as a fraction of the largest expected magnitude (as it is, if all expected numbers are 0). */
+  /**
+   * The largest difference, as a fraction of the largest expected magnitude (as it is, if all expected numbers are 0).
+   */
   get relative(): number {
     return this.#scale > 0 ? this.#error / this.#scale : this.#error;
   }
@@ -55,7 +57,10 @@ export function parsevalError(spaceEnergy: number, spectrumEnergy: number, point
   return spaceEnergy > 0 ? difference / spaceEnergy : difference;
 }
 
-/** Sum of the squared magnitudes: of real numbers, or of complex ones given as pairs. Summed in parts, so that rounding stays small. */
+/**
+ * Sum of the squared magnitudes: of real numbers, or of complex ones given as pairs. Summed in parts, so that rounding
+ * stays small.
+ */
 export function energy(values: Float64Array): number {
   const part = 4096;
   let sum = 0;

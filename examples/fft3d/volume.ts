@@ -13,7 +13,10 @@ export interface NiftiSeries extends Series {
   notes: string[];
 }
 
-/** Reads one value of each datatype; those not listed are no real numbers (or, as 128-bit floats, not known to JavaScript). */
+/**
+ * Reads one value of each datatype; those not listed are no real numbers (or, as 128-bit floats, not known to
+ * JavaScript).
+ */
 const READERS = new Map<number, (view: DataView, byte: number, littleEndian: boolean) => number>([
   [nifti.NIFTI1.TYPE_UINT8, (view, byte) => view.getUint8(byte)],
   [nifti.NIFTI1.TYPE_INT8, (view, byte) => view.getInt8(byte)],
@@ -37,8 +40,8 @@ const MILLIMETRES = new Map([
 const DATA_OFFSET = 352;
 
 /**
- * Reads a NIfTI-1 or NIfTI-2 file (.nii or .nii.gz, of either byte order), scaled as its header says. Values that are not finite become 0, because one
- * of them would spread over the whole spectrum.
+ * Reads a NIfTI-1 or NIfTI-2 file (.nii or .nii.gz, of either byte order), scaled as its header says. Values that are
+ * not finite become 0, because one of them would spread over the whole spectrum.
  *
  * @param wanted volumes to read: the first ones of a series
  * @throws UsageError naming the file and what is wrong with it

@@ -1,5 +1,5 @@
-// The N-API surface and nothing else; src/native.ts documents every function. Functions on the hot path use the C interface, which costs
-// a third of the C++ wrappers; everything else uses node-addon-api.
+// The N-API surface and nothing else; src/native.ts documents every function. Functions on the hot path use the C
+// interface, which costs a third of the C++ wrappers; everything else uses node-addon-api.
 #include <napi.h>
 
 #include <algorithm>
@@ -162,8 +162,8 @@ int64_t nanoseconds_of(napi_env env, napi_value value) {
   return static_cast<int64_t>(milliseconds * 1e6);
 }
 
-// A worker that is to end (its terminate(), or the process's exit) cannot be told while it is in native code, and all would wait for
-// it: so it looks up now and then. True: nothing may run in this environment any more.
+// A worker that is to end (its terminate(), or the process's exit) cannot be told while it is in native code, and all
+// would wait for it: so it looks up now and then. True: nothing may run in this environment any more.
 constexpr int64_t kLookUpNanoseconds = 100'000'000;
 bool is_ending(napi_env env) {
   napi_value value = undefined(env);
@@ -307,7 +307,8 @@ tcp::Socket listener_of(const Napi::Value& tcp) {
   return tcp::Socket(listener.IsNumber() ? listener.As<Napi::Number>().Int32Value() : -1);
 }
 
-// Who is where, if any rank is reached by TCP: with transport 'tcp', and with 'auto' in a job whose ranks met and are on several hosts.
+// Who is where, if any rank is reached by TCP: with transport 'tcp', and with 'auto' in a job whose ranks met and are
+// on several hosts.
 World::Options::Tcp tcp_options(const Napi::Value& given) {
   World::Options::Tcp tcp;
   if (!given.IsObject()) return tcp;

@@ -33,7 +33,8 @@ struct Library {
 
 using Answer = std::vector<std::string>;
 
-// Of this process. Its threads may all ask: each call has `g_calls` while it runs. What is here does not change while it is open.
+// Of this process. Its threads may all ask: each call has `g_calls` while it runs. What is here does not change while
+// it is open.
 struct Client {
   Library library{};
   Proc self{};
@@ -144,8 +145,8 @@ Answer exchange(const std::string& name, std::string mine, int seconds) {
   return values;
 }
 
-// Ranks that have not told anything under a name: as many as can be found in that time. Also while an exchange waits for them, which is why it does
-// not take `g_calls`.
+// Ranks that have not told anything under a name: as many as can be found in that time. Also while an exchange waits
+// for them, which is why it does not take `g_calls`.
 Answer missing(const std::string& name, int seconds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   Answer ranks;
@@ -170,8 +171,9 @@ void keep_loaded() {
     dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-// Runs it on a thread of its own. Returns the socket from which the answer is read until it ends: '+' and texts with '\0' behind each, or '-' and what
-// is wrong. A server may never answer; that thread is left alone then, and nothing waits for it, as Node would at its end for one of its own pool.
+// Runs it on a thread of its own. Returns the socket from which the answer is read until it ends: '+' and texts with
+// '\0' behind each, or '-' and what is wrong. A server may never answer; that thread is left alone then, and nothing
+// waits for it, as Node would at its end for one of its own pool.
 Napi::Value answer_of(Napi::Env env, std::function<Answer()> run) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)

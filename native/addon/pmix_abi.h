@@ -1,5 +1,5 @@
-// The part of PMIx's binary interface that is used here (PMIx 3 to 5): names and numbers are its own. Nothing of it is needed to build; a test
-// compares these with the headers where they are installed.
+// The part of PMIx's binary interface that is used here (PMIx 3 to 5): names and numbers are its own. Nothing of it is
+// needed to build; a test compares these with the headers where they are installed.
 #pragma once
 #include <cstddef>
 #include <cstdint>

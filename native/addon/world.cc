@@ -23,8 +23,9 @@ namespace {
 // The process is the rank: mailboxes have one reader. Set by open(), cleared by close().
 std::atomic<bool> g_open{false};
 
-// process.exit() on the main thread runs no cleanup of the environment, so peers would wait for this rank for good. The C library's end
-// of the process comes to this. The open world's engine, or null: stored by open() and close() on its JavaScript thread.
+// process.exit() on the main thread runs no cleanup of the environment, so peers would wait for this rank for good. The
+// C library's end of the process comes to this. The open world's engine, or null: stored by open() and close() on its
+// JavaScript thread.
 std::atomic<Engine*> g_engine{nullptr};
 
 void at_process_end() {
@@ -90,7 +91,8 @@ void World::open(const Options& options, tcp::Socket listener, napi_value on_com
     static const int registered = std::atexit(at_process_end);
     static_cast<void>(registered);
     g_engine.store(engine_.get());
-    // Registered after the thread-safe function, so it runs before Node.js takes that away: the progress thread must end first.
+    // Registered after the thread-safe function, so it runs before Node.js takes that away: the progress thread must
+    // end first.
     napi_add_env_cleanup_hook(env_, at_environment_end, this);
   } catch (const FabricError& error) {
     give_up();

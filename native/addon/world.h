@@ -88,7 +88,8 @@ class World {
   std::vector<std::shared_ptr<LoadedPlan>> plans_;
   std::vector<uint32_t> free_plans_;
   napi_threadsafe_function to_javascript_ = nullptr;
-  // A call to JavaScript is queued: set by whoever ends a watched request, cleared by the event loop before it looks at the states.
+  // A call to JavaScript is queued: set by whoever ends a watched request, cleared by the event loop before it looks at
+  // the states.
   std::shared_ptr<std::atomic<bool>> queued_;
 };
 

@@ -20,19 +20,22 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kSpin = std::chrono::microseconds(50);
 // Passes before the first yield, about 20 microseconds: as long as a peer takes that is at work on another processor.
 constexpr uint32_t kSpins = 400;
-// A waiter with more ranks than processors lets others run this often before it sleeps. Sixteen ranks on two processors, ialltoall of 8
-// bytes: 250 µs without, 110 to 150 µs with 4 or more, because most of the wake-ups by system call disappear.
+// A waiter with more ranks than processors lets others run this often before it sleeps. Sixteen ranks on two
+// processors, ialltoall of 8 bytes: 250 µs without, 110 to 150 µs with 4 or more, because most of the wake-ups by
+// system call disappear.
 constexpr uint32_t kYields = 8;
-// How long the progress thread dozes between two looks, for each rank that shares a processor; it takes over after one to two of
-// them. A look costs the calling thread two switches and a timer, 10 µs on a virtual machine, so each look that finds nothing left to
-// it doubles the doze, up to sixteen times as long: ialltoall of 1 MiB between two ranks bound to a processor each takes 190 to 260 µs
-// without the doubling and 130 without any progress thread. After so many looks in vain it sleeps.
+// How long the progress thread dozes between two looks, for each rank that shares a processor; it takes over after one
+// to two of them. A look costs the calling thread two switches and a timer, 10 µs on a virtual machine, so each look
+// that finds nothing left to it doubles the doze, up to sixteen times as long: ialltoall of 1 MiB between two ranks
+// bound to a processor each takes 190 to 260 µs without the doubling and 130 without any progress thread. After so many
+// looks in vain it sleeps.
 constexpr int64_t kDozeNanoseconds = 50'000;
 constexpr uint32_t kDoublings = 4;
 constexpr uint32_t kUneventful = 32;
 // Tests that found nothing before peers are told which sends wait; one message for a call that takes a microsecond.
 constexpr uint32_t kFruitlessTests = 64;
-// The scheduling slice the progress thread asks for: woken beside a computing thread, it runs soon because it runs briefly.
+// The scheduling slice the progress thread asks for: woken beside a computing thread, it runs soon because it runs
+// briefly.
 constexpr uint64_t kSliceNanoseconds = 100'000;
 
 void relax() {
@@ -43,8 +46,8 @@ void relax() {
 #endif
 }
 
-// What a waiter does before it sleeps. With a core for every rank it spins; with more ranks than cores it lets others run, which is
-// how the message that it waits for gets written, and sleeps if they had nothing for it.
+// What a waiter does before it sleeps. With a core for every rank it spins; with more ranks than cores it lets others
+// run, which is how the message that it waits for gets written, and sleeps if they had nothing for it.
 class Patience {
  public:
   explicit Patience(bool spin) : spin_(spin) {}
@@ -74,7 +77,8 @@ class Patience {
   Clock::time_point until_;
 };
 
-// Best effort: kernels before 6.12 take the runtime of a SCHED_OTHER thread for nothing. What the user chose (nice, another policy) stays.
+// Best effort: kernels before 6.12 take the runtime of a SCHED_OTHER thread for nothing. What the user chose (nice,
+// another policy) stays.
 void ask_for_short_slice() {
 #if defined(SYS_sched_setattr) && defined(SYS_sched_getattr)
   struct {
@@ -128,8 +132,8 @@ Engine::~Engine() {
 }
 
 void Engine::abandon() {
-  // The progress thread gives the engine up after its piece and does not get it again; so nothing of ours is written after the
-  // announcement. The bound is for an end that came from inside the engine.
+  // The progress thread gives the engine up after its piece and does not get it again; so nothing of ours is written
+  // after the announcement. The bound is for an end that came from inside the engine.
   lock_.lock_within(200);
   fabric_->announce_closed();
 }
@@ -216,7 +220,8 @@ bool Engine::after_start(uint32_t slot) {
     pass(Effort::look);
     while (fabric_->has_short_work()) pass(Effort::pass);
   }
-  // Without a progress thread, what the paper's network would do by itself is done here: data whose RTR was caught moves.
+  // Without a progress thread, what the paper's network would do by itself is done here: data whose RTR was caught
+  // moves.
   if (!options_.progress_thread && (options_.wait_on_send_us > 0 || options_.startall_us > 0)) {
     while (fabric_->work() > 0) pass(Effort::pass);
   }
@@ -288,8 +293,8 @@ void Engine::advance(Operation& operation) {
   finish(operation);
 }
 
-// The user learns of a failure at once; the operation itself lives on until its other messages have ended, because peers may still
-// write to its buffers.
+// The user learns of a failure at once; the operation itself lives on until its other messages have ended, because
+// peers may still write to its buffers.
 void Engine::report_failure(Operation& operation) {
   if (operation.slot == kNoSlot) return;
   if (operation.watched) {
@@ -363,8 +368,9 @@ bool Engine::pass(Effort effort) {
   return moved;
 }
 
-// The pass between arming the doorbell and sleeping. False: nothing moved, nothing is left to move, and all has been said that peers must
-// know. Room for data that wait to leave is work, but nothing that moved; and the pass that finds it takes what would have rung.
+// The pass between arming the doorbell and sleeping. False: nothing moved, nothing is left to move, and all has been
+// said that peers must know. Room for data that wait to leave is work, but nothing that moved; and the pass that finds
+// it takes what would have rung.
 bool Engine::last_pass(Effort effort) {
   if (pass(effort) || libof_.fail_closed_peers()) return true;
   libof_.announce_sends();
@@ -374,16 +380,16 @@ bool Engine::last_pass(Effort effort) {
 
 // --- who drives ------------------------------------------------------------------------------------------------------
 
-// True if something is pending that does not land by itself: rounds to start, sends that wait for peers, completions to be told, messages
-// that the fabric has not let go, more messages than the slots that they land in.
+// True if something is pending that does not land by itself: rounds to start, sends that wait for peers, completions to
+// be told, messages that the fabric has not let go, more messages than the slots that they land in.
 bool Engine::background_needed() const {
   return unfinished_rounds_ + watched_ > 0 || libof_.needs_driving() ||
          (fabric_->receiver_copies() && active_.head != nullptr) || fabric_->work() > 0 || fabric_->holds_back() ||
          libof_.most_arrivals(fabric_->put_window()) != UINT32_MAX;
 }
 
-// How many messages must arrive before any operation can take a step: what the doorbell counts. With sends pending any message may
-// matter; a round that only receives needs all of its messages.
+// How many messages must arrive before any operation can take a step: what the doorbell counts. With sends pending any
+// message may matter; a round that only receives needs all of its messages.
 uint32_t Engine::arrivals_needed(bool waiting) const {
   if (libof_.needs_driving() || fabric_->receiver_copies()) return 1;
   int32_t least = INT32_MAX;
@@ -441,10 +447,10 @@ void Engine::leave() {
   if (ring) fabric_->ring_self(Sleeper::progress);
 }
 
-// The calling thread leaves for long: the progress thread becomes responsible now. A peer may ring for it between the last look and
-// the unlocking; it then finds the door locked and sleeps again. So the caller looks back at the bell, after a fence that
-// pairs with the progress thread's failed attempt, and goes in again if it was rung and nobody has the engine (found by
-// native/test/model).
+// The calling thread leaves for long: the progress thread becomes responsible now. A peer may ring for it between the
+// last look and the unlocking; it then finds the door locked and sleeps again. So the caller looks back at the bell,
+// after a fence that pairs with the progress thread's failed attempt, and goes in again if it was rung and nobody has
+// the engine (found by native/test/model).
 void Engine::hand_over() {
   if (!options_.progress_thread) return unlock_and_notify();
   for (;;) {
@@ -479,7 +485,8 @@ void Engine::background() {
     // The ticket comes before everything that is looked at: whoever changes any of it afterwards makes sleep() return.
     const uint32_t ticket = fabric_->ticket(Sleeper::progress);
     if (stop_.load(std::memory_order_acquire)) return;
-    // Pairs with the fence in hand_over(): if the attempt to lock fails, the caller, looking back, sees that the bell was rung.
+    // Pairs with the fence in hand_over(): if the attempt to lock fails, the caller, looking back, sees that the bell
+    // was rung.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     ++uneventful;
     bool alone = false;  // the calling thread is away, and nothing is left to find
@@ -510,7 +517,8 @@ void Engine::background() {
   }
 }
 
-// The progress thread, owning the engine: until nothing can move, or the calling thread wants it back. Releases the lock.
+// The progress thread, owning the engine: until nothing can move, or the calling thread wants it back. Releases the
+// lock.
 void Engine::drive() {
   ++counters_.progress_wakeups;
   handed_over_ = true;
@@ -527,8 +535,8 @@ void Engine::drive() {
 // --- calls -----------------------------------------------------------------------------------------------------------
 
 void Engine::test() {
-  // If the progress thread is at it, it gives way after its piece. To return without a look would be cheaper, but then a test could
-  // say "not done" of something that has long arrived.
+  // If the progress thread is at it, it gives way after its piece. To return without a look would be cheaper, but then
+  // a test could say "not done" of something that has long arrived.
   enter();
   if (pass(Effort::pass)) {
     fruitless_tests_ = 0;

@@ -1,11 +1,12 @@
 // The engine: executes plans and single messages over LibOF, and decides who drives.
 //
-// Ownership. Everything below is guarded by one lock, and whoever holds it drives: the calling thread inside start, test and wait,
-// otherwise the progress thread. Most programs that leave start are back in wait within a microsecond, and then a progress thread
-// that was woken in between costs more than it brings. So the calling thread only notes that it left something *unattended*, and the
-// progress thread, which dozes (looks once in a while) as long as this happens, takes over when the calling thread has not been
-// back for a whole doze. It then drives, arms the doorbell, and sleeps until a peer rings. With nothing left but messages that land by
-// themselves, there is nothing to take over. When control goes back to the event loop (watch), the hand-over is immediate.
+// Ownership. Everything below is guarded by one lock, and whoever holds it drives: the calling thread inside start,
+// test and wait, otherwise the progress thread. Most programs that leave start are back in wait within a microsecond,
+// and then a progress thread that was woken in between costs more than it brings. So the calling thread only notes that
+// it left something *unattended*, and the progress thread, which dozes (looks once in a while) as long as this happens,
+// takes over when the calling thread has not been back for a whole doze. It then drives, arms the doorbell, and sleeps
+// until a peer rings. With nothing left but messages that land by themselves, there is nothing to take over. When
+// control goes back to the event loop (watch), the hand-over is immediate.
 //
 // Threads: one calling thread (the JavaScript thread that opened the world), one progress thread.
 #pragma once
@@ -67,12 +68,14 @@ class Engine {
   // `notify` is called, from either thread and without the lock, after watched requests have ended.
   Engine(std::unique_ptr<Fabric> fabric, const EngineOptions& options, std::shared_ptr<SlotTable> slots,
          std::function<void()> notify);
-  // Pending requests end with Error::closed. Their memory stays allocated for good, because a peer may still write to it.
+  // Pending requests end with Error::closed. Their memory stays allocated for good, because a peer may still write to
+  // it.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // The process is about to end without closing: stops moving data, and tells the peers. Nothing else may be called afterwards.
+  // The process is about to end without closing: stops moving data, and tells the peers. Nothing else may be called
+  // afterwards.
   void abandon();
 
   // All of these: calling thread. `slot`: a free slot. True: complete already, and the slot was not touched.
@@ -145,7 +148,8 @@ class Engine {
   uint32_t unfinished_rounds_ = 0;  // active operations with rounds left to start
   uint32_t watched_ = 0;            // active operations whose end must be told
   bool notify_pending_ = false;
-  // Ranks for each processor, rounded up. Stored by the calling thread, also read by the progress thread; nothing depends on when.
+  // Ranks for each processor, rounded up. Stored by the calling thread, also read by the progress thread; nothing
+  // depends on when.
   std::atomic<uint32_t> crowd_{1};
   bool crowd_known_ = false;  // all ranks have opened, so it stays
   std::unordered_map<uint32_t, std::string> explanations_;
@@ -154,9 +158,9 @@ class Engine {
   uint64_t entries_ = 0;      // how often the calling thread took the engine
   uint64_t seen_ = 0;         // the same when the progress thread's doze began
   bool handed_over_ = false;  // the progress thread is responsible: the doorbell is armed for it, or it was rung
-  // unattended_: the calling thread left, and something needs driving. dozing_: the progress thread looks by itself now and then.
-  // Invariant: unattended_ implies dozing_, or a ring on its way. Both sides store their own and then load the other's, seq_cst:
-  // the calling thread in leave(), the progress thread before it goes to sleep for good.
+  // unattended_: the calling thread left, and something needs driving. dozing_: the progress thread looks by itself now
+  // and then. Invariant: unattended_ implies dozing_, or a ring on its way. Both sides store their own and then load
+  // the other's, seq_cst: the calling thread in leave(), the progress thread before it goes to sleep for good.
   std::atomic<bool> unattended_{false};
   std::atomic<bool> dozing_{false};
   std::atomic<bool> stop_{false};  // stored (release) by the closing thread, loaded (acquire) by the progress thread

@@ -1,5 +1,5 @@
-// Ownership of the engine. Uncontended it is one exchange each way. The progress thread only tries; the calling thread waits, and the
-// progress thread sees that it is wanted and leaves after the piece that it works on.
+// Ownership of the engine. Uncontended it is one exchange each way. The progress thread only tries; the calling thread
+// waits, and the progress thread sees that it is wanted and leaves after the piece that it works on.
 #pragma once
 #include <atomic>
 #include <cstdint>

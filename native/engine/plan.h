@@ -1,4 +1,5 @@
-// A compiled schedule: what src/schedules/schedule.ts encodes, validated and with everything resolved that does not depend on buffers.
+// A compiled schedule: what src/schedules/schedule.ts encodes, validated and with everything resolved that does not
+// depend on buffers.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -55,8 +56,8 @@ struct Plan {
 //   COPY 3, from role, offset (2), to role, offset (2), bytes (2)
 constexpr uint32_t kScheduleMagic = 0x3143424e;
 
-// Checks every word and every range. Nothing that passes can touch memory outside the three buffers, or send to nobody. Throws
-// ScheduleError. `members`: world ranks of the communicator; `rank`: ours in it.
+// Checks every word and every range. Nothing that passes can touch memory outside the three buffers, or send to nobody.
+// Throws ScheduleError. `members`: world ranks of the communicator; `rank`: ours in it.
 Plan compile_schedule(const uint32_t* words, size_t count, const std::vector<Rank>& members, Rank rank);
 
 }  // namespace nbc

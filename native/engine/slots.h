@@ -1,4 +1,5 @@
-// The state table: what became of the request in each slot. Written by the owner of the engine, read by JavaScript without a call.
+// The state table: what became of the request in each slot. Written by the owner of the engine, read by JavaScript
+// without a call.
 #pragma once
 #include <atomic>
 #include <cstddef>

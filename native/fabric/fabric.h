@@ -2,17 +2,21 @@
 //
 //   connect   make a peer reachable, lazily, without waiting for it
 //   mailbox   memory of ours that one peer writes (inbox), and the memory that becomes the peer's (outbox)
-//   commit    what was built in a part of the outbox is on its way. Where outbox and inbox are the same memory, a release store of a
-//             stamp made it visible already (see libof/mailbox.h); where a peer is reached asynchronously, a completion (message) tells the
-//             owner, and until then it must not look, because bytes arrive in any order. Local completion at once, or later as write_done
-//   put       write a large local buffer into memory that the peer exposed, then deliver a 32-bit immediate value there, after
-//             everything that was committed to that peer before
-//   poll      completions: of our puts (put_done), of the peers' puts (immediate), of their commits (message), ends of connections (broken)
-//   memory    allocate memory that peers can reach at no further price; plain memory is reached at the price that the fabric has
+//   commit    what was built in a part of the outbox is on its way. Where outbox and inbox are the same memory, a
+//             release store of a stamp made it visible already (see libof/mailbox.h); where a peer is reached
+//             asynchronously, a completion (message) tells the owner, and until then it must not look, because bytes
+//             arrive in any order. Local completion at once, or later as write_done
+//   put       write a large local buffer into memory that the peer exposed, then deliver a 32-bit immediate value
+//             there, after everything that was committed to that peer before
+//   poll      completions: of our puts (put_done), of the peers' puts (immediate), of their commits (message), ends of
+//             connections (broken)
+//   memory    allocate memory that peers can reach at no further price; plain memory is reached at the price that the
+//             fabric has
 //   doorbell  sleep until a peer commits something; wake a peer only if it sleeps
 //
-// Threads: a fabric belongs to the owner of the engine (engine/engine.h), except ring_self(), called() and the sleeping call,
-// which may run beside it, and ExposedMemory, which any thread may use. Nothing here blocks, except sleep() and announce_closed().
+// Threads: a fabric belongs to the owner of the engine (engine/engine.h), except ring_self(), called() and the sleeping
+// call, which may run beside it, and ExposedMemory, which any thread may use. Nothing here blocks, except sleep() and
+// announce_closed().
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -34,8 +38,9 @@ struct ExposedBuffer {
   void* holder = nullptr;  // what the exposing fabric has to remember about it; does not travel
 };
 
-// Memory of the user, and what keeps it allocated whatever happens to the object that it came from. As long as any copy of `keeper`
-// lives, `data` is the same memory; afterwards the address may belong to anybody. That is what a registration's life hangs on.
+// Memory of the user, and what keeps it allocated whatever happens to the object that it came from. As long as any copy
+// of `keeper` lives, `data` is the same memory; afterwards the address may belong to anybody. That is what a
+// registration's life hangs on.
 struct Pinned {
   std::byte* data = nullptr;
   size_t bytes = 0;
@@ -76,9 +81,10 @@ constexpr size_t kSlotBytes = 60 * 1024;
 constexpr size_t kCommitHead = 64;
 
 struct Completion {
-  // message: something that the peer committed is here. broken: the connection to the peer has ended with `error`, for good; it comes
-  // after everything that arrived before and after put_done of every put to this peer. answered: connect() has another answer than before;
-  // only where poll() finds that out, since nobody may go to sleep without having asked again.
+  // message: something that the peer committed is here. broken: the connection to the peer has ended with `error`, for
+  // good; it comes after everything that arrived before and after put_done of every put to this peer. answered:
+  // connect() has another answer than before; only where poll() finds that out, since nobody may go to sleep without
+  // having asked again.
   enum class Kind : uint8_t { write_done, put_done, immediate, message, broken, answered };
   Kind kind;
   Error error;
@@ -90,8 +96,9 @@ struct Completion {
 // Immediates and notes are smaller than this many bits can tell: a fabric needs the others.
 constexpr uint32_t kImmediateBits = 30;
 
-// ready: the mailboxes may be used. later: the peer is not there yet; the doorbell rings when it is. refused: the two must not talk.
-// broken: there is no way to it, or none any more. why() tells about these two. closed: so it is because the peer has closed.
+// ready: the mailboxes may be used. later: the peer is not there yet; the doorbell rings when it is. refused: the two
+// must not talk. broken: there is no way to it, or none any more. why() tells about these two. closed: so it is because
+// the peer has closed.
 enum class Connect { ready, later, refused, broken, closed };
 
 // How many ranks share the processors of this machine.
@@ -138,10 +145,10 @@ class Fabric {
   virtual bool expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) = 0;
   virtual void conceal(Rank peer, const ExposedBuffer& buffer) = 0;
 
-  // Something was written to the peer's mailbox: these bytes, which lie in one of the two parts, and no others. They must stay as they
-  // are until the peer has reported them as consumed, or until they are replaced by what is as good. Nothing is guaranteed to wake
-  // the peer before flush(). To a peer that is reached asynchronously the fabric delivers the note, and reports write_done with the cookie, unless it is null; on
-  // others it is done on return.
+  // Something was written to the peer's mailbox: these bytes, which lie in one of the two parts, and no others. They
+  // must stay as they are until the peer has reported them as consumed, or until they are replaced by what is as good.
+  // Nothing is guaranteed to wake the peer before flush(). To a peer that is reached asynchronously the fabric delivers
+  // the note, and reports write_done with the cookie, unless it is null; on others it is done on return.
   virtual void commit(Rank peer, const void* written, size_t bytes, uint32_t note, void* cookie) = 0;
   // Holds from the connection on.
   virtual bool asynchronous(Rank peer) const = 0;
@@ -157,7 +164,8 @@ class Fabric {
   virtual void reject(Rank peer, const std::string& why) = 0;
   // Completions into out[0…max); also moves bulk copies on by one piece.
   virtual unsigned poll(Completion* out, unsigned max, Effort effort) = 0;
-  // Bytes that this rank can move on by polling, even if no peer does anything; at least 1 if there is anything to collect.
+  // Bytes that this rank can move on by polling, even if no peer does anything; at least 1 if there is anything to
+  // collect.
   virtual uint64_t work() const = 0;
   // As much work as this is done inside a start, because handing it over would take longer.
   virtual uint64_t short_work() const { return 256 * 1024; }
@@ -166,20 +174,22 @@ class Fabric {
     const uint64_t all = work();
     return all > 0 && all <= short_work();
   }
-  // Something that was committed could not leave yet: somebody has to poll when room comes, although it counts as done. arm() sees to
-  // the waking.
+  // Something that was committed could not leave yet: somebody has to poll when room comes, although it counts as done.
+  // arm() sees to the waking.
   virtual bool holds_back() const = 0;
   // Immediates from this peer are expected: its puts must be looked for.
   virtual void expect_immediates(Rank peer, bool expected) = 0;
   // How many puts of one peer can be on their way to us before we must poll.
   virtual uint32_t put_window() const = 0;
-  // A peer wants something of this rank that nothing pending here stands for (a connection): somebody should poll. Any thread.
+  // A peer wants something of this rank that nothing pending here stands for (a connection): somebody should poll. Any
+  // thread.
   virtual bool called() const = 0;
   // Receivers must take part in every put (no access to private memory of others): a waiting receiver is not passive.
   virtual bool receiver_copies() const = 0;
 
-  // Doorbell. ticket() before the last look; arm() makes peers ring after `need` messages; sleep() returns when it rang since the
-  // ticket was taken, spuriously, or after `nanoseconds` (negative: never). disarm() as soon as somebody polls again.
+  // Doorbell. ticket() before the last look; arm() makes peers ring after `need` messages; sleep() returns when it rang
+  // since the ticket was taken, spuriously, or after `nanoseconds` (negative: never). disarm() as soon as somebody
+  // polls again.
   virtual uint32_t ticket(Sleeper who) = 0;
   virtual void arm(Sleeper who, uint32_t need) = 0;
   virtual void disarm() = 0;
@@ -189,8 +199,8 @@ class Fabric {
   // The same after a while, where that costs less than waking a thread now. False: it cannot.
   virtual bool ring_self_later(Sleeper, int64_t) { return false; }
 
-  // Tells everybody that this rank will do no more, after all that it committed. The destructor does it; a process that ends
-  // without it, too. May wait for a bounded time until what was committed has arrived.
+  // Tells everybody that this rank will do no more, after all that it committed. The destructor does it; a process that
+  // ends without it, too. May wait for a bounded time until what was committed has arrived.
   virtual void announce_closed() = 0;
   virtual Crowd crowd() const = 0;
   virtual void visit_counters(const std::function<void(const char*, double)>& visit) const = 0;
@@ -199,7 +209,8 @@ class Fabric {
 // A fabric that sleeps on descriptors, so that another one can share its sleepers (mixed/mixed_fabric.h).
 class FarFabric : public Fabric {
  public:
-  // From now on the descriptor, while it is readable, keeps `who` from sleeping; whoever gave it reads it. Before anybody sleeps.
+  // From now on the descriptor, while it is readable, keeps `who` from sleeping; whoever gave it reads it. Before
+  // anybody sleeps.
   virtual void wake_on(Sleeper who, int descriptor) = 0;
 };
 

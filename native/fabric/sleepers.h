@@ -1,6 +1,7 @@
-// Two threads that may sleep on descriptors at a time: the calling thread, which then owns the engine, and the progress thread, which does not.
-// Each has an eventfd (ring) and an epoll set with it, to which a fabric adds what else wakes. What tells of messages wakes one of them at
-// a time, the one that it was armed for last, and only once; how that is done is the fabric's business.
+// Two threads that may sleep on descriptors at a time: the calling thread, which then owns the engine, and the progress
+// thread, which does not. Each has an eventfd (ring) and an epoll set with it, to which a fabric adds what else wakes.
+// What tells of messages wakes one of them at a time, the one that it was armed for last, and only once; how that is
+// done is the fabric's business.
 //
 //   word      written by                                               order
 //   armed_    owner: mark_armed(), disarm(); whoever sees the firing   seq_cst: hand_over() in engine.cc looks back at it across the lock
@@ -43,7 +44,8 @@ class Sleepers {
   // `who` has seen so many firings of what was armed. If it is meant for the other one by now, that one is rung for.
   void fired(Sleeper who, uint32_t times);
 
-  // Sleeps until something in the set is there, or `nanoseconds` have passed (negative: no limit). Names into out[0…kMost), but for rings; how many.
+  // Sleeps until something in the set is there, or `nanoseconds` have passed (negative: no limit). Names into
+  // out[0…kMost), but for rings; how many.
   static constexpr int kMost = 5;
   int sleep(Sleeper who, int64_t nanoseconds, uint32_t* out);
 

@@ -1,9 +1,10 @@
-// Hostile bytes on a connection that has been let in: whatever comes, nothing outside the exposed memory and the inbox is written.
+// Hostile bytes on a connection that has been let in: whatever comes, nothing outside the exposed memory and the inbox
+// is written.
 //
 //   input    byte 0: how the rest is cut into pieces that arrive one by one; then what the peer sends
 //
-// Exposed to the peer: 1000 bytes under key 1 << 20, and 300 000 under the next; to another peer: 64 under the one after. Each lies in memory
-// that ends where it ends, so that AddressSanitizer sees every step outside.
+// Exposed to the peer: 1000 bytes under key 1 << 20, and 300 000 under the next; to another peer: 64 under the one
+// after. Each lies in memory that ends where it ends, so that AddressSanitizer sees every step outside.
 #include <cstdlib>
 #include <memory>
 #include <sys/socket.h>

@@ -1,9 +1,9 @@
-// Hostile bytes before a connection is let in. Nobody who does not know the secret gets further than being asked for it; whoever does may say what
-// they like, and every connection is settled or failed in the end.
+// Hostile bytes before a connection is let in. Nobody who does not know the secret gets further than being asked for
+// it; whoever does may say what they like, and every connection is settled or failed in the end.
 //
-//   input    byte 0, bit 0: we accept or connect; bit 1: the peer knows the secret; the rest: how what it sends is cut into pieces
-//            byte 1, what we decide, if we accept; bit 7: the peer is gone by then
-//            then what the peer sends. If it knows the secret, without the proof, which is put in where it belongs
+//   input    byte 0, bit 0: we accept or connect; bit 1: the peer knows the secret; the rest: how what it sends is cut
+//            into pieces byte 1, what we decide, if we accept; bit 7: the peer is gone by then then what the peer
+//            sends. If it knows the secret, without the proof, which is put in where it belongs
 #include <cstdlib>
 #include <cstring>
 #include <string>

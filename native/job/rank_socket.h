@@ -1,8 +1,8 @@
-// Datagram sockets by which processes of a job wake one another where a futex cannot: whoever sleeps on descriptors. A datagram says nothing but
-// that there is something to look at.
+// Datagram sockets by which processes of a job wake one another where a futex cannot: whoever sleeps on descriptors. A
+// datagram says nothing but that there is something to look at.
 //
-// The name is in the abstract namespace, so no file is left behind, and holds the inode of the job's file, which is nobody else's while the job
-// lives. Ranks of one job must share a network namespace for that.
+// The name is in the abstract namespace, so no file is left behind, and holds the inode of the job's file, which is
+// nobody else's while the job lives. Ranks of one job must share a network namespace for that.
 #pragma once
 #include "job/segment.h"
 
@@ -28,7 +28,8 @@ class RankSocket {
   int socket_ = -1;
 };
 
-// Sends from any rank to any other. A full socket has something to read already; a missing one belongs to nobody who sleeps.
+// Sends from any rank to any other. A full socket has something to read already; a missing one belongs to nobody who
+// sleeps.
 class RankCaller {
  public:
   RankCaller() = default;

@@ -1,5 +1,6 @@
-// The anonymous shared file of a job, and how it is laid out. One file holds everything that ranks share; it has no name, is inherited
-// by descriptor, and is gone with its last process, however that ended. It is sparse: only touched pages cost memory.
+// The anonymous shared file of a job, and how it is laid out. One file holds everything that ranks share; it has no
+// name, is inherited by descriptor, and is gone with its last process, however that ended. It is sparse: only touched
+// pages cost memory.
 //
 //   offset
 //   0                    JobHeader                                                        (one page)

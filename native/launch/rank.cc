@@ -2,9 +2,10 @@
 //
 //   nbc-rank LAUNCHER PROCESSOR FILE ARGUMENTS…      LAUNCHER: process id of nbcrun; PROCESSOR: a number, or - for any
 //
-// Node.js itself could only give a rank a session of its own. But Linux shares the processors out by session first (autogroup), and in
-// a session of its own a rank that yields has nobody to yield to: 16 ranks on two processors took 1.5 to 1.7 times as long. So ranks
-// stay in nbcrun's session, each in a process group, which is what a terminal's Ctrl-C and the killing of left-over children need.
+// Node.js itself could only give a rank a session of its own. But Linux shares the processors out by session first
+// (autogroup), and in a session of its own a rank that yields has nobody to yield to: 16 ranks on two processors took
+// 1.5 to 1.7 times as long. So ranks stay in nbcrun's session, each in a process group, which is what a terminal's
+// Ctrl-C and the killing of left-over children need.
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -26,8 +27,9 @@ int failed(const char* what, const char* name, int code) {
   return code;
 }
 
-// In a group of its own a rank would be in the background of nbcrun's terminal: one that writes there is stopped if the terminal says so
-// (stty tostop), one that reads is stopped always. A process that has given its terminal up can be stopped by neither.
+// In a group of its own a rank would be in the background of nbcrun's terminal: one that writes there is stopped if the
+// terminal says so (stty tostop), one that reads is stopped always. A process that has given its terminal up can be
+// stopped by neither.
 void leave_terminal() {
   const int terminal = open("/dev/tty", O_RDWR | O_CLOEXEC);
   if (terminal < 0) return;  // there is none

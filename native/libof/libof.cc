@@ -8,14 +8,16 @@
 namespace nbc::libof {
 namespace {
 
-// The immediate value names the receive: 22 bits of pool index, 7 bits of generation. The sender adds whether there was an RTS.
+// The immediate value names the receive: 22 bits of pool index, 7 bits of generation. The sender adds whether there was
+// an RTS.
 constexpr uint32_t kIdBits = 22;
 constexpr uint32_t kGenerations = 0x7f;
 constexpr uint32_t kAnnounced = 1u << 29;
 static_assert(kAnnounced < 1u << kImmediateBits && kAnnounced > kGenerations << kIdBits);
 uint32_t immediate_of(const Request& receive) { return receive.id | receive.generation << kIdBits; }
 
-// The part of memory that a message is. Of the user's buffers there are two at most; whatever is in neither is exposed memory.
+// The part of memory that a message is. Of the user's buffers there are two at most; whatever is in neither is exposed
+// memory.
 LocalBuffer local_buffer(const Request& request) {
   const Pinned* pins = request.owner->pins;
   for (size_t i = 0; pins != nullptr && i < 2; ++i) {
@@ -362,8 +364,8 @@ void LibOF::announce_sends() {
 
 // --- eager receives --------------------------------------------------------------------------------------------------
 
-// Who expects a large message has asked for it, or is about to. Who expects a small one asks now, and both learn from the answer that
-// they disagree.
+// Who expects a large message has asked for it, or is about to. Who expects a small one asks now, and both learn from
+// the answer that they disagree.
 void LibOF::heed_rts(Peer& peer, Request& receive) {
   ++peer.matched;
   if (!receive.rtr_asked && !receive.data_here) ask_by_rtr(peer, receive);
@@ -486,8 +488,8 @@ bool LibOF::irecv(Waiter& waiter, Rank rank, const MessageKey& key, void* buffer
 
 // --- acknowledgements ------------------------------------------------------------------------------------------------
 
-// Tells the peer what we consumed, once that is a fair share of what it may have outstanding. Piggybacking comes first: whatever went
-// out in the header of an eager message is reported already.
+// Tells the peer what we consumed, once that is a fair share of what it may have outstanding. Piggybacking comes first:
+// whatever went out in the header of an eager message is reported already.
 void LibOF::report(Peer& peer, bool force) {
   const bool slots = peer.eager_received - peer.eager_received_reported >= (slots_ + 1) / 2;
   const bool window = peer.matched - peer.matched_reported >= options_.unexpected_window / 4;
@@ -523,8 +525,8 @@ void LibOF::read_ack_line(Peer& peer) {
   read_acks(peer, consumed, matched, rtrs);
 }
 
-// A peer that holds half of its window with messages nobody asked for may be stopped before the one that we wait for. Then the
-// receives ask for their messages: an RTR is answered from the sender's memory, past its window.
+// A peer that holds half of its window with messages nobody asked for may be stopped before the one that we wait for.
+// Then the receives ask for their messages: an RTR is answered from the sender's memory, past its window.
 void LibOF::relieve(Peer& peer) {
   if (peer.congested || peer.unexpected.count < options_.unexpected_window / 2) return;
   peer.congested = true;
@@ -714,7 +716,8 @@ void LibOF::on_completion(const Completion& completion) {
           receive.data_here || receive.state == State::done)
         break;  // not for any receive of ours: nothing to complete
       Peer& peer = *peers_[completion.peer];
-      // The RTS was written before the data, so it is here: take it out of the mailbox while its receive is there to meet it.
+      // The RTS was written before the data, so it is here: take it out of the mailbox while its receive is there to
+      // meet it.
       if (completion.immediate & kAnnounced) drain_eager(peer);
       // Unless the mailbox held what has ended it.
       if (immediate_of(receive) == immediate && !receive.data_here) {
@@ -761,7 +764,8 @@ bool LibOF::poll_peer(Peer& peer) {
     --connecting_;
   }
   bool moved = false;
-  // Whatever waits for the peer to make room looks into the mailbox too: acknowledgements may have ridden on messages nobody awaits yet.
+  // Whatever waits for the peer to make room looks into the mailbox too: acknowledgements may have ridden on messages
+  // nobody awaits yet.
   if (peer.receives.count > 0 || !peer.stalled.empty() || !peer.rtr_queue.empty()) moved |= drain_eager(peer);
   if (peer.sends.count > 0 || !peer.stalled.empty()) moved |= drain_rtrs(peer);
   if (!peer.stalled.empty()) moved |= send_stalled(peer);
@@ -771,7 +775,8 @@ bool LibOF::poll_peer(Peer& peer) {
 
 bool LibOF::progress(Effort effort) {
   bool moved = false;
-  // A peer may leave the list while it is visited: another takes its place and is visited by the next pass at the latest.
+  // A peer may leave the list while it is visited: another takes its place and is visited by the next pass at the
+  // latest.
   for (size_t i = 0; i < active_.size(); ++i) {
     Peer& peer = *active_[i];
     if (poll_peer(peer)) {
@@ -789,8 +794,9 @@ bool LibOF::progress(Effort effort) {
   return moved;
 }
 
-// A peer whose slots are full waits for us without ringing. If one of them may have more to deliver than fits into its slots, count no
-// further than to what fits. Acknowledgements are withheld until half of the slots, or a quarter of the window, is due.
+// A peer whose slots are full waits for us without ringing. If one of them may have more to deliver than fits into its
+// slots, count no further than to what fits. Acknowledgements are withheld until half of the slots, or a quarter of the
+// window, is due.
 uint32_t LibOF::most_arrivals(uint32_t puts) const {
   const uint32_t room = std::min({slots_ / 2 + 1, options_.unexpected_window / 4 + 1, puts});
   for (const Peer* peer : active_) {

@@ -1,5 +1,6 @@
-// LibOF: point-to-point messages over any fabric, after section III of Hoefler and Lumsdaine, "Optimizing non-blocking collective
-// operations for InfiniBand". Small messages go eagerly into a mailbox; large ones wait until their receiver says where to.
+// LibOF: point-to-point messages over any fabric, after section III of Hoefler and Lumsdaine, "Optimizing non-blocking
+// collective operations for InfiniBand". Small messages go eagerly into a mailbox; large ones wait until their receiver
+// says where to.
 //
 // Threads: an object belongs to the owner of the engine; nothing here locks or blocks.
 #pragma once
@@ -19,7 +20,8 @@ struct Options {
   bool test_on_init = true;    // the first test of a request runs when it is started
   // Messages that one peer may have delivered to us without a receive for them, before it must wait for receives.
   uint32_t unexpected_window = 1024;
-  // Number of the first message and of the first RTR of every peer. Numbers wrap; tests start close to the end. Equal on all ranks.
+  // Number of the first message and of the first RTR of every peer. Numbers wrap; tests start close to the end. Equal
+  // on all ranks.
   uint32_t first_message = 0;
 };
 
@@ -47,8 +49,9 @@ class LibOF {
   LibOF(const LibOF&) = delete;
   LibOF& operator=(const LibOF&) = delete;
 
-  // Start one message. True: it is complete already, nothing was added to the waiter. False: the waiter's `outstanding` was counted
-  // up, and goes down when it completes. Buffers belong to the message until then. Sizes must be equal on both sides.
+  // Start one message. True: it is complete already, nothing was added to the waiter. False: the waiter's `outstanding`
+  // was counted up, and goes down when it completes. Buffers belong to the message until then. Sizes must be equal on
+  // both sides.
   bool isend(Waiter& waiter, Rank peer, const MessageKey& key, const void* buffer, size_t bytes);
   bool irecv(Waiter& waiter, Rank peer, const MessageKey& key, void* buffer, size_t bytes);
 
@@ -61,15 +64,17 @@ class LibOF {
   // Drops peers that have closed: what depends on them completes with an error. To be called before sleeping.
   bool fail_closed_peers();
 
-  // Sends that wait for their RTR tell their receivers so, once each. Nobody needs it who agrees about the size of the message; but
-  // a receiver that expects a small one asks for nothing, and both would wait for ever. To be called before sleeping, when it
-  // costs nobody time.
+  // Sends that wait for their RTR tell their receivers so, once each. Nobody needs it who agrees about the size of the
+  // message; but a receiver that expects a small one asks for nothing, and both would wait for ever. To be called
+  // before sleeping, when it costs nobody time.
   void announce_sends();
 
-  // Something is waiting that needs an answer from this rank whenever a peer moves: stalled sends, RTRs, rendezvous sends.
+  // Something is waiting that needs an answer from this rank whenever a peer moves: stalled sends, RTRs, rendezvous
+  // sends.
   bool needs_driving() const { return sends_pending_ + rtrs_pending_ + connecting_ > 0; }
 
-  // How many arrivals a sleeper may wait for at most, after it has looked at everything. `puts`: how many a peer can have on its way.
+  // How many arrivals a sleeper may wait for at most, after it has looked at everything. `puts`: how many a peer can
+  // have on its way.
   uint32_t most_arrivals(uint32_t puts) const;
 
   const Counters& counters() const { return counters_; }

@@ -5,14 +5,14 @@
 //   64    RtrSlot[32]: RTRs (receiver-driven rendezvous)     slot_bytes  EagerSlot 1
 //   2112  free                                               …           as many as fit into kSlotBytes
 //
-// Both arrays are rings. Message number n lies in slot n mod length and carries the stamp n + 1, stored last with release; the reader
-// knows which number comes next and looks only there (acquire). No empty slot is ever scanned, and reuse cannot reorder. The writer
-// may use a slot again when the reader has reported its number as consumed, in the AckLine or in the header of an eager message
-// going the other way.
+// Both arrays are rings. Message number n lies in slot n mod length and carries the stamp n + 1, stored last with
+// release; the reader knows which number comes next and looks only there (acquire). No empty slot is ever scanned, and
+// reuse cannot reorder. The writer may use a slot again when the reader has reported its number as consumed, in the
+// AckLine or in the header of an eager message going the other way.
 //
-// A network writes bytes in any order, so a stamp may be there before what it stands for. Over an asynchronous fabric the reader looks
-// at a slot only when the fabric has announced it; the stamp is then as it must be. The AckLine is read at any time: its words are
-// independent of each other and of everything else.
+// A network writes bytes in any order, so a stamp may be there before what it stands for. Over an asynchronous fabric
+// the reader looks at a slot only when the fabric has announced it; the stamp is then as it must be. The AckLine is
+// read at any time: its words are independent of each other and of everything else.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -22,8 +22,9 @@
 
 namespace nbc::libof {
 
-// Which message a message is: messages match by equality of all three. Context: communicator. Tag: the operation on that communicator,
-// or the user's tag. Sequence: position among the messages of the operation (or of the tag) between the two ranks.
+// Which message a message is: messages match by equality of all three. Context: communicator. Tag: the operation on
+// that communicator, or the user's tag. Sequence: position among the messages of the operation (or of the tag) between
+// the two ranks.
 struct MessageKey {
   uint64_t context = 0;
   uint32_t tag = 0;

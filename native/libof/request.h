@@ -1,5 +1,5 @@
-// The state machine of one message, in the order in which it is lived through (paper section III, shared with the table in
-// ARCHITECTURE.md), and the lists that requests wait in.
+// The state machine of one message, in the order in which it is lived through (paper section III, shared with the table
+// in ARCHITECTURE.md), and the lists that requests wait in.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -80,7 +80,8 @@ struct List {
 template <typename Node>
 struct KeyedLists {
   static constexpr size_t kBuckets = 16;
-  // Apart, and made when first needed: most lists are empty most of the time, and to see that costs no cache line of its own.
+  // Apart, and made when first needed: most lists are empty most of the time, and to see that costs no cache line of
+  // its own.
   std::unique_ptr<std::array<List<Node>, kBuckets>> buckets;
   uint32_t count = 0;
 

@@ -55,7 +55,8 @@ std::string refusal(Make&& make) {
 TEST(a_job_has_1_to_4096_ranks) {
   CHECK(!refusal([] { Segment::create(0); }).empty());
   CHECK(!refusal([] { Segment::create(kMaxRanks + 1); }).empty());
-  // The mailboxes of 4096 ranks are 1 TiB of address space. ThreadSanitizer leaves 1.5 TiB for mappings, and often not 1 TiB in one piece.
+  // The mailboxes of 4096 ranks are 1 TiB of address space. ThreadSanitizer leaves 1.5 TiB for mappings, and often not
+  // 1 TiB in one piece.
 #if defined(__SANITIZE_THREAD__)
   const Rank most = 1024;
 #else

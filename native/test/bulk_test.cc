@@ -157,7 +157,8 @@ TEST(pieces_are_shared) {
   b.arena->release(to);
 }
 
-// Two threads copy pieces of the same transfers. The buffers are plain, in one process, so every byte is checked on arrival.
+// Two threads copy pieces of the same transfers. The buffers are plain, in one process, so every byte is checked on
+// arrival.
 TEST(sender_and_receiver_race_for_pieces) {
   const auto segment = two_ranks();
   Side a(segment, 0), b(segment, 1);
@@ -209,7 +210,8 @@ TEST(abandoned_peers_end_puts_that_need_them) {
   CHECK_EQ(a.bulk.work(), 0u);
 }
 
-// Nothing to stage in, because the program took all exposed memory: an error on both sides, and no waiting for what cannot come.
+// Nothing to stage in, because the program took all exposed memory: an error on both sides, and no waiting for what
+// cannot come.
 TEST(no_memory_for_staging_is_an_error) {
   const auto segment = two_ranks();
   Side a(segment, 0), b(segment, 1);

@@ -5,9 +5,9 @@
 //   not ok NAME — WHY
 //   N passed, N failed           the last line; the exit status is 1 if anything failed
 //
-// An argument runs only tests whose name contains it. `seconds` is how long the whole program may take: then a watchdog ends it, because
-// most of what can go wrong here is a hang. NBC_TEST_SECONDS overrides it. CHECKs may run on any thread of a test that is run by run_ranks()
-// (ranks.h); a failed one ends its rank.
+// An argument runs only tests whose name contains it. `seconds` is how long the whole program may take: then a watchdog
+// ends it, because most of what can go wrong here is a hang. NBC_TEST_SECONDS overrides it. CHECKs may run on any
+// thread of a test that is run by run_ranks() (ranks.h); a failed one ends its rank.
 #pragma once
 #include <atomic>
 #include <csignal>

@@ -1,5 +1,5 @@
-// Flow control and parcels of the verbs fabric, without a device: two sides, and a network between them that refuses nothing and forgets
-// nothing, but has only as many receives as there are.
+// Flow control and parcels of the verbs fabric, without a device: two sides, and a network between them that refuses
+// nothing and forgets nothing, but has only as many receives as there are.
 #include <deque>
 #include <vector>
 

@@ -1,5 +1,6 @@
-// Parking: the doorbell's functions one by one, and threads that ring and sleep as ranks do. A wake-up that is lost once stops the program, which
-// is what the watchdog is for. (test/model proves the protocol; this tests that the code is the protocol.)
+// Parking: the doorbell's functions one by one, and threads that ring and sleep as ranks do. A wake-up that is lost
+// once stops the program, which is what the watchdog is for. (test/model proves the protocol; this tests that the code
+// is the protocol.)
 #include <chrono>
 #include <ctime>
 #include <memory>
@@ -79,7 +80,8 @@ TEST(whoever_rings_learns_whom_and_where) {
   }
 }
 
-// A writer that was slow to count may find the count of a later arming, even below zero: it wakes too early, never too late.
+// A writer that was slow to count may find the count of a later arming, even below zero: it wakes too early, never too
+// late.
 TEST(late_counting_only_wakes_early) {
   DoorbellLine bell;
   doorbell_arm(bell, {Sleeper::caller}, 2);
@@ -127,8 +129,9 @@ uint32_t messages_of(uint64_t seed, uint32_t step, uint32_t from, uint32_t to) {
   return static_cast<uint32_t>(Random(seed ^ (uint64_t{step} << 24 | from << 12 | to)).next() >> 40) % 3;
 }
 
-// In each step a rank sends some messages to each other rank and waits until it has all that the others sent to it in this step and before. It
-// sleeps as either sleeper, wants all that are missing or fewer, and gives up the processor at random points.
+// In each step a rank sends some messages to each other rank and waits until it has all that the others sent to it in
+// this step and before. It sleeps as either sleeper, wants all that are missing or fewer, and gives up the processor at
+// random points.
 void stress(uint32_t ranks, uint32_t steps, uint64_t seed) {
   std::vector<std::unique_ptr<Rank_>> all;
   for (uint32_t i = 0; i < ranks; ++i) {

@@ -1,5 +1,5 @@
-// Who drives: what must go on while the calling thread computes, over a network of threads (thread_network.h). Nothing here has a time limit of
-// its own: what does not go on stops the program, which is what the watchdog is for.
+// Who drives: what must go on while the calling thread computes, over a network of threads (thread_network.h). Nothing
+// here has a time limit of its own: what does not go on stops the program, which is what the watchdog is for.
 #include "test/ranks.h"
 #include "test/thread_network.h"
 
@@ -33,7 +33,8 @@ void until_done(const TestRank& me, uint32_t request) {
   while (!me.done(request)) sched_yield();
 }
 
-// Room for the next piece is found by the look before the sleep, which must not be followed by the sleep: nobody would come to end it.
+// Room for the next piece is found by the look before the sleep, which must not be followed by the sleep: nobody would
+// come to end it.
 TEST(room_that_comes_in_the_last_look_is_used) {
   constexpr uint32_t kPieces = 50;
   constexpr size_t kBytes = 100'000;
@@ -57,7 +58,8 @@ TEST(room_that_comes_in_the_last_look_is_used) {
   });
 }
 
-// A process that ends announces it, and nobody may be at the network meanwhile: not even a progress thread that never runs out of work.
+// A process that ends announces it, and nobody may be at the network meanwhile: not even a progress thread that never
+// runs out of work.
 TEST(an_end_takes_the_network_from_a_busy_progress_thread) {
   for (uint32_t i = 0; i < repetitions(20, 5); ++i) {
     ThreadNetwork network(2);

@@ -1,11 +1,13 @@
-// A network in which nothing moves unless the test says so. One FakeNetwork connects the FakeFabrics of all its ranks, in one thread.
+// A network in which nothing moves unless the test says so. One FakeNetwork connects the FakeFabrics of all its ranks,
+// in one thread.
 //
-// Not asynchronous: outbox and inbox are the same memory, and puts arrive at once; like shared memory.
-// Asynchronous: like an RDMA network. What is built in the outbox stays there; commit() sends the bytes that it names, and they must be the
-// ones that were written: every changed byte is among them, and every cache line among them was written to. Four kinds of event are then
-// held back until the test lets them happen, each in order: a write arrives and is announced (per pair), a write is locally complete (per
-// rank), a put arrives with its immediate (per pair, and after the writes that were committed before it), a put is locally complete (per
-// rank). The stamp of the next write is there before its turn: nobody may rely on it.
+// Not asynchronous: outbox and inbox are the same memory, and puts arrive at once; like shared memory. Asynchronous:
+// like an RDMA network. What is built in the outbox stays there; commit() sends the bytes that it names, and they must
+// be the ones that were written: every changed byte is among them, and every cache line among them was written to. Four
+// kinds of event are then held back until the test lets them happen, each in order: a write arrives and is announced
+// (per pair), a write is locally complete (per rank), a put arrives with its immediate (per pair, and after the writes
+// that were committed before it), a put is locally complete (per rank). The stamp of the next write is there before its
+// turn: nobody may rely on it.
 #pragma once
 #include <cstring>
 #include <deque>
@@ -25,8 +27,8 @@ class FakeFabric;
 
 class FakeNetwork {
  public:
-  // first_message: as in libof::Options; the mailboxes start as if that many messages had been consumed. host_size: as many ranks in a row
-  // reach each other as by shared memory, and others asynchronously; 0: there are no hosts.
+  // first_message: as in libof::Options; the mailboxes start as if that many messages had been consumed. host_size: as
+  // many ranks in a row reach each other as by shared memory, and others asynchronously; 0: there are no hosts.
   FakeNetwork(Rank size, bool asynchronous, uint32_t first_message = 0, Rank host_size = 0);
   FakeFabric& rank(Rank rank) { return *fabrics_[rank]; }
 
@@ -136,8 +138,8 @@ class FakeFabric final : public Fabric {
       CHECK(length < 4 || std::memcmp(outbox.bytes + from, pair.sent->bytes + from, length) != 0);
     }
     pair.writes.push_back({at, {outbox.bytes + at, outbox.bytes + at + bytes}, note});
-    // What the outbox holds from now on is nobody's business but the writer's; another pattern shows what it writes next. The AckLine is
-    // written in parts that are each as good as the last.
+    // What the outbox holds from now on is nobody's business but the writer's; another pattern shows what it writes
+    // next. The AckLine is written in parts that are each as good as the last.
     if (note != libof::kNoteAck) {
       for (size_t i = at; i < at + bytes; ++i) outbox.bytes[i] = static_cast<std::byte>(pattern_.below(256));
     }
@@ -222,7 +224,8 @@ class FakeFabric final : public Fabric {
   std::vector<Rank> abandoned;
   uint64_t commits = 0;
   bool refuse_to_expose = false;
-  // The connection ends: what is on its way from this rank to the peer is lost, and the peer's writes do not arrive any more.
+  // The connection ends: what is on its way from this rank to the peer is lost, and the peer's writes do not arrive any
+  // more.
   void break_off(Rank peer, Error error);
 
  private:

@@ -2,7 +2,8 @@
 //
 //   forbid_cma PROGRAM [ARGUMENTS]
 //
-// Exit status 125: the kernel takes no such filter, so the test that wants it cannot be run here. 127: PROGRAM was not found.
+// Exit status 125: the kernel takes no such filter, so the test that wants it cannot be run here. 127: PROGRAM was not
+// found.
 #include <cerrno>
 #include <cstdio>
 #include <cstring>

@@ -1,5 +1,5 @@
-// The LibOF protocol over a network whose every step the test decides (fake_fabric.h): states, events in either order, exhaustion and
-// recovery, wrap-around, disagreement, closed peers, floods.
+// The LibOF protocol over a network whose every step the test decides (fake_fabric.h): states, events in either order,
+// exhaustion and recovery, wrap-around, disagreement, closed peers, floods.
 #include <algorithm>
 #include <initializer_list>
 #include <memory>
@@ -842,7 +842,8 @@ libof::EagerHeader& header_in(Job& job, Rank owner, Rank writer, uint32_t slot) 
   return *reinterpret_cast<libof::EagerHeader*>(slots + slot * libof::eager_slot_bytes(kLimit));
 }
 
-// A length that reaches beyond the mailbox, in its last slot: nothing of it is read, awaited or not, and there is no way to such a peer any more.
+// A length that reaches beyond the mailbox, in its last slot: nothing of it is read, awaited or not, and there is no
+// way to such a peer any more.
 TEST(the_length_of_an_eager_message_is_not_believed) {
   for (const bool asynchronous : {false, true}) {
     for (const bool awaited : {false, true}) {
@@ -877,7 +878,8 @@ TEST(the_length_of_an_eager_message_is_not_believed) {
   }
 }
 
-// The data's immediate value says that there is an RTS, and what is in the mailbox instead ends their receive: it is completed once.
+// The data's immediate value says that there is an RTS, and what is in the mailbox instead ends their receive: it is
+// completed once.
 TEST(what_stands_in_the_place_of_an_rts_completes_a_receive_once) {
   for (const bool too_long : {false, true}) {
     Job job(2);
@@ -1059,8 +1061,8 @@ TEST(a_flood_stays_in_its_window_and_harms_nobody) {
   }
 }
 
-// Relief writes RTRs for receives that are then satisfied eagerly after all. Neither the wishes nor the RTRs may pile up, and an RTR must not
-// be written for a later use of the same request.
+// Relief writes RTRs for receives that are then satisfied eagerly after all. Neither the wishes nor the RTRs may pile
+// up, and an RTR must not be written for a later use of the same request.
 TEST(relief_that_was_not_needed_leaves_nothing_behind) {
   for (const bool asynchronous : {false, true}) {
     constexpr uint32_t kWindow = 400;
@@ -1150,7 +1152,8 @@ TEST(a_million_messages_leak_nothing) {
   }
 }
 
-// One rank with a peer on its host and one that is reached asynchronously: each message goes by its peer, whatever the other does.
+// One rank with a peer on its host and one that is reached asynchronously: each message goes by its peer, whatever the
+// other does.
 TEST(each_peer_is_served_in_its_own_way) {
   for (const bool test_on_init : {true, false}) {
     Job job(3, true, options_with(test_on_init), 0, 2);
@@ -1179,8 +1182,8 @@ TEST(each_peer_is_served_in_its_own_way) {
   }
 }
 
-// Sends and receives of several tags, started in random order on both sides, with everything that can be delayed delayed at random: the n-th send
-// of a tag meets the n-th receive of the tag.
+// Sends and receives of several tags, started in random order on both sides, with everything that can be delayed
+// delayed at random: the n-th send of a tag meets the n-th receive of the tag.
 void random_messages(bool asynchronous, bool test_on_init, uint32_t total, uint64_t seed) {
   constexpr uint32_t kTags = 8;
   constexpr uint32_t kAhead = 150;  // requests outstanding on each side

@@ -24,8 +24,8 @@ inline void exchange(TestRank& me, std::initializer_list<size_t> sizes) {
   }
 }
 
-// A random one, everything at once: the same on all ranks, from the same seed: collectives and messages overlap, and are awaited in an order of each rank's own, with
-// tests in between.
+// A random one, everything at once: the same on all ranks, from the same seed: collectives and messages overlap, and
+// are awaited in an order of each rank's own, with tests in between.
 inline void random_mix(TestRank& me, uint64_t seed, uint32_t steps) {
   const Rank size = me.size;
   Random shared(seed);

@@ -1,5 +1,6 @@
-// Ranks on two hosts: shared memory within a host, a network between them (thread_network.h), with ranks as threads. Nothing here has a time limit
-// of its own, so a wake-up that is lost stops the program, which is what the watchdog is for.
+// Ranks on two hosts: shared memory within a host, a network between them (thread_network.h), with ranks as threads.
+// Nothing here has a time limit of its own, so a wake-up that is lost stops the program, which is what the watchdog is
+// for.
 #include <poll.h>
 
 #include "fabric/mixed/mixed_fabric.h"
@@ -239,7 +240,8 @@ TEST(a_sleeper_that_waits_for_several_messages_is_woken_by_the_last) {
   });
 }
 
-// Steps of a random number of messages between all; everybody waits for all of a step, and sleeps because now and then somebody is late.
+// Steps of a random number of messages between all; everybody waits for all of a step, and sleeps because now and then
+// somebody is late.
 TEST(no_wake_up_is_lost) {
   constexpr uint32_t kSteps = repetitions(3000, 1000);
   for (const bool progress_thread : {true, false}) {

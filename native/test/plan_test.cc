@@ -1,5 +1,6 @@
-// The validator of encoded schedules. Whatever words come in: it ends with a plan or a ScheduleError, and no plan that it lets through can
-// touch memory outside its three buffers, write the send buffer, name a rank that is not there, or let two elements of a round collide.
+// The validator of encoded schedules. Whatever words come in: it ends with a plan or a ScheduleError, and no plan that
+// it lets through can touch memory outside its three buffers, write the send buffer, name a rank that is not there, or
+// let two elements of a round collide.
 #include <algorithm>
 #include <memory>
 

@@ -1,5 +1,5 @@
-// Ranks as processes, as they are in life: each maps the job's file for itself and reaches the others' private memory through the kernel, or,
-// where that is forbidden, not at all. And their ends: nothing may be left of a job.
+// Ranks as processes, as they are in life: each maps the job's file for itself and reaches the others' private memory
+// through the kernel, or, where that is forbidden, not at all. And their ends: nothing may be left of a job.
 #include <cerrno>
 #include <cstdio>
 #include <dirent.h>
@@ -335,7 +335,8 @@ TEST(a_peer_that_ends_is_an_error_for_all_that_need_it) {
   }
 }
 
-// Rank 1 waits for rank 0, asleep, and nobody but its watch can tell that this one will never come. Rank 0 may not even have opened.
+// Rank 1 waits for rank 0, asleep, and nobody but its watch can tell that this one will never come. Rank 0 may not even
+// have opened.
 TEST(a_killed_process_is_noticed_by_who_watches_it) {
   for (uint32_t variant = 0; variant < 8; ++variant) {
     const bool progress_thread = (variant & 1) != 0;

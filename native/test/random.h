@@ -23,7 +23,8 @@ class Random {
   uint64_t state_;
 };
 
-// A stream of bytes that belongs to a seed, eight at a time: what a test sends, and what it expects, without keeping either.
+// A stream of bytes that belongs to a seed, eight at a time: what a test sends, and what it expects, without keeping
+// either.
 inline uint64_t word_of(uint64_t seed, size_t word) {
   const uint64_t z = (seed + word) * 0x9e3779b97f4a7c15u;
   return z ^ z >> 29;

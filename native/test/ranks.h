@@ -1,4 +1,5 @@
-// Ranks for tests: an Engine with what the addon would add (slots, pinned buffers, a world group), as threads of this process.
+// Ranks for tests: an Engine with what the addon would add (slots, pinned buffers, a world group), as threads of this
+// process.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -198,7 +199,8 @@ inline void check_data(const Pinned& block, uint64_t seed) {
 // What a rank says that fails only because another one has.
 constexpr const char* kAnotherFailed = "another rank failed";
 
-// Runs the body once per rank, each in a thread. The first failure is the test's; a rank that fails closes its world, which ends the others.
+// Runs the body once per rank, each in a thread. The first failure is the test's; a rank that fails closes its world,
+// which ends the others.
 inline void run_threads(Rank count, const std::function<void(Rank)>& body) {
   std::mutex mutex;
   std::unique_ptr<Failure> first;

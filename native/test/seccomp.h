@@ -1,5 +1,5 @@
-// A system that forbids cross-memory attach, as containers often do: process_vm_readv and process_vm_writev fail with EPERM, for this process and
-// all that it starts.
+// A system that forbids cross-memory attach, as containers often do: process_vm_readv and process_vm_writev fail with
+// EPERM, for this process and all that it starts.
 #pragma once
 #include <cerrno>
 #include <cstddef>

@@ -1,5 +1,6 @@
-// The engine over shared memory, with ranks as threads that share one mapping, so that ThreadSanitizer sees who touches what. (It does not see
-// the arenas, which every rank maps for itself, nor what the kernel copies between plain buffers.)
+// The engine over shared memory, with ranks as threads that share one mapping, so that ThreadSanitizer sees who touches
+// what. (It does not see the arenas, which every rank maps for itself, nor what the kernel copies between plain
+// buffers.)
 #include <algorithm>
 #include <csignal>
 #include <ctime>
@@ -110,7 +111,8 @@ TEST(each_path_is_taken_where_it_should_be) {
   }
 }
 
-// A receiver that waits copies pieces of what is sent to it. How many depends on who is faster, so this asks for one at all.
+// A receiver that waits copies pieces of what is sent to it. How many depends on who is faster, so this asks for one at
+// all.
 TEST(waiting_receivers_help) {
   std::atomic<bool> helped{false};
   run_ranks(2, {}, [&](TestRank& me, Meeting& meeting) {
@@ -209,8 +211,8 @@ TEST(one_plan_may_run_many_times_at_once) {
   });
 }
 
-// A round may hold more messages between two ranks than any mailbox, RTR array or bulk array has room for; the waiting receiver must take them as they
-// come, although its operation needs all of them.
+// A round may hold more messages between two ranks than any mailbox, RTR array or bulk array has room for; the waiting
+// receiver must take them as they come, although its operation needs all of them.
 TEST(a_round_may_exceed_every_array) {
   for (const size_t bytes : {size_t{8}, size_t{600}, size_t{100'000}}) {
     for (const RankOptions& options : modes()) {
@@ -238,7 +240,8 @@ TEST(a_round_may_exceed_every_array) {
 
 // --- independent progress --------------------------------------------------------------------------------------------
 
-// Starts a large exchange on each rank, computes without any call, and asks once. True if every rank was told that it is done.
+// Starts a large exchange on each rank, computes without any call, and asks once. True if every rank was told that it
+// is done.
 bool lands_while_computing(const RankOptions& options, bool in_arena, microseconds time) {
   std::atomic<uint32_t> done{0};
   run_ranks(2, options, [&](TestRank& me, Meeting& meeting) {
@@ -298,7 +301,8 @@ TEST(rounds_advance_while_the_callers_compute) {
   });
 }
 
-// The receiver has posted everything and makes no call any more; the sender's requests end only if what arrives is taken.
+// The receiver has posted everything and makes no call any more; the sender's requests end only if what arrives is
+// taken.
 TEST(more_messages_than_slots_land_while_the_receiver_computes) {
   for (const size_t bytes : {size_t{8}, size_t{600}, size_t{100'000}}) {
     for (const bool cross_memory : {true, false}) {
@@ -366,9 +370,9 @@ TEST(no_wake_up_is_lost_between_caller_progress_thread_and_peers) {
   }
 }
 
-// Ranks are interrupted at random points for as long as waking a thread takes, so that what lies between two instructions of the library takes long
-// enough for others to come in between. An interrupt also ends a sleep: so a rank is interrupted only after it got on, and one that has lost its
-// wake-up is left alone.
+// Ranks are interrupted at random points for as long as waking a thread takes, so that what lies between two
+// instructions of the library takes long enough for others to come in between. An interrupt also ends a sleep: so a
+// rank is interrupted only after it got on, and one that has lost its wake-up is left alone.
 void pause_for_a_while(int) {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -714,7 +718,8 @@ TEST(a_closed_peer_is_noticed_by_watchers) {
   });
 }
 
-// A sender that closes in the middle of a large message: its receiver gets all of it, or an error; never something else.
+// A sender that closes in the middle of a large message: its receiver gets all of it, or an error; never something
+// else.
 TEST(closing_in_the_middle_of_a_large_message) {
   for (const bool cross_memory : {true, false}) {
     for (const bool in_arena : {false, true}) {

@@ -256,7 +256,8 @@ TEST(what_goes_to_a_stopped_rank_is_bounded_and_others_are_served) {
     for (uint32_t i = 0; i < kSmallMessages; ++i) requests.push_back(me.isend(small[i], kStopped, 2));
     const auto beside = serve_other();
     if (repetitions(1, 0) == 1) CHECK(beside < 3 * alone);
-    // All of that while nothing has been read by the stopped one: it has what its socket and ours hold, and no more messages than its mailbox has slots.
+    // All of that while nothing has been read by the stopped one: it has what its socket and ours hold, and no more
+    // messages than its mailbox has slots.
     CHECK(!me.done(requests.front()) && !me.done(requests.back()));
     const double to_other = 1.01 * kRounds * kBlock;
     CHECK(me.counter("bytesSent") - sent_before - to_other < kLarge / 2);

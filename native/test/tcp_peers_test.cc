@@ -1,5 +1,5 @@
-// The TCP fabric among peers that are hostile, half-broken, late or too many. Where a peer has to misbehave this test plays it by hand: with
-// Handshake, which knows the secret, and bytes of its own behind that.
+// The TCP fabric among peers that are hostile, half-broken, late or too many. Where a peer has to misbehave this test
+// plays it by hand: with Handshake, which knows the secret, and bytes of its own behind that.
 #include <cerrno>
 #include <chrono>
 #include <functional>
@@ -85,7 +85,8 @@ std::string bytes_of(const FrameHeader& header, const std::string& payload = "")
   return std::string(reinterpret_cast<const char*>(&header), sizeof header) + payload;
 }
 
-// Whoever asked may have looked for the last time before it sleeps; what it waits for then comes from poll() or not at all.
+// Whoever asked may have looked for the last time before it sleeps; what it waits for then comes from poll() or not at
+// all.
 TEST(who_asks_for_a_connection_is_told_when_there_is_an_answer) {
   for (const bool equal : {true, false}) {
     Town town(2);
@@ -176,7 +177,8 @@ TEST(strangers_do_not_push_a_rank_out) {
   until([&] { return counter(*ranks[0].fabric, "connectionsRefused") == 100; }, [&] { ranks[0].pass(); });
 }
 
-// One look takes so many events, of which none may be a message. Nobody is called a second time for the others, so whoever looked must know of them.
+// One look takes so many events, of which none may be a message. Nobody is called a second time for the others, so
+// whoever looked must know of them.
 TEST(more_at_once_than_a_look_takes_are_not_forgotten) {
   Town town(2);
   const tcp::Address address = town.addresses[0];
@@ -384,8 +386,8 @@ TEST(a_rank_that_has_given_up_says_so) {
   CHECK(again.handshake.verdict() == tcp::Verdict::gave_up);
 }
 
-// Nobody listens at a port of the range that the system takes ports for connections from, and the system took that one: we are connected to
-// ourselves.
+// Nobody listens at a port of the range that the system takes ports for connections from, and the system took that one:
+// we are connected to ourselves.
 TEST(a_connection_to_oneself_is_none) {
   const Identity identity{"of this test", 0, 2, 255};
   Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));

@@ -115,7 +115,8 @@ TEST(a_put_lands_where_it_was_exposed) {
   CHECK(counter(*pair.fabric[1], "bytesCopied") < 5 * 16 * 1024);
 }
 
-// What the kernel has is ahead of every message. A peer that does not read yet has a window of tcp_rmem's default; beyond it nothing can be sent.
+// What the kernel has is ahead of every message. A peer that does not read yet has a window of tcp_rmem's default;
+// beyond it nothing can be sent.
 TEST(the_kernel_takes_little_that_it_cannot_send) {
   std::vector<std::byte> from(size_t{16} << 20);
   std::vector<std::byte> to(from.size());
@@ -137,9 +138,11 @@ TEST(the_kernel_takes_little_that_it_cannot_send) {
   pair.until([&] { return pair.find(1, Completion::Kind::immediate) != nullptr; });
 }
 
-// What a start does itself is what is short. Where a look has left data, nobody knows how many, or how many are still to come.
+// What a start does itself is what is short. Where a look has left data, nobody knows how many, or how many are still
+// to come.
 TEST(data_that_a_look_has_left_are_not_short_work) {
-  // Two, so that a look ends with the first of them, and not with what is there. Together they are what the kernel takes.
+  // Two, so that a look ends with the first of them, and not with what is there. Together they are what the kernel
+  // takes.
   std::vector<std::byte> from(90'000);
   std::vector<std::byte> to(2 * from.size());
   Pair pair;
@@ -216,7 +219,8 @@ void send_until_full(tcp::Connection& connection, const tcp::Counters& counters)
   }
 }
 
-// Nobody reads until neither can send any more, and nobody waits for the other; then everything arrives, in pieces cut anywhere.
+// Nobody reads until neither can send any more, and nobody waits for the other; then everything arrives, in pieces cut
+// anywhere.
 TEST(both_ends_send_at_once_without_reading) {
   constexpr size_t kBytes = size_t{16} << 20;
   Line line(64 * 1024);
@@ -489,7 +493,8 @@ TEST(other_settings_are_refused_on_both_sides) {
   }
 }
 
-// Somebody else's bytes, too many callers, and callers who say nothing: closed, counted, and ranks still find each other.
+// Somebody else's bytes, too many callers, and callers who say nothing: closed, counted, and ranks still find each
+// other.
 TEST(strangers_are_closed_and_counted) {
   Town town(2);
   TcpOptions options;

@@ -1,5 +1,6 @@
-// A network between ranks that are threads of one process, for tests of what shares a rank with a network: asynchronous like RDMA (a message is seen
-// when it is announced, and not before), and its sleepers sleep on descriptors. A mutex for each rank guards what others leave there.
+// A network between ranks that are threads of one process, for tests of what shares a rank with a network: asynchronous
+// like RDMA (a message is seen when it is announced, and not before), and its sleepers sleep on descriptors. A mutex
+// for each rank guards what others leave there.
 #pragma once
 #include <atomic>
 #include <cstring>
@@ -173,7 +174,8 @@ class ThreadFabric final : public FarFabric {
   void wake_on(Sleeper who, int descriptor) override { descriptors_[index(who)].push_back(descriptor); }
 
   std::function<void()> before_closing;  // where a network may have to wait for what it sent
-  // There is room for one piece of a put at a time, and none for the next until somebody has looked again, whom nobody calls.
+  // There is room for one piece of a put at a time, and none for the next until somebody has looked again, whom nobody
+  // calls.
   uint32_t pieces_of_a_put = 1;
   std::atomic<uint64_t> polls{0};
 

@@ -1,5 +1,5 @@
-// The verbs fabric over a real device: everything here is skipped where there is none. scripts/rdma-guest runs it on a kernel with a
-// software device. Ranks are threads, or processes where one of them has to die.
+// The verbs fabric over a real device: everything here is skipped where there is none. scripts/rdma-guest runs it on a
+// kernel with a software device. Ranks are threads, or processes where one of them has to die.
 //
 //   NBC_TEST_DEVICES=a,b   rank 0 uses device a, rank 1 b, rank 2 a, …; otherwise all use the default
 //   NBC_TEST_LINK=command  interrupts the link between two devices: scripts/guest/link
@@ -376,7 +376,8 @@ TEST(only_a_sleeper_is_interrupted_and_only_by_what_peers_send) {
     receive(20);
     CHECK_EQ(pair.counter(1, "events"), before + round);
   }
-  // The end of its own writes is no news to a rank that does not wait for them, not even of those that ask for a completion.
+  // The end of its own writes is no news to a rank that does not wait for them, not even of those that ask for a
+  // completion.
   const double signalled = pair.counter(0, "signalledWrites");
   const double own = pair.counter(0, "events");
   pair.fabric[0]->arm(Sleeper::caller, 1);
@@ -451,7 +452,8 @@ TEST(exposed_memory_is_registered_once_and_zeroed) {
 
 // --- SENDs -----------------------------------------------------------------------------------------------------------
 
-// Both post far more than they have credits for, before either looks: messages and puts in turns, which must not overtake each other.
+// Both post far more than they have credits for, before either looks: messages and puts in turns, which must not
+// overtake each other.
 TEST(credits_run_out_in_both_directions) {
   Pair pair(narrow(by(Eager::send)));
   pair.connect();
@@ -499,8 +501,8 @@ TEST(credits_run_out_in_both_directions) {
 
 // What comes in a SEND says where in the mailbox it belongs; a rank that lies writes nowhere.
 TEST(a_message_for_outside_the_mailbox_writes_nothing_and_ends_the_connection) {
-  // In the writer's terms, from the beginning of its outbox, in front of which lies its inbox: across the end, before the beginning, and
-  // so that offset and length together wrap around.
+  // In the writer's terms, from the beginning of its outbox, in front of which lies its inbox: across the end, before
+  // the beginning, and so that offset and length together wrap around.
   struct {
     ptrdiff_t at;
     size_t bytes;
@@ -563,7 +565,8 @@ TEST(ranks_with_other_ways_to_send_refuse_each_other) {
   });
 }
 
-// Five ranks send to one as fast as they can, small and large, and it answers each message: one queue of receives for all.
+// Five ranks send to one as fast as they can, small and large, and it answers each message: one queue of receives for
+// all.
 TEST(many_peers_share_one_queue) {
   run_verbs(6, mode(true), narrow(by(Eager::send)), [](TestRank& me, Meeting& meeting) {
     constexpr uint32_t kMany = 60;
@@ -678,8 +681,9 @@ TEST_BOTH_WAYS(slots_run_out) {
   }
 }
 
-// What was sent has to leave even if the send queue was full, or the credits were spent, and nobody calls any more: the receives of a rank that
-// does not look run out, so that the sender's queue fills; then the sender turns away, with everything complete as far as it knows.
+// What was sent has to leave even if the send queue was full, or the credits were spent, and nobody calls any more: the
+// receives of a rank that does not look run out, so that the sender's queue fills; then the sender turns away, with
+// everything complete as far as it knows.
 TEST_BOTH_WAYS(what_was_sent_leaves_without_another_call) {
   run_verbs(2, mode(true), narrow(verbs), [](TestRank& me, Meeting& meeting) {
     constexpr uint32_t kMany = 100;
@@ -971,8 +975,9 @@ TEST_BOTH_WAYS(a_peer_that_closes_is_an_error_for_what_needs_it) {
   });
 }
 
-// A process that is killed tells nobody. Its peer sleeps in wait, in the middle of a rendezvous both ways. As long as nobody has taken note
-// of its end the network tells first, and the mark of a process that ends says what that means; afterwards the system does.
+// A process that is killed tells nobody. Its peer sleeps in wait, in the middle of a rendezvous both ways. As long as
+// nobody has taken note of its end the network tells first, and the mark of a process that ends says what that means;
+// afterwards the system does.
 TEST_BOTH_WAYS(a_killed_peer_is_an_error_within_bounded_time) {
   need_device();
   for (const bool reaped : {false, true}) {
@@ -1025,7 +1030,8 @@ class WrongKeys final : public VerbsFabric {
   bool wrong = false;
 };
 
-// The write is refused, which flushes both queue pairs: all that needs the peer fails at both ends, and nothing else does.
+// The write is refused, which flushes both queue pairs: all that needs the peer fails at both ends, and nothing else
+// does.
 TEST(a_wrong_key_fails_whatever_needs_the_connection_and_writes_nothing) {
   need_device();
   for (const bool progress_thread : {true, false}) {
@@ -1094,8 +1100,8 @@ TEST(a_wrong_key_fails_whatever_needs_the_connection_and_writes_nothing) {
   }
 }
 
-// A real event wakes the sleeper through the device's descriptor; only its name is changed on the way, since a software device reports
-// none that is fatal. Whoever is not concerned goes on.
+// A real event wakes the sleeper through the device's descriptor; only its name is changed on the way, since a software
+// device reports none that is fatal. Whoever is not concerned goes on.
 struct FalseEvents {
   static inline verbs::Library* lib = nullptr;
   static inline decltype(verbs::Library::get_async_event) get = nullptr;

@@ -1,4 +1,7 @@
-/** Overhead and overlap of the collectives under delays of the link: one nbcbench for each operation, so that one that fails is one. */
+/**
+ * Overhead and overlap of the collectives under delays of the link: one nbcbench for each operation, so that one that
+ * fails is one.
+ */
 import { readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

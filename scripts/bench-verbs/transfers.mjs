@@ -1,6 +1,6 @@
 /**
- * Latency and bandwidth between two devices: perftest, the engine without JavaScript, and JavaScript, one after the other, round after round.
- * Each side has two processes, bound to processors 0 and 1.
+ * Latency and bandwidth between two devices: perftest, the engine without JavaScript, and JavaScript, one after the
+ * other, round after round. Each side has two processes, bound to processors 0 and 1.
  */
 import { readFileSync } from 'node:fs';
 import { run } from '../test/process.mjs';
@@ -73,7 +73,8 @@ async function perftest(cases) {
     const programs = kind === 'latency' ? ['ib_write_lat'] : ['ib_send_bw', 'ib_write_bw'];
     for (const side of programs) {
       const row = await pair(side, ['-x', '1', '-F', '-s', `${bytes}`, '-n', `${count}`], bytes);
-      // Columns: bytes, iterations, then least, most, typical (the median, half a round trip, µs); or peak and average, 2²⁰ bytes a second.
+      // Columns: bytes, iterations, then least, most, typical (the median, half a round trip, µs); or peak and average,
+      // 2²⁰ bytes a second.
       const value = kind === 'latency' ? row[4] : (row[3] * 2 ** 20) / 1e6;
       found.push({ kind, bytes, side, value });
     }

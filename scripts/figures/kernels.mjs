@@ -1,4 +1,7 @@
-/** The communication overhead of the two application kernels, as the paper's Figures 11 and 12: examples/compression and examples/fft3d. */
+/**
+ * The communication overhead of the two application kernels, as the paper's Figures 11 and 12: examples/compression and
+ * examples/fft3d.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -48,14 +51,15 @@ export const fft3d = {
     measure(options, {
       script: 'out/examples/fft3d/main.js',
       input: options.quick ? '16x16x16' : '112x120x96',
-      // A long series: of one volume alone, half of what there is to compute comes when nothing travels, as in the first and last steps of a series.
+      // A long series: of one volume alone, half of what there is to compute comes when nothing travels, as in the
+      // first and last steps of a series.
       args: ({ input, scratch }) => [
         ...['--grid', input, '--volumes', options.quick ? '2' : '12', '--planes', '8', '--check', 'parseval'],
         ...['--output', scratch, '--format', 'nii'],
       ],
       modes: { [TESTED]: manual('test-on-init', ['--test']), ...MODES },
-      // Where all share 1 Gbit/s it communicates for longer than it computes, so that not all can be hidden. With a card for each rank they send at the
-      // same time, as in a cluster.
+      // Where all share 1 Gbit/s it communicates for longer than it computes, so that not all can be hidden. With a
+      // card for each rank they send at the same time, as in a cluster.
       jobs: [...JOBS, { ranks: 2, rate: RATE, cards: 2 }, { ranks: 4, rate: RATE, cards: 4 }],
       // Times of the slowest rank.
       line: /^(blocking|non-blocking)\s+([\d.]+) ms\s+([\d.]+) ms/gm,
@@ -97,7 +101,10 @@ function read(output, line) {
 
 const groupOf = (row) => `${row.ranks} ranks, ${linkName(row)}`;
 
-/** What is left of the overhead of blocking calls with node-nbc's defaults: without a progress thread those, too, would take longer. */
+/**
+ * What is left of the overhead of blocking calls with node-nbc's defaults: without a progress thread those, too, would
+ * take longer.
+ */
 function left(row, rows) {
   const usual = rows.find((each) => each.mode === THREAD && groupOf(each) === groupOf(row));
   return row.overhead_ms / usual.blocking_overhead_ms;

@@ -1,6 +1,6 @@
 /**
- * Overhead against message size, as the paper's Figures 1 to 3 and 6 to 10: each mode with each test interval, then each mode with the interval that suits it
- * best, beside blocking calls.
+ * Overhead against message size, as the paper's Figures 1 to 3 and 6 to 10: each mode with each test interval, then
+ * each mode with the interval that suits it best, beside blocking calls.
  */
 import { formatBytes, formatInterval } from '../../dist/cli/nbcbench/options.js';
 import { COLOURS, drawPanels } from '../../dist/cli/nbcbench/panels.js';

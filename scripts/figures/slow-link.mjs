@@ -6,8 +6,8 @@ import { ROOT } from '../test/process.mjs';
 
 export const RATE = '1gbit';
 /**
- * What an idle link carries at once. With more, a transfer that begins only after the computation, in wait, would go at the speed of memory up to that size, and look as
- * if it had been hidden.
+ * What an idle link carries at once. With more, a transfer that begins only after the computation, in wait, would go at
+ * the speed of memory up to that size, and look as if it had been hidden.
  */
 const BURST = '70kb';
 const SCRIPT = join(ROOT, 'scripts/slow-link');
@@ -18,7 +18,10 @@ export function whyNot() {
   return status === 0 ? undefined : error ? error.message : stderr.trim();
 }
 
-/** Runs a script of Node's there. `cards`: see slow-link --help. Resolves to its standard output; what it says on standard error is shown. */
+/**
+ * Runs a script of Node's there. `cards`: see slow-link --help. Resolves to its standard output; what it says on
+ * standard error is shown.
+ */
 export function runThere(script, args, { env = {}, rate = RATE, cards = 0 } = {}) {
   const link = ['--rate', rate, '--burst', BURST, '--cards', `${cards}`];
   const child = spawn(SCRIPT, [...link, '--', process.execPath, join(ROOT, script), ...args], {

@@ -1,4 +1,6 @@
-/** The model of the park/doorbell protocol, checked by spin: correct as it is, and wrong with any one thing taken out. */
+/**
+ * The model of the park/doorbell protocol, checked by spin: correct as it is, and wrong with any one thing taken out.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -10,8 +10,8 @@ const SANITIZERS = '-fsanitize=address,undefined -fno-sanitize-recover=all';
 const VARIANTS = [
   { name: 'plain', what: 'native tests', flags: '', launchers: [[]] },
   { name: 'asan', what: 'native tests under ASan and UBSan', flags: SANITIZERS, launchers: [[]] },
-  // ThreadSanitizer's memory layout does not go with address-space randomisation: on some kernels programs do not start, on others a large
-  // mapping fails now and then. `setarch -R` turns it off for one program.
+  // ThreadSanitizer's memory layout does not go with address-space randomisation: on some kernels programs do not
+  // start, on others a large mapping fails now and then. `setarch -R` turns it off for one program.
   { name: 'tsan', what: 'native tests under TSan', flags: '-fsanitize=thread', launchers: [['setarch', '-R'], []] },
 ];
 /** A program that hangs ends itself (native/test/check.h); this is for the case that even that fails. */
@@ -84,7 +84,9 @@ async function runOne(label, out, test, launcher, total) {
   total.failures.push(`${label}\n${rest}`);
 }
 
-/** A compiler whose programs run under this variant, and what to start them with: the first launcher that works here. */
+/**
+ * A compiler whose programs run under this variant, and what to start them with: the first launcher that works here.
+ */
 async function findCompiler(flags, launchers) {
   const folder = mkdtempSync(join(tmpdir(), 'nbc-probe-'));
   try {

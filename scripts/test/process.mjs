@@ -6,8 +6,8 @@ import { fileURLToPath } from 'node:url';
 export const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), '../..');
 
 /**
- * Runs a program in the project's folder. `output` holds what it printed on both streams, in order of arrival; `live` shows it too. A
- * program that takes longer than `seconds` is killed.
+ * Runs a program in the project's folder. `output` holds what it printed on both streams, in order of arrival; `live`
+ * shows it too. A program that takes longer than `seconds` is killed.
  */
 export function run(command, args, { live = false, seconds = 3600, cwd = ROOT, env = {} } = {}) {
   return new Promise((done) => {

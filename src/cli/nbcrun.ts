@@ -1,5 +1,8 @@
 #!/usr/bin/env node
-/** nbcrun: starts the ranks of a job on this machine, or serves the store of one that is started elsewhere. What the command line says; the work is in nbcrun/. */
+/**
+ * nbcrun: starts the ranks of a job on this machine, or serves the store of one that is started elsewhere. What the
+ * command line says; the work is in nbcrun/.
+ */
 import { randomBytes } from 'node:crypto';
 import { closeSync, statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -159,7 +162,8 @@ function say(text: string): void {
   process.stderr.write(`nbcrun: ${text}\n`);
 }
 
-// Whoever read --help has read enough, and a job goes on without what nbcrun has to say. (Job has its own answer for the output of ranks.)
+// Whoever read --help has read enough, and a job goes on without what nbcrun has to say. (Job has its own answer for
+// the output of ranks.)
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 
 const cli: Command = new Command('nbcrun')

@@ -19,13 +19,17 @@ export interface Machine {
 /** How many addresses a rank tells: a process manager's values have less than a kilobyte. */
 const MOST_CANDIDATES = 12;
 
-/** Whether this is an address, a network or a name of an interface, as {@link findAddress} takes it; also if this machine has no such thing. */
+/**
+ * Whether this is an address, a network or a name of an interface, as {@link findAddress} takes it; also if this
+ * machine has no such thing.
+ */
 export function isPlace(text: string): boolean {
   return isOneAddress(text) || networkOf(text) !== undefined || isInterfaceName(text);
 }
 
 /**
- * The numeric address of this machine that is meant: an address as it is; of an interface (`eth0`) or a network (`10.1.0.0/16`) the first there.
+ * The numeric address of this machine that is meant: an address as it is; of an interface (`eth0`) or a network
+ * (`10.1.0.0/16`) the first there.
  * @throws {OptionError} listing what there is
  */
 export function findAddress(place: string, interfaces: Interfaces): string {
@@ -50,9 +54,9 @@ export function isLoopback(address: string): boolean {
 }
 
 /**
- * Which of its candidates a machine tells, when each knows those of all, in the same order everywhere; `mine` is the index of this one's. All go
- * by the candidates of the first machine, so that machines with several networks in common agree on one. What is also another machine's (bridges of
- * containers have the same address everywhere) leads nowhere.
+ * Which of its candidates a machine tells, when each knows those of all, in the same order everywhere; `mine` is the
+ * index of this one's. All go by the candidates of the first machine, so that machines with several networks in common
+ * agree on one. What is also another machine's (bridges of containers have the same address everywhere) leads nowhere.
  * @throws {OptionError} if the system reaches nobody from here
  */
 export async function chooseAddress(all: readonly string[][], mine: number, machine: Machine): Promise<string> {

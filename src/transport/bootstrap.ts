@@ -5,23 +5,25 @@
  *     NBC_SIZE     how many ranks there are
  *     NBC_JOB_FD   an inherited descriptor: the anonymous shared file of the job
  *
- * A program that was started without a launcher is a job of one rank; so is one with NBC_RANK=0 and NBC_SIZE=1 under any.
+ * A program that was started without a launcher is a job of one rank; so is one with NBC_RANK=0 and NBC_SIZE=1 under
+ * any.
  *
- * Ranks that share no file find each other through a store (store/), which two more variables name; nbcrun sets them, too:
+ * Ranks that share no file find each other through a store (store/), which two more variables name; nbcrun sets them,
+ * too:
  *
  *     NBC_STORE    host:port where the store of the job is, or where rank 0 is to open it
  *     NBC_SECRET   what only ranks of this job know; any text, the longer the better
  *
- * Other launchers have names of their own for the rank and the number of ranks, which are as good beside NBC_STORE: see LAUNCHERS. What torchrun
- * and its like set (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT) needs nothing but NBC_SECRET.
+ * Other launchers have names of their own for the rank and the number of ranks, which are as good beside NBC_STORE: see
+ * LAUNCHERS. What torchrun and its like set (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT) needs nothing but NBC_SECRET.
  *
  * Under MPICH's mpirun, and srun --mpi=pmi2, PMI_RANK, PMI_SIZE and PMI_FD say the same (directory/pmi.ts); under Open
- * MPI's, and srun --mpi=pmix, PMIx does (directory/pmix.ts). Where a launcher says that there are several ranks but not how
- * they find each other, that is an error: they would each compute alone.
+ * MPI's, and srun --mpi=pmix, PMIx does (directory/pmix.ts). Where a launcher says that there are several ranks but not
+ * how they find each other, that is an error: they would each compute alone.
  *
- * And one says where it is: NBC_HOST, the name of its host, for transport 'auto'. Ranks with different values are treated
- * as if on different hosts. It is not set where all ranks are on one machine, which is what nbcrun starts; a program or a
- * container may set it before init() is called.
+ * And one says where it is: NBC_HOST, the name of its host, for transport 'auto'. Ranks with different values are
+ * treated as if on different hosts. It is not set where all ranks are on one machine, which is what nbcrun starts; a
+ * program or a container may set it before init() is called.
  */
 import { OptionError } from '../errors.js';
 import type { PmiPlace } from './directory/pmi.js';
@@ -76,7 +78,10 @@ const MPICH: Launcher = {
   name: 'a process manager (PMI)',
   way: 'let it set PMI_FD',
 };
-/** Used where NBC_STORE is set; the first whose rank is there. Those that others start stand before these: mpirun uses srun, for example. */
+/**
+ * Used where NBC_STORE is set; the first whose rank is there. Those that others start stand before these: mpirun uses
+ * srun, for example.
+ */
 const LAUNCHERS: Launcher[] = [
   NBCRUN,
   TORCHRUN,

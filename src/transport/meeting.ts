@@ -2,7 +2,8 @@
  * How the ranks of a job come together before the world opens, by what their launcher gave them:
  *
  *     a shared file   all ranks are on this machine, and reach each other through it
- *     a directory     each tells all others where it listens; ranks of one host then share a file that one of them makes
+ *     a directory     each tells all others where it listens; ranks of one host then share a file that one of them
+ *                     makes
  */
 import { randomBytes } from 'node:crypto';
 import { closeSync, constants, openSync, readFileSync, readlinkSync } from 'node:fs';
@@ -142,8 +143,8 @@ function newSecret(): string {
 }
 
 /**
- * Loopback if nobody else needs to reach this machine, otherwise the address that is known to be reached, or one that can be. All ranks call it,
- * also those that are told their address; who is not goes on to call what it returns.
+ * Loopback if nobody else needs to reach this machine, otherwise the address that is known to be reached, or one that
+ * can be. All ranks call it, also those that are told their address; who is not goes on to call what it returns.
  */
 async function findOwnAddress(
   directory: Directory,
@@ -206,8 +207,8 @@ function plain(address: string): string {
 }
 
 /**
- * Equal on ranks that can share memory: one boot of one kernel, one container (whose processes and sockets see each other), and what the
- * user says.
+ * Equal on ranks that can share memory: one boot of one kernel, one container (whose processes and sockets see each
+ * other), and what the user says.
  */
 function hostIdentity(network: string, named: string): string {
   return [network, link('/proc/self/ns/pid'), named].join(' ');

@@ -7,8 +7,8 @@ import { isPlace } from './address.js';
 /** What only verbs look at. */
 export interface VerbsOptions {
   /**
-   * The device, by its name (default: the first with an active port). Several names, with commas between them, are for a
-   * machine with several devices: its ranks take them in turns, rank 0 the first. Variable NBC_VERBS_DEVICE.
+   * The device, by its name (default: the first with an active port). Several names, with commas between them, are for
+   * a machine with several devices: its ranks take them in turns, rank 0 the first. Variable NBC_VERBS_DEVICE.
    */
   device?: string | undefined;
   /** The port of the device (default 0: the first active one). Variable NBC_VERBS_PORT. */
@@ -28,43 +28,47 @@ export interface VerbsOptions {
    * costs nothing. 0: none. Variable NBC_VERBS_CACHE_ENTRIES.
    */
   cacheEntries?: number | undefined;
-  /** How many bytes these may have together (default 2³⁰): that much memory is locked. Variable NBC_VERBS_CACHE_BYTES. */
+  /**
+   * How many bytes these may have together (default 2³⁰): that much memory is locked. Variable NBC_VERBS_CACHE_BYTES.
+   */
   cacheBytes?: number | undefined;
 }
 
 /** What only TCP looks at. */
 export interface TcpOptions {
   /**
-   * Where this rank listens, and other ranks connect to: a numeric address of this machine, an interface (`'eth0'`) or a network
-   * (`'10.1.0.0/16'`), whose first address on this machine it is then (IPv4 before IPv6), so that all machines may be given the same text.
-   * Several, with commas between them, are for a machine with several interfaces: its ranks take them in turns, rank 0 the first.
+   * Where this rank listens, and other ranks connect to: a numeric address of this machine, an interface (`'eth0'`) or
+   * a network (`'10.1.0.0/16'`), whose first address on this machine it is then (IPv4 before IPv6), so that all
+   * machines may be given the same text. Several, with commas between them, are for a machine with several interfaces:
+   * its ranks take them in turns, rank 0 the first.
    *
-   * Default: loopback if all ranks are on one machine, else the address from which this rank reaches the store of the job. Where there is no store
-   * (PMI, PMIx), a machine's only address, or the one from which the system reaches an address of the other machines; if there is none,
-   * `init()` rejects. Variable NBC_TCP_ADDRESS.
+   * Default: loopback if all ranks are on one machine, else the address from which this rank reaches the store of the
+   * job. Where there is no store (PMI, PMIx), a machine's only address, or the one from which the system reaches an
+   * address of the other machines; if there is none, `init()` rejects. Variable NBC_TCP_ADDRESS.
    */
   address?: string | undefined;
 }
 
 export interface InitOptions {
   /**
-   * How ranks reach each other; all ranks must say the same. `'shm'`: shared memory of one machine. `'tcp'`: any network. `'verbs'`: RDMA, over
-   * InfiniBand or RoCE; in this version between ranks of one machine. `'auto'` (default): shared memory between ranks of one host, and a network to
-   * others, side by side. Variable NBC_TRANSPORT.
+   * How ranks reach each other; all ranks must say the same. `'shm'`: shared memory of one machine. `'tcp'`: any
+   * network. `'verbs'`: RDMA, over InfiniBand or RoCE; in this version between ranks of one machine. `'auto'`
+   * (default): shared memory between ranks of one host, and a network to others, side by side. Variable NBC_TRANSPORT.
    *
-   * Which network that is depends on how the job was started. Where ranks find each other by a store, PMI or PMIx (docs/jobs.md), it is TCP, and
-   * ranks are on one host that run on one boot of one kernel, in one process namespace and one network namespace, and whose NBC_HOST are equal.
-   * Where they have a file from `nbcrun`, it is verbs, and ranks are on one host if their variables NBC_HOST are equal; not set, as `nbcrun` leaves
-   * it, stands for this machine. So only where NBC_HOST is set a device is looked for. Without an active one the rank still reaches the ranks of its
-   * host; what needs another host fails with an `UnreachableError` that says what is missing. `'shm'` and `'verbs'` take their way to every rank,
-   * whatever NBC_HOST says.
+   * Which network that is depends on how the job was started. Where ranks find each other by a store, PMI or PMIx
+   * (docs/jobs.md), it is TCP, and ranks are on one host that run on one boot of one kernel, in one process namespace
+   * and one network namespace, and whose NBC_HOST are equal. Where they have a file from `nbcrun`, it is verbs, and
+   * ranks are on one host if their variables NBC_HOST are equal; not set, as `nbcrun` leaves it, stands for this
+   * machine. So only where NBC_HOST is set a device is looked for. Without an active one the rank still reaches the
+   * ranks of its host; what needs another host fails with an `UnreachableError` that says what is missing. `'shm'` and
+   * `'verbs'` take their way to every rank, whatever NBC_HOST says.
    */
   transport?: 'auto' | 'shm' | 'tcp' | 'verbs' | undefined;
   /** Options of TCP, for `transport: 'tcp'` and `'auto'`. */
   tcp?: TcpOptions | undefined;
   /**
-   * How long, in milliseconds, ranks that find each other through a store, PMI or PMIx wait for those that are missing (default
-   * 60 000). Variable NBC_JOIN_TIMEOUT.
+   * How long, in milliseconds, ranks that find each other through a store, PMI or PMIx wait for those that are missing
+   * (default 60 000). Variable NBC_JOIN_TIMEOUT.
    */
   joinTimeout?: number | undefined;
   /** Options of verbs, for `transport: 'verbs'` and `'auto'`. */
@@ -75,8 +79,8 @@ export interface InitOptions {
    */
   progress?: 'thread' | 'manual' | undefined;
   /**
-   * Largest message, in bytes, that is sent without waiting for its receiver (default 4096; with `transport: 'tcp'` 8192).
-   * Equal on all ranks. Variable NBC_EAGER_LIMIT.
+   * Largest message, in bytes, that is sent without waiting for its receiver (default 4096; with `transport: 'tcp'`
+   * 8192). Equal on all ranks. Variable NBC_EAGER_LIMIT.
    */
   eagerLimit?: number | undefined;
   /**
@@ -140,8 +144,8 @@ export interface Settings extends CommonSettings {
 export const DEFAULT_EAGER_LIMIT = 4096;
 
 /**
- * The same with `transport: 'tcp'`, where to ask first costs a round trip through two kernels: an igather of 8 KiB takes 5.6 µs
- * instead of 13. A mailbox then holds 7 messages of this size.
+ * The same with `transport: 'tcp'`, where to ask first costs a round trip through two kernels: an igather of 8 KiB
+ * takes 5.6 µs instead of 13. A mailbox then holds 7 messages of this size.
  */
 export const TCP_EAGER_LIMIT = 8192;
 

@@ -1,19 +1,22 @@
 /**
- * Runs the three operations through all their shapes, and checks every byte on every rank. Arguments: the progress mode, and 'brief' for the
- * short form.
+ * Runs the three operations through all their shapes, and checks every byte on every rank. Arguments: the progress
+ * mode, and 'brief' for the short form.
  *
  * For each number of ranks, all of these, with every root:
  *
- * - sizes 0, 1, 254, 255, 256 (around the eager limit of the paper): every algorithm and the default, plain, alloc() and mixed buffers, in place and not;
- * - sizes around the default eager limit, and 64 Ki ± 1: every algorithm and the default, plain and alloc(), in place and not (igather: in turns);
+ * - sizes 0, 1, 254, 255, 256 (around the eager limit of the paper): every algorithm and the default, plain, alloc()
+ *   and mixed buffers, in place and not;
+ * - sizes around the default eager limit, and 64 Ki ± 1: every algorithm and the default, plain and alloc(), in place
+ *   and not (igather: in turns);
  * - sizes 512 Ki ± 1 and 3 MiB: every combination of algorithm, plain or alloc() and in place, and every root, but
  *   not every combination with every root: they take turns.
  *
- * What would only cost memory is left out: with more than 8 ranks, gathers of 3 MiB go to the first and the last rank only, and
- * ialltoalls exchange blocks of 512 Ki ± 1 in one combination for each algorithm; with more than 4 ranks the 3 MiB of an ialltoall are the
- * whole buffer, not one block.
+ * What would only cost memory is left out: with more than 8 ranks, gathers of 3 MiB go to the first and the last rank
+ * only, and ialltoalls exchange blocks of 512 Ki ± 1 in one combination for each algorithm; with more than 4 ranks the
+ * 3 MiB of an ialltoall are the whole buffer, not one block.
  *
- * In the short form combinations and roots take turns for every size up to 64 Ki + 1, and for whole buffers of 512 Ki ± 1.
+ * In the short form combinations and roots take turns for every size up to 64 Ki + 1, and for whole buffers of 512 Ki ±
+ * 1.
  *
  * Nothing separates the operations, so ranks run ahead of each other by as much as the operations allow.
  */
@@ -228,7 +231,10 @@ function optionsOf(algorithm: string | undefined): { algorithm: never } | undefi
   return algorithm === undefined ? undefined : { algorithm: algorithm as never };
 }
 
-/** Waits in all the ways there are, in turns. Polling is for few ranks only: more would take the processors from each other. */
+/**
+ * Waits in all the ways there are, in turns. Polling is for few ranks only: more would take the processors from each
+ * other.
+ */
 async function complete(request: Request, number: number): Promise<void> {
   const few = size <= 3;
   switch (number % 4) {

@@ -42,7 +42,10 @@ await play({
     await nested!.close();
   },
 
-  /** The same operations on several communicators, started in different orders on different ranks: contexts keep them apart. */
+  /**
+   * The same operations on several communicators, started in different orders on different ranks: contexts keep them
+   * apart.
+   */
   async isolation() {
     const communicators = [world, await world.dup(), await world.dup()];
     communicators.push(await communicators[1].dup());

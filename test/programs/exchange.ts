@@ -1,4 +1,6 @@
-/** The smallest job that uses all of the library: one ialltoall of small and one of large blocks, every word checked. */
+/**
+ * The smallest job that uses all of the library: one ialltoall of small and one of large blocks, every word checked.
+ */
 import assert from 'node:assert/strict';
 import { init } from 'node-nbc';
 import { say } from './scenario.js';

@@ -55,7 +55,10 @@ function start(world: Communicator, receive = new Uint8Array(BYTES)): Request {
   return world.ialltoall(new Uint8Array(BYTES).fill(world.rank + 1), receive);
 }
 
-/** One rank ends in the manner given; the operations of the others fail, whether they wait or await, started before or after. */
+/**
+ * One rank ends in the manner given; the operations of the others fail, whether they wait or await, started before or
+ * after.
+ */
 async function leave(
   before: (world: Communicator) => void,
   end: (world: Communicator) => void | Promise<void>,

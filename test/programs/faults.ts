@@ -1,7 +1,9 @@
 /**
- * What a network can do in the middle of a large message: the other end is killed, or the link is interrupted. Only over verbs.
+ * What a network can do in the middle of a large message: the other end is killed, or the link is interrupted. Only
+ * over verbs.
  *
- * The middle is observed, not hoped for: the receiver sees the first byte of a message in its buffer, and not yet the last one.
+ * The middle is observed, not hoped for: the receiver sees the first byte of a message in its buffer, and not yet the
+ * last one.
  */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -84,7 +86,10 @@ async function failures(requests: readonly Request[]): Promise<{ codes: string[]
   return { codes, elapsed: performance.now() - begin };
 }
 
-/** Four ranks. 1 sends to 0 and is killed by it; 2 sends to 3, which kills itself. 0 and 2 have messages for each other meanwhile. */
+/**
+ * Four ranks. 1 sends to 0 and is killed by it; 2 sends to 3, which kills itself. 0 and 2 have messages for each other
+ * meanwhile.
+ */
 async function killed(): Promise<void> {
   const pids = new Uint32Array(world.size);
   await world.igather(Uint32Array.of(process.pid), world.rank === 0 ? pids : null, 0);

@@ -1,4 +1,7 @@
-/** igatherv with blocks of many sizes, empty ones among them, in order and out of order, in place and not; and what its arguments may not be. */
+/**
+ * igatherv with blocks of many sizes, empty ones among them, in order and out of order, in place and not; and what its
+ * arguments may not be.
+ */
 import assert from 'node:assert/strict';
 import { alloc, ArgumentError, ClosedError, type Counts, init, IN_PLACE } from 'node-nbc';
 import { report } from './scenario.js';

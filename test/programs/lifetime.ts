@@ -1,8 +1,9 @@
 /**
  * Buffers that the program drops, detaches or gives away while an operation uses them. Two ranks; needs `--expose-gc`.
  *
- * Data must still come from, and go to, the memory it was meant for, and memory that was freed and used again must stay as it is.
- * Each scenario makes sure that data moves only after the buffer is gone: the other side joins when it is told to.
+ * Data must still come from, and go to, the memory it was meant for, and memory that was freed and used again must stay
+ * as it is. Each scenario makes sure that data moves only after the buffer is gone: the other side joins when it is
+ * told to.
  */
 import assert from 'node:assert/strict';
 import { Worker } from 'node:worker_threads';
@@ -34,8 +35,8 @@ function makers(): ((bytes: number) => Uint8Array)[] {
 type Check = (expected: Uint8Array) => void;
 
 /**
- * Rank 0 starts to send a buffer, then to receive one, both large, and loses each at once; rank 1 joins only then. `lose` may
- * return a check of what arrived where the memory is now.
+ * Rank 0 starts to send a buffer, then to receive one, both large, and loses each at once; rank 1 joins only then.
+ * `lose` may return a check of what arrived where the memory is now.
  */
 async function exchange(
   number: number,

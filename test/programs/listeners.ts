@@ -25,7 +25,10 @@ function target(fd: string): string {
   }
 }
 
-/** "0100007F" → "127.0.0.1": the kernel writes an address as words of 32 bits, each as the number that it is on this machine. */
+/**
+ * "0100007F" → "127.0.0.1": the kernel writes an address as words of 32 bits, each as the number that it is on this
+ * machine.
+ */
 function addressOf(text: string): string {
   const words = text.match(/.{8}/g)!.map((word) => Uint32Array.of(parseInt(word, 16)));
   const bytes = words.flatMap((word) => [...new Uint8Array(word.buffer)]);

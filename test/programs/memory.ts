@@ -1,5 +1,6 @@
 /**
- * A million operations of all kinds on two ranks; what the process uses after the first tenth and at the end. Needs `--expose-gc`.
+ * A million operations of all kinds on two ranks; what the process uses after the first tenth and at the end. Needs
+ * `--expose-gc`.
  */
 import { init, type Request, waitAll } from 'node-nbc';
 import { report } from './scenario.js';

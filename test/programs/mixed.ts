@@ -1,6 +1,6 @@
 /**
- * Ranks of which some are on one host and some on another, by NBC_HOST; see mixed.test.ts. Four ranks, two on each host, except where it says
- * otherwise.
+ * Ranks of which some are on one host and some on another, by NBC_HOST; see mixed.test.ts. Four ranks, two on each
+ * host, except where it says otherwise.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -51,8 +51,8 @@ function checkAlltoall(world: Communicator, make: (bytes: number) => Uint8Array,
 }
 
 /**
- * Rank 0 waits for messages that come while it sleeps, of rank 1 on its host and of rank 2 on the other: in wait(), and at the event loop, where
- * the progress thread sleeps. A sender that is not sure that rank 0 slept sends again.
+ * Rank 0 waits for messages that come while it sleeps, of rank 1 on its host and of rank 2 on the other: in wait(), and
+ * at the event loop, where the progress thread sleeps. A sender that is not sure that rank 0 slept sends again.
  */
 async function waking(): Promise<void> {
   const world = await init();
@@ -121,7 +121,10 @@ async function killed(): Promise<void> {
   await world.close();
 }
 
-/** Two ranks of each host, and no network: the ranks of one host reach each other, and learn why they do not reach the others. */
+/**
+ * Two ranks of each host, and no network: the ranks of one host reach each other, and learn why they do not reach the
+ * others.
+ */
 async function elsewhere(): Promise<void> {
   const world = await init();
   const mate = world.rank ^ 1;

@@ -1,8 +1,10 @@
 /**
- * Contents for buffers: bytes that depend on position, ranks and operation, the same on every rank, and cheap to make and to compare.
+ * Contents for buffers: bytes that depend on position, ranks and operation, the same on every rank, and cheap to make
+ * and to compare.
  *
- * They are cut from one long stretch of random bytes, at a place that depends on what they are for. So data that arrives at the
- * wrong place, from the wrong rank or from another operation differs from what is expected nearly everywhere.
+ * They are cut from one long stretch of random bytes, at a place that depends on what they are for. So data that
+ * arrives at the wrong place, from the wrong rank or from another operation differs from what is expected nearly
+ * everywhere.
  */
 import assert from 'node:assert/strict';
 
@@ -45,7 +47,9 @@ export function assertBytes(actual: Uint8Array, expected: Uint8Array, what: stri
 const CANARY_BYTES = 64;
 const CANARY = 0xc5;
 
-/** A stretch of memory with guards on both sides, used again and again for regions of different sizes and alignments. */
+/**
+ * A stretch of memory with guards on both sides, used again and again for regions of different sizes and alignments.
+ */
 export class GuardedPool {
   private readonly memory: Uint8Array;
 

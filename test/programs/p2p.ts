@@ -22,7 +22,10 @@ function check(data: Uint8Array, n: number, what: string): void {
 }
 
 await play({
-  /** Messages of one tag arrive in the order in which they were sent, small and large ones mixed; other tags don't matter. */
+  /**
+   * Messages of one tag arrive in the order in which they were sent, small and large ones mixed; other tags don't
+   * matter.
+   */
   order() {
     const sizes = [0, 1, 24, 25, 4096, 4097, 100_000];
     const count = 300;

@@ -1,8 +1,9 @@
 /**
- * A random program of collectives and messages, as data: property.test.ts invents it and computes serially what it must do, the
- * ranks of programs/property.ts run it with everything overlapping.
+ * A random program of collectives and messages, as data: property.test.ts invents it and computes serially what it must
+ * do, the ranks of programs/property.ts run it with everything overlapping.
  *
- * Every rank has the same set of buffers. A step reads one and writes another (or works in place); which ones depends on the rank.
+ * Every rank has the same set of buffers. A step reads one and writes another (or works in place); which ones depends
+ * on the rank.
  */
 import { piece } from './noise.js';
 

@@ -1,6 +1,7 @@
 /**
- * Who makes progress while the main thread computes? Every rank starts an ialltoall and computes, without a call into the library and
- * without going back to the event loop, then asks test() once. Argument: the size of the whole buffer in bytes.
+ * Who makes progress while the main thread computes? Every rank starts an ialltoall and computes, without a call into
+ * the library and without going back to the event loop, then asks test() once. Argument: the size of the whole buffer
+ * in bytes.
  *
  * How long to compute: until the others have started too (they say so in a file, argument 2), and from then on for
  * many times (argument 4) what the exchange takes when nobody computes.

@@ -1,6 +1,7 @@
 /**
- * Runs a plan (the first argument, as JSON) with as much overlap as its buffers allow. Steps are started in their order; each waits
- * first for earlier ones that use its buffers; beyond that, ranks wait in an order and in ways of their own.
+ * Runs a plan (the first argument, as JSON) with as much overlap as its buffers allow. Steps are started in their
+ * order; each waits first for earlier ones that use its buffers; beyond that, ranks wait in an order and in ways of
+ * their own.
  *
  * Reports a hash of what every step wrote, taken when it had completed.
  */

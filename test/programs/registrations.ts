@@ -1,6 +1,7 @@
 /**
- * Plain buffers over verbs: what the registration cache serves, and what it must not. Two ranks; needs `--expose-gc`. Rank 0's cache is looked at:
- * every message is received into a buffer and sent back from it; rank 1 uses memory of alloc(), which needs no cache.
+ * Plain buffers over verbs: what the registration cache serves, and what it must not. Two ranks; needs `--expose-gc`.
+ * Rank 0's cache is looked at: every message is received into a buffer and sent back from it; rank 1 uses memory of
+ * alloc(), which needs no cache.
  */
 import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers/promises';
@@ -71,7 +72,10 @@ function withServer(act: (gains: Gains) => Promise<void>): () => Promise<void> {
   };
 }
 
-/** Buffers that are dropped, collected and freed; sooner or later a new one gets the address of an old one that is still in the cache. */
+/**
+ * Buffers that are dropped, collected and freed; sooner or later a new one gets the address of an old one that is still
+ * in the cache.
+ */
 const freed = withServer(async (gains) => {
   let rounds = 0;
   const before = world.stats()['cacheStale'];
@@ -115,7 +119,9 @@ const transferred = withServer(async (gains) => {
   }
 });
 
-/** A WebAssembly memory that grows: its buffer is detached, and a larger one begins at the same address, or elsewhere. */
+/**
+ * A WebAssembly memory that grows: its buffer is detached, and a larger one begins at the same address, or elsewhere.
+ */
 const grown = withServer(async (gains) => {
   const memory = new WasmMemory({ initial: 4 });
   const small = new Uint8Array(memory.buffer);
@@ -136,7 +142,8 @@ const bounded = withServer(async (gains) => {
     for (let turn = 0; turn < turns; turn++) for (const buffer of some) await use(buffer);
     return gains.take('Hits', 'Misses', 'Evictions');
   };
-  // Four entries hold four buffers, and none of six in turns (beyond that a buffer is sent from as soon as it has received).
+  // Four entries hold four buffers, and none of six in turns (beyond that a buffer is sent from as soon as it has
+  // received).
   const four = buffers(4, 100_000);
   assert.deepEqual(await inTurns(four, 3), { Hits: 20, Misses: 4, Evictions: 0 });
   const six = buffers(6, 100_000);
@@ -198,7 +205,8 @@ async function counters(): Promise<void> {
     await world.isend(new Uint8Array(1), 0, ORDER);
   }
 
-  // Who sleeps until something comes is woken by an event. Rank 1 says that it is about to; then it has half a second to fall asleep.
+  // Who sleeps until something comes is woken by an event. Rank 1 says that it is about to; then it has half a second
+  // to fall asleep.
   gained();
   if (world.rank === 0) {
     await world.irecv(new Uint8Array(1), 1, ORDER);

@@ -1,5 +1,6 @@
 /**
- * What a request can do: be awaited, waited for, asked; alone and with others; in time, too late, and after the end. Two ranks.
+ * What a request can do: be awaited, waited for, asked; alone and with others; in time, too late, and after the end.
+ * Two ranks.
  *
  * Rank 0 looks at its requests. Rank 1 sends what is missing when rank 0 tells it to, with a message of its own.
  */
@@ -220,7 +221,10 @@ async function defaultTimeout(): Promise<void> {
   );
 }
 
-/** close() ends what is pending, and everything after it fails; twice is as good as once. Rank 1 is there until rank 0 is done. */
+/**
+ * close() ends what is pending, and everything after it fails; twice is as good as once. Rank 1 is there until rank 0
+ * is done.
+ */
 async function closing(): Promise<void> {
   const world = await init();
   const peer = 1 - world.rank;
@@ -346,8 +350,8 @@ async function dropped(): Promise<void> {
 }
 
 /**
- * There is a most of pending operations; to reach it is an error, which passes when some have completed. Rank 1 must not send before
- * rank 0 has said that it has reached it, for which it can use no message: a signal tells.
+ * There is a most of pending operations; to reach it is an error, which passes when some have completed. Rank 1 must
+ * not send before rank 0 has said that it has reached it, for which it can use no message: a signal tells.
  */
 async function exhaustion(): Promise<void> {
   const SOME = 3;

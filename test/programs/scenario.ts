@@ -1,12 +1,15 @@
 /**
- * For programs that have several scenarios: the first argument names the one to play, or several with commas between them. Others belong to
- * the scenario.
+ * For programs that have several scenarios: the first argument names the one to play, or several with commas between
+ * them. Others belong to the scenario.
  */
 import { writeSync } from 'node:fs';
 
 export type Scenarios = Record<string, () => Promise<void> | void>;
 
-/** Plays the scenarios that the command line names, in this order. An assertion that fails ends the rank with exit code 1, as any uncaught error. */
+/**
+ * Plays the scenarios that the command line names, in this order. An assertion that fails ends the rank with exit code
+ * 1, as any uncaught error.
+ */
 export async function play(scenarios: Scenarios): Promise<void> {
   for (const name of (process.argv[2] ?? '').split(',')) {
     if (!Object.hasOwn(scenarios, name))

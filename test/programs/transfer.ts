@@ -1,6 +1,7 @@
 /**
- * How long it takes to move BYTES over plain sockets from 127.0.0.1 to 127.0.0.2, back, and both at once; see slow-link.test.ts. Prints the best
- * of some rounds in turns, in milliseconds: neither node-nbc nor a busy moment has a part in it.
+ * How long it takes to move BYTES over plain sockets from 127.0.0.1 to 127.0.0.2, back, and both at once; see
+ * slow-link.test.ts. Prints the best of some rounds in turns, in milliseconds: neither node-nbc nor a busy moment has a
+ * part in it.
  */
 import { once } from 'node:events';
 import { createConnection, createServer, type Server, type Socket } from 'node:net';

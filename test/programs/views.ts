@@ -1,5 +1,6 @@
 /**
- * Every kind of view in every operation: as a whole and as a part of its memory, plain, from alloc() and shared between threads. Three ranks.
+ * Every kind of view in every operation: as a whole and as a part of its memory, plain, from alloc() and shared between
+ * threads. Three ranks.
  */
 import assert from 'node:assert/strict';
 import { alloc, type Communicator, IN_PLACE, init, type Request } from 'node-nbc';

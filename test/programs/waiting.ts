@@ -1,6 +1,6 @@
 /**
- * How often does the progress thread wake up while nothing can move? Rank 1 has a send pending whose receiver comes a second later. Argument:
- * what it does meanwhile.
+ * How often does the progress thread wake up while nothing can move? Rank 1 has a send pending whose receiver comes a
+ * second later. Argument: what it does meanwhile.
  */
 import { init } from 'node-nbc';
 import { report } from './scenario.js';

@@ -43,7 +43,10 @@ export function commandsOf(guide: string): string[] {
   return blocks.flatMap(([, block]) => block.trim().split('\n'));
 }
 
-/** A folder in which the commands of guides can be run as they stand: with docs, and a program.mjs that does what `program` does. */
+/**
+ * A folder in which the commands of guides can be run as they stand: with docs, and a program.mjs that does what
+ * `program` does.
+ */
 export function makeUsersFolder(folder: string, program: string): void {
   mkdirSync(folder, { recursive: true });
   symlinkSync(join(ROOT, 'docs'), join(folder, 'docs'));

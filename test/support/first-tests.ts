@@ -7,7 +7,10 @@ import { reports, runRanks, type JobOptions } from '../helpers.js';
 /** Of the whole ialltoall on each rank. */
 export const BYTES = 4 * 1024 * 1024;
 
-/** Runs it, with a computation `times` as long as the exchange; returns what the first test() after that said on each rank. */
+/**
+ * Runs it, with a computation `times` as long as the exchange; returns what the first test() after that said on each
+ * rank.
+ */
 export async function firstTests(
   size: number,
   env: JobOptions['env'] = {},

@@ -1,4 +1,7 @@
-/** Two network stacks joined by a link, as two machines are: two namespaces and a veth pair. They go with this process, however it ends. */
+/**
+ * Two network stacks joined by a link, as two machines are: two namespaces and a veth pair. They go with this process,
+ * however it ends.
+ */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 

@@ -10,7 +10,10 @@ function ask<T>(question: () => T): T | undefined {
   }
 }
 
-/** The state letter: R running, S sleeping, T stopped, …; undefined for a process that has ended, waited for by its parent or not. */
+/**
+ * The state letter: R running, S sleeping, T stopped, …; undefined for a process that has ended, waited for by its
+ * parent or not.
+ */
 export function stateOf(pid: number): string | undefined {
   const stat = ask(() => readFileSync(`/proc/${pid}/stat`, 'latin1'));
   const state = stat === undefined ? undefined : /\) (\S)/.exec(stat)?.[1];

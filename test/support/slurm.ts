@@ -1,9 +1,11 @@
 /**
- * A Slurm of a test's own: munged, slurmctld and a slurmd for each node, all on loopback, with their files in a directory that goes with
- * them. The daemons are children of the test that stay in the foreground, and end even if the test is killed. Nothing that is installed on the
- * machine is touched or needed but the programs: no service, no configuration, no key.
+ * A Slurm of a test's own: munged, slurmctld and a slurmd for each node, all on loopback, with their files in a
+ * directory that goes with them. The daemons are children of the test that stay in the foreground, and end even if the
+ * test is killed. Nothing that is installed on the machine is touched or needed but the programs: no service, no
+ * configuration, no key.
  *
- * Two nodes on one machine have loopback's first two addresses as names, so that these can be looked up by whoever is told them.
+ * Two nodes on one machine have loopback's first two addresses as names, so that these can be looked up by whoever is
+ * told them.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';

@@ -12,8 +12,8 @@ enum class Transport : uint8_t { shm, verbs };
 enum class Verb : uint8_t { write, send };
 // own: one thread polls all mailboxes and answers. dispatcher: one thread polls and sends, and workers answer.
 enum class Design : uint8_t { own, dispatcher };
-// one: all threads take turns on one processor, so that a request costs what it takes of that. each: a processor for each thread.
-// any: the kernel decides.
+// one: all threads take turns on one processor, so that a request costs what it takes of that. each: a processor for
+// each thread. any: the kernel decides.
 enum class Processors : uint8_t { one, each, any };
 
 constexpr uint32_t kMostClients = 64;

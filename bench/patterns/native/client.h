@@ -1,4 +1,5 @@
-// A client: a request, its response, the next request. Its time is from before the request is posted until the response is there.
+// A client: a request, its response, the next request. Its time is from before the request is posted until the response
+// is there.
 #pragma once
 #include "control.h"
 #include "message.h"

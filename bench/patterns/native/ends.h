@@ -1,4 +1,5 @@
-// Both ends of a case on each transport: everything from opening a device to the last response, in a process of their own.
+// Both ends of a case on each transport: everything from opening a device to the last response, in a process of their
+// own.
 #pragma once
 #include <string>
 
@@ -13,7 +14,8 @@ size_t shared_mailbox_bytes(const Case& c);
 void shm_client(const Case& c, Control& control, std::byte* mailboxes, uint32_t me);
 void shm_responder(const Case& c, const Places& places, Control& control, std::byte* mailboxes);
 
-// Loads libibverbs and its drivers, so that processes forked afterwards need not: they are many, and each lives for one case only.
+// Loads libibverbs and its drivers, so that processes forked afterwards need not: they are many, and each lives for one
+// case only.
 void load_verbs();
 
 // These throw FabricError; without libibverbs or a device it says what is missing.

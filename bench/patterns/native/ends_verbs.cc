@@ -30,8 +30,8 @@ QueuePair::Depths depths(const Case& c, uint32_t receives) { return {QueueOutlet
 // Requests come one at a time from each client, responses one at a time to it.
 constexpr uint32_t kOneAtATime = 1;
 
-// One end of a connection: the queue pair and the queue that its sends complete in. That is its own, since nobody waits for it: it is only
-// read when buffers are short, and then says at once whose they are.
+// One end of a connection: the queue pair and the queue that its sends complete in. That is its own, since nobody waits
+// for it: it is only read when buffers are short, and then says at once whose they are.
 struct Connection {
   CompletionQueue sent;
   QueuePair pair;

@@ -33,7 +33,8 @@ class Histogram {
   static constexpr uint64_t kMost = uint64_t{1} << 36;  // a minute
   static constexpr size_t kBuckets = (36 - kBits + 1) << kBits;
 
-  // The first 128 values each have a bucket; from there on the leading bit gives the row and the 7 bits after it the place in it.
+  // The first 128 values each have a bucket; from there on the leading bit gives the row and the 7 bits after it the
+  // place in it.
   static size_t index(uint64_t ns) {
     const auto width = static_cast<unsigned>(std::bit_width(ns));
     if (width <= kBits) return ns;

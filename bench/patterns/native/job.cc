@@ -124,7 +124,8 @@ std::string row(const Case& c, const Control& control) {
     sends.add(figures.sends);
     torn += figures.polls.torn;
     fewest = requests < fewest ? requests : fewest;
-    // Each over its own time: one that was in the middle of a request at either end of the phase is not charged for that.
+    // Each over its own time: one that was in the middle of a request at either end of the phase is not charged for
+    // that.
     if (requests > 0)
       per_second += static_cast<double>(requests) * 1e9 / static_cast<double>(figures.end_ns - figures.begin_ns);
   }

@@ -1,4 +1,5 @@
-// Mailboxes in memory of ours that others write, one message each, scanned in turn. Whose they are is known; some are nobody's, and always empty.
+// Mailboxes in memory of ours that others write, one message each, scanned in turn. Whose they are is known; some are
+// nobody's, and always empty.
 #pragma once
 #include <vector>
 

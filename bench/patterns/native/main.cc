@@ -1,4 +1,5 @@
-// The native side of bench/patterns: measures cases, one row of JSON each. The driver (../patterns.ts) gives it the cases of its sweeps.
+// The native side of bench/patterns: measures cases, one row of JSON each. The driver (../patterns.ts) gives it the
+// cases of its sweeps.
 #include <cstdio>
 #include <cstring>
 #include <iostream>

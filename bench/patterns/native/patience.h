@@ -23,9 +23,11 @@ class Patience {
 
  private:
   static uint32_t spins(const Case& c) {
-    // Whoever it waits for has the same processor; not so with a device, whose work is done by nobody that could be yielded to.
+    // Whoever it waits for has the same processor; not so with a device, whose work is done by nobody that could be
+    // yielded to.
     if (c.processors == Processors::one && c.transport == Transport::shm) return 0;
-    // With a processor of its own a thread need not yield, except to the threads of the kernel that a device is made of if it is software.
+    // With a processor of its own a thread need not yield, except to the threads of the kernel that a device is made of
+    // if it is software.
     if (c.processors == Processors::each && c.transport == Transport::shm) return UINT32_MAX;
     return 64;  // a microsecond or two
   }

@@ -1,8 +1,9 @@
 // The sending side of one connection: RDMA writes into the peer's mailbox, or SENDs.
 //
-// A message stands in a buffer of its own until its work request is known to be complete, since the card may read it again as long as
-// it is not acknowledged. Of `signal_every` requests the last asks for a completion, which stands for all before it. There are twice as many
-// buffers as that at least, so when half of them are taken a completion is on its way, and the queue never stays full.
+// A message stands in a buffer of its own until its work request is known to be complete, since the card may read it
+// again as long as it is not acknowledged. Of `signal_every` requests the last asks for a completion, which stands for
+// all before it. There are twice as many buffers as that at least, so when half of them are taken a completion is on
+// its way, and the queue never stays full.
 #pragma once
 #include <algorithm>
 

@@ -1,4 +1,5 @@
-// What verbs give, held by objects: registered memory, completion queues, shared receive queues, reliable-connected queue pairs.
+// What verbs give, held by objects: registered memory, completion queues, shared receive queues, reliable-connected
+// queue pairs.
 #pragma once
 #include "control.h"
 #include "fabric/verbs/device.h"

@@ -1,5 +1,5 @@
-// Messages that come by SEND: receives posted in advance, completions that say which of them were taken. Their order is the device's, so
-// a receive is known by its number, and its message by its stamp. Refilled in chains.
+// Messages that come by SEND: receives posted in advance, completions that say which of them were taken. Their order is
+// the device's, so a receive is known by its number, and its message by its stamp. Refilled in chains.
 #pragma once
 #include <vector>
 

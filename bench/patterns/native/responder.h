@@ -1,8 +1,9 @@
 // The responder, in two designs. There is nothing to compute: a response carries the stamp of its request.
 //
 //   private      one thread looks for requests and answers
-//   dispatcher   one thread looks for requests and sends responses, and owns all queues, so none needs a lock. Workers answer: a request is
-//                handed over and its response handed back through a cell for each client, polled on both sides, like a mailbox.
+//   dispatcher   one thread looks for requests and sends responses, and owns all queues, so none needs a lock. Workers
+//                answer: a request is handed over and its response handed back through a cell for each client, polled
+//                on both sides, like a mailbox.
 #pragma once
 #include <atomic>
 #include <memory>

@@ -1,4 +1,5 @@
-// Two ranks on the engine, without JavaScript: the same measurements as ../transfers.ts, so that the difference is what JavaScript costs.
+// Two ranks on the engine, without JavaScript: the same measurements as ../transfers.ts, so that the difference is what
+// JavaScript costs.
 //
 //   transfers DEVICE DEVICE CASE…      the device of each rank; a case is latency:BYTES:COUNT or bandwidth:BYTES:COUNT
 //

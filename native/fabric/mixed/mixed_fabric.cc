@@ -16,7 +16,8 @@ MixedFabric::MixedFabric(std::unique_ptr<shm::ShmFabric> near, std::unique_ptr<F
   near_->open(true, {});
 }
 
-// Until the peer has opened nobody knows which way it is to be reached, so neither side begins. Where there is none, shared memory says why.
+// Until the peer has opened nobody knows which way it is to be reached, so neither side begins. Where there is none,
+// shared memory says why.
 Connect MixedFabric::connect(Rank peer) {
   if (ways_[peer] == Way::unknown) ways_[peer] = near_->way_to(peer);
   return to(peer).connect(peer);
@@ -66,8 +67,8 @@ void MixedFabric::sleep(Sleeper who, uint32_t ticket, int64_t nanoseconds) {
   near_->drain_socket(who);
 }
 
-// The network first: it may still have to wait for what was sent, and on this host nobody needs to be waited for. Whoever sees that this rank has
-// closed sees all that it wrote.
+// The network first: it may still have to wait for what was sent, and on this host nobody needs to be waited for.
+// Whoever sees that this rank has closed sees all that it wrote.
 void MixedFabric::announce_closed() {
   far_->announce_closed();
   near_->announce_closed();

@@ -1,9 +1,9 @@
-// Two fabrics in one: ranks of this host are reached by shared memory, all others by a network. Each message goes to the one or the other by its
-// peer, so all that is to be done here is to sleep for both.
+// Two fabrics in one: ranks of this host are reached by shared memory, all others by a network. Each message goes to
+// the one or the other by its peer, so all that is to be done here is to sleep for both.
 //
-// Sleeping. A thread cannot sleep on a futex and on descriptors; the network has descriptors, so the doorbell of shared memory gets one: its
-// word `armed` says that this rank sleeps on a socket, and whoever rings sends a datagram there (shm/doorbell.h). The socket of each sleeper is
-// in the network's set of that sleeper (FarFabric::wake_on).
+// Sleeping. A thread cannot sleep on a futex and on descriptors; the network has descriptors, so the doorbell of shared
+// memory gets one: its word `armed` says that this rank sleeps on a socket, and whoever rings sends a datagram there
+// (shm/doorbell.h). The socket of each sleeper is in the network's set of that sleeper (FarFabric::wake_on).
 //
 //   owner                                       peer on this host                       network
 //   far: armed = me; arm the queue              write the message                       entry in the queue
@@ -13,12 +13,14 @@
 //   else sleep on the network's set               if who: datagram to its socket
 //   take the datagrams out
 //
-// No wake-up is lost: each side's own argument holds by itself, since whoever arms arms both before it looks at either, and what was rung stays in a
-// descriptor until the one that it was meant for has slept on it, or the owner of the engine has disarmed and looks at everything anyway.
-// So a ring is lost to nobody but who no longer needs it. The two orders of arming are both right; the network comes first because arming may post.
+// No wake-up is lost: each side's own argument holds by itself, since whoever arms arms both before it looks at either,
+// and what was rung stays in a descriptor until the one that it was meant for has slept on it, or the owner of the
+// engine has disarmed and looks at everything anyway. So a ring is lost to nobody but who no longer needs it. The two
+// orders of arming are both right; the network comes first because arming may post.
 //
-// `need` counts the messages of this host only, while any message of the network wakes. It is never too large: when all that is still missing
-// comes from this host, then the last message of the network has come, woken the rank, and made it count anew.
+// `need` counts the messages of this host only, while any message of the network wakes. It is never too large: when all
+// that is still missing comes from this host, then the last message of the network has come, woken the rank, and made
+// it count anew.
 //
 // is_armed() (the engine, having handed over, looks back at it) is true only while neither side has rung.
 #pragma once
@@ -31,8 +33,9 @@ namespace nbc::mixed {
 
 class MixedFabric final : public Fabric {
  public:
-  // Opens the rank: `near` was made to be opened later. The exposed memory of `far` has to come from the arena of `near`. `ways`: for each peer,
-  // near or far, where that is known before they open; then those that are far need not share a file with this rank. Throws FabricError.
+  // Opens the rank: `near` was made to be opened later. The exposed memory of `far` has to come from the arena of
+  // `near`. `ways`: for each peer, near or far, where that is known before they open; then those that are far need not
+  // share a file with this rank. Throws FabricError.
   MixedFabric(std::unique_ptr<shm::ShmFabric> near, std::unique_ptr<FarFabric> far, std::vector<shm::Way> ways = {});
   ~MixedFabric() override { announce_closed(); }
 

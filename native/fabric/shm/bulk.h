@@ -1,9 +1,10 @@
 // Large transfers over shared memory: the fabric's put().
 //
-// A put is announced in a BulkSlot, sixteen per pair, in the memory of the receiver. Its data is cut into pieces, and whoever is free
-// copies: the sender always, the receiver as well when it has nothing else to do. A piece is claimed by counting `next` up and
-// reported by counting `done` up; the one who reports the last piece rings the other. Where the kernel forbids access to the
-// private memory of other processes, the sender stages pieces in its exposed arena and only the receiver copies.
+// A put is announced in a BulkSlot, sixteen per pair, in the memory of the receiver. Its data is cut into pieces, and
+// whoever is free copies: the sender always, the receiver as well when it has nothing else to do. A piece is claimed by
+// counting `next` up and reported by counting `done` up; the one who reports the last piece rings the other. Where the
+// kernel forbids access to the private memory of other processes, the sender stages pieces in its exposed arena and
+// only the receiver copies.
 //
 //   BulkSlot (one cache line)
 //   stamp        0: free. 2n+1: announcement n of this pair.  sender stores it (release) after the rest; receiver stores 0 (release)
@@ -108,7 +109,8 @@ class Bulk {
   void put(const Put& what);
   void expect(Rank peer, bool expected);
   void abandon(Rank peer);
-  // Fills out[0…max) with completions. ring(peer) is called for every slot this rank finished or announced for the peer to act on.
+  // Fills out[0…max) with completions. ring(peer) is called for every slot this rank finished or announced for the peer
+  // to act on.
   template <typename Ring>
   unsigned poll(Completion* out, unsigned max, Effort effort, Ring&& ring);
   uint64_t work() const;
@@ -220,7 +222,8 @@ unsigned Bulk::poll(Completion* out, unsigned max, Effort effort, Ring&& ring) {
       if (slot.done.load(std::memory_order_acquire) < pieces) {
         const bool may = receiver_may_copy(link, slot);
         const bool must = (slot.flags & kReceiverCopies) != 0;
-        // Our own transfers come first: two ranks that each help the other before they are done only get in each other's way.
+        // Our own transfers come first: two ranks that each help the other before they are done only get in each
+        // other's way.
         if (effort == Effort::look || (!must && !(may && effort == Effort::helping && !copied))) break;
         if (work_on(link, slot, false)) ring(link.peer);
         if (slot.done.load(std::memory_order_acquire) < pieces) break;

@@ -1,8 +1,9 @@
 // Parking without lost wake-ups. One line per rank (segment.h), three kinds of word:
 //
-//   armed          stored by the rank that goes to sleep (which sleeper, and whether on descriptors), exchanged for 0 by the writer that
-//                  wakes it
-//   need           stored by the sleeper before armed: how many more messages make waking worthwhile; counted down by writers
+//   armed          stored by the rank that goes to sleep (which sleeper, and whether on descriptors), exchanged for 0
+//                  by the writer that wakes it
+//   need           stored by the sleeper before armed: how many more messages make waking worthwhile; counted down by
+//                  writers
 //   rung_*         one futex word per sleeper: counted up by whoever wakes it; or a datagram, see below
 //
 //   sleeper                                          writer
@@ -13,13 +14,15 @@
 //     armed = 0 and handle it                          if who: rung[who] += 1; futex_wake(rung[who])
 //   else futex_wait(rung, t)
 //
-// F1 pairs with F2: either the sleeper's last look sees the message, or the writer's load sees that somebody is armed. Because the look
-// comes after `need` was stored, every message that it did not see will be counted. native/test/model/doorbell.pml proves it.
+// F1 pairs with F2: either the sleeper's last look sees the message, or the writer's load sees that somebody is armed.
+// Because the look comes after `need` was stored, every message that it did not see will be counted.
+// native/test/model/doorbell.pml proves it.
 //
-// A rank that also waits for a network sleeps on descriptors (mixed/mixed_fabric.h), and armed says so. Then the datagram takes the place of the
-// futex word: whoever wakes the sleeper sends one to the socket of that sleeper (rank_socket.h), and only that sleeper, or the owner of the
-// engine when it disarms, takes it out. Until then the socket is readable, and nobody falls asleep on it; so it is a ticket that is always
-// taken early enough, and everything else stays as it is above.
+// A rank that also waits for a network sleeps on descriptors (mixed/mixed_fabric.h), and armed says so. Then the
+// datagram takes the place of the futex word: whoever wakes the sleeper sends one to the socket of that sleeper
+// (rank_socket.h), and only that sleeper, or the owner of the engine when it disarms, takes it out. Until then the
+// socket is readable, and nobody falls asleep on it; so it is a ticket that is always taken early enough, and
+// everything else stays as it is above.
 #pragma once
 #include <cstdint>
 
@@ -40,7 +43,8 @@ void doorbell_arm(DoorbellLine& bell, Armed armed, uint32_t need);
 void doorbell_disarm(DoorbellLine& bell);
 bool doorbell_is_armed(const DoorbellLine& bell);
 void doorbell_sleep(DoorbellLine& bell, Sleeper who, uint32_t ticket, int64_t nanoseconds);
-// Writing side. The caller has done F2 after its last write. Counts the messages, and returns whom the caller has to wake for them.
+// Writing side. The caller has done F2 after its last write. Counts the messages, and returns whom the caller has to
+// wake for them.
 Armed doorbell_count(DoorbellLine& bell, uint32_t messages);
 // Whoever is armed, whatever it needs.
 Armed doorbell_take(DoorbellLine& bell);

@@ -9,7 +9,8 @@
 namespace nbc::shm {
 namespace {
 
-// Whether the kernel lets this process use cross-memory attach at all: a filter that forbids it forbids it on ourselves, too.
+// Whether the kernel lets this process use cross-memory attach at all: a filter that forbids it forbids it on
+// ourselves, too.
 bool attach_works(const uint64_t& word) {
   uint64_t copy = 0;
   const iovec local{&copy, sizeof copy};
@@ -40,7 +41,8 @@ ShmFabric::ShmFabric(std::shared_ptr<Segment> segment, const ShmOptions& options
   line.probe_value = *probe_;
   options_.cross_memory = options_.cross_memory && attach_works(*probe_);
   line.attaches = options_.cross_memory ? 1 : 0;
-  // Where hosts are named, peers may sleep on sockets, and must not be left asleep because there are no more descriptors by then.
+  // Where hosts are named, peers may sleep on sockets, and must not be left asleep because there are no more
+  // descriptors by then.
   if (!options_.host.empty() && !caller_.prepare()) throw FabricError{no_sockets()};
   if (opening == Opening::now) open(false, {});
 }

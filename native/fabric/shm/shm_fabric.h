@@ -72,7 +72,8 @@ class ShmFabric final : public Fabric {
   Crowd crowd() const override;
   void visit_counters(const std::function<void(const char*, double)>& visit) const override;
 
-  // For a rank that is also on a network. open(): it is ready, and that network, too; or it is not, and the text says why.
+  // For a rank that is also on a network. open(): it is ready, and that network, too; or it is not, and the text says
+  // why.
   void open(bool far, const std::string& why_not_far);
   Way way_to(Rank peer) const;  // unknown until the peer has opened
   // Sleeping on a descriptor instead of the doorbell's futex. open_sockets() throws FabricError.

@@ -1,8 +1,9 @@
-// Who connects to this rank, until they have proven who they are: the listening socket, and a place for each of these strangers.
+// Who connects to this rank, until they have proven who they are: the listening socket, and a place for each of these
+// strangers.
 //
-// Places and time are limited. Where all places are taken, or no descriptor is left, whoever calls waits in the system's queue. A place is taken from
-// a stranger that was silent for some time (youth), never from one that has had no time to answer: so neither strangers nor hundreds of ranks at once
-// push a rank out.
+// Places and time are limited. Where all places are taken, or no descriptor is left, whoever calls waits in the
+// system's queue. A place is taken from a stranger that was silent for some time (youth), never from one that has had
+// no time to answer: so neither strangers nor hundreds of ranks at once push a rank out.
 //
 // Threads: the owner of the engine.
 #pragma once

@@ -68,8 +68,8 @@ void Connection::queue_closed() {
   closing_ = true;
 }
 
-// Decides what comes next. While data are among the frames, nothing is added before these have left, so that a message that is queued meanwhile comes
-// right behind them, and waits for kLargestData of data at most.
+// Decides what comes next. While data are among the frames, nothing is added before these have left, so that a message
+// that is queued meanwhile comes right behind them, and waits for kLargestData of data at most.
 void Connection::prepare(bool puts) {
   if (data_prepared_ > 0) return;
   while (frames_.size() < kFrames && prepared_ < kLargestData) {

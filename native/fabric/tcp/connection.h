@@ -1,14 +1,15 @@
 // One connection after its handshake: what waits to be sent, and what has begun to arrive.
 //
-//   sending     messages come before puts, and a put is cut into frames of kLargestData, so a message waits for one of those at most, and
-//               for what the kernel has not sent yet (kNotSentBytes in socket.cc). Frames that are next lie in `frames_`, and leave by
-//               one gathered write; the first of them may have left in part.
-//   receiving   idle or among messages: into a buffer, from which whole frames are taken. In the middle of data: straight into the exposed
-//               memory, and no further than to the next header, so that the next data are read straight, too. Only what came in one read
-//               with the header of the first data is copied, less than the buffer.
+//   sending     messages come before puts, and a put is cut into frames of kLargestData, so a message waits for one of
+//               those at most, and for what the kernel has not sent yet (kNotSentBytes in socket.cc). Frames that are
+//               next lie in `frames_`, and leave by one gathered write; the first of them may have left in part.
+//   receiving   idle or among messages: into a buffer, from which whole frames are taken. In the middle of data:
+//               straight into the exposed memory, and no further than to the next header, so that the next data are
+//               read straight, too. Only what came in one read with the header of the first data is copied, less than
+//               the buffer.
 //
-// Memory is bounded: LibOF's messages lie in its outbox, puts in the user's memory, and neither is read ahead of its socket. A peer that does
-// not read stops what is sent to it, and nothing else.
+// Memory is bounded: LibOF's messages lie in its outbox, puts in the user's memory, and neither is read ahead of its
+// socket. A peer that does not read stops what is sent to it, and nothing else.
 //
 // Threads: the owner of the engine.
 #pragma once
@@ -60,7 +61,8 @@ class Connection {
 
   // Sends what the socket takes: messages, and about `budget` bytes of puts. False: the connection broke, see why.
   bool send(size_t budget);
-  // Receives what is there, no more than about `budget` bytes. False: the connection broke, see why; what came before is in `events`.
+  // Receives what is there, no more than about `budget` bytes. False: the connection broke, see why; what came before
+  // is in `events`.
   bool receive(Regions& regions, size_t budget, Ring<Completion>& events);
 
   bool has_to_send() const {
@@ -114,7 +116,8 @@ class Connection {
   void prepare(bool puts);
   void prepare_put();
   void sent(size_t bytes);
-  // In the middle of data nothing can be done until all of the frame is there, and the next header, which always follows.
+  // In the middle of data nothing can be done until all of the frame is there, and the next header, which always
+  // follows.
   void await_bytes();
   bool parse(Regions& regions, Ring<Completion>& events);
   void handle(const FrameHeader& header, Ring<Completion>& events);

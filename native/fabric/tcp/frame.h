@@ -7,8 +7,8 @@
 //   failed    0                immediate   the error          how many bytes there would have been
 //   closed    0                0           0                  0
 //
-// Numbers are in the order of little-endian machines, which all that Node.js runs on are. Nothing in a header is believed: check() says
-// what is wrong with one before a byte behind it is read.
+// Numbers are in the order of little-endian machines, which all that Node.js runs on are. Nothing in a header is
+// believed: check() says what is wrong with one before a byte behind it is read.
 #pragma once
 #include <bit>
 #include <cstddef>

@@ -1,16 +1,16 @@
-// What two ranks say before the first frame. Each proves that it knows the job's secret without showing it, and nothing else is read of a
-// connection that has not: three messages of fixed length, 136 bytes in all.
+// What two ranks say before the first frame. Each proves that it knows the job's secret without showing it, and nothing
+// else is read of a connection that has not: three messages of fixed length, 136 bytes in all.
 //
 //   acceptor                                    connector
 //   Challenge: magic, version, nonce  ------->
 //                                     <-------  Answer: who, to whom, settings, nonce, proof
 //   Verdict: what now, settings, proof ------>
 //
-// A proof is an HMAC-SHA-256, keyed with the secret, over the side's name, both nonces and all that was said so far: so it holds for this
-// connection only, and neither side's can be played back as the other's.
+// A proof is an HMAC-SHA-256, keyed with the secret, over the side's name, both nonces and all that was said so far: so
+// it holds for this connection only, and neither side's can be played back as the other's.
 //
-// Two ranks may connect to each other at once. The lower rank's connection is the one that lives: it answers mine_comes to the higher one if it
-// has begun itself, and the higher one welcomes it although it waits for an answer of its own.
+// Two ranks may connect to each other at once. The lower rank's connection is the one that lives: it answers mine_comes
+// to the higher one if it has begun itself, and the higher one welcomes it although it waits for an answer of its own.
 #pragma once
 #include <array>
 #include <cstddef>

@@ -1,4 +1,5 @@
-// SHA-256 (FIPS 180-4) and HMAC (RFC 2104) with it: how a connection proves that it belongs to the job, see handshake.h.
+// SHA-256 (FIPS 180-4) and HMAC (RFC 2104) with it: how a connection proves that it belongs to the job, see
+// handshake.h.
 #pragma once
 #include <array>
 #include <cstddef>

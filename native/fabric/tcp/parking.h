@@ -1,13 +1,14 @@
 // Sleeping until a socket has something, without lost wake-ups (fabric/sleepers.h).
 //
-// Each of the two that sleep has a timer (ring_later). All sockets are in one more set, `sockets`, which is in both of theirs, once-only: it wakes
-// whom it was armed for, once, and nobody until it is armed again.
+// Each of the two that sleep has a timer (ring_later). All sockets are in one more set, `sockets`, which is in both of
+// theirs, once-only: it wakes whom it was armed for, once, and nobody until it is armed again.
 //
-//   arm(who)   enables `sockets` in who's set. Something that is there already makes it fire at once, so no look is needed in between
+//   arm(who)   enables `sockets` in who's set. Something that is there already makes it fire at once, so no look is
+//              needed in between
 //   a firing   takes the arming back; if it was meant for the other by now, it is passed on
 //
-// What asks for a connection must be answered even if nobody is armed: the listening socket and the handshakes are in a set of their own, `calls`,
-// which is in both sets edge-triggered: it notes a call, and the owner answers.
+// What asks for a connection must be answered even if nobody is armed: the listening socket and the handshakes are in a
+// set of their own, `calls`, which is in both sets edge-triggered: it notes a call, and the owner answers.
 #pragma once
 #include "fabric/sleepers.h"
 #include "fabric/tcp/socket.h"

@@ -1,5 +1,5 @@
-// The memory that this rank has exposed, and to whom. A key names an exposure, not memory: it is new each time and dead with conceal(), so what
-// comes late for an earlier one finds nothing.
+// The memory that this rank has exposed, and to whom. A key names an exposure, not memory: it is new each time and dead
+// with conceal(), so what comes late for an earlier one finds nothing.
 //
 //   key   bits 31-20 generation   bits 19-0 entry
 //

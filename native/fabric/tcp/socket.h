@@ -27,17 +27,17 @@ Socket listen_on(const Address& address);
 Address address_of(const Socket& socket);
 // How long a machine that owes an acknowledgement may be silent.
 constexpr int kSilenceMilliseconds = 10'000;
-// Begins to connect; writable when it is decided. Empty with errno if it failed at once. `own`: the address of this machine that it is to come from,
-// whatever its port; null: the system chooses.
+// Begins to connect; writable when it is decided. Empty with errno if it failed at once. `own`: the address of this
+// machine that it is to come from, whatever its port; null: the system chooses.
 Socket begin_connect(const Address& address, int silence_milliseconds = kSilenceMilliseconds,
                      const Address* own = nullptr);
 // What became of it: 0, or an errno.
 int outcome(const Socket& socket);
-// Small frames leave at once, what is not sent yet stays short (frames that matter must not wait behind it), and a peer whose machine is
-// gone is noticed: if it owes an acknowledgement, after the given time, else after 5 + 3 × 2 s.
+// Small frames leave at once, what is not sent yet stays short (frames that matter must not wait behind it), and a peer
+// whose machine is gone is noticed: if it owes an acknowledgement, after the given time, else after 5 + 3 × 2 s.
 void prepare(const Socket& socket, int silence_milliseconds);
-// From here on the peer may be as slow as it likes. The system's time-out takes a peer that does not read for one whose machine is gone, so
-// is_silent() takes its place.
+// From here on the peer may be as slow as it likes. The system's time-out takes a peer that does not read for one whose
+// machine is gone, so is_silent() takes its place.
 void allow_slow_reader(const Socket& socket);
 // Bytes that the peer's machine has not acknowledged.
 int unacknowledged(const Socket& socket);

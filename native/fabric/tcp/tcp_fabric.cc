@@ -25,7 +25,8 @@ constexpr int kEvents = 32;
 enum Name : uint64_t { kListener, kTimer, kStranger, kOwn, kConnection };
 constexpr uint64_t name_of(Name name, size_t index = 0) { return static_cast<uint64_t>(name) << 32 | index; }
 
-// Bytes that one look at a connection moves in each direction. The caller who only looks (Effort::look) has a computation to go on with.
+// Bytes that one look at a connection moves in each direction. The caller who only looks (Effort::look) has a
+// computation to go on with.
 size_t budget_of(Effort effort) {
   switch (effort) {
     case Effort::look:
@@ -136,8 +137,9 @@ void TcpFabric::advance_own(Rank peer) {
       parking_.change(handshake.socket(), events_of(handshake), name_of(kOwn, peer));
       break;
     case Handshake::State::failed:
-      // It ended without a word. We may have taken longer to answer than strangers may; or the peer was closing its world, and then nobody answers the
-      // second time. A rank that closes those who do not know the secret does it every time; and what is no rank may do it after any time.
+      // It ended without a word. We may have taken longer to answer than strangers may; or the peer was closing its
+      // world, and then nobody answers the second time. A rank that closes those who do not know the secret does it
+      // every time; and what is no rank may do it after any time.
       if (handshake.cut_off() && (now_milliseconds() - link.since >= door_.youth() || link.again == 0) &&
           link.again < kAttempts) {
         ++link.again;
@@ -218,7 +220,8 @@ Verdict TcpFabric::judge(const Handshake& stranger) {
   }
   if (link.verdict != Connect::later) return link.connection != nullptr ? Verdict::doubled : Verdict::gave_up;
   if (link.handshake != nullptr && rank() < stranger.peer()) return Verdict::mine_comes;
-  // Its connection takes the place of ours, which goes on until the peer has answered it: to the peer, who hangs up before is a stranger.
+  // Its connection takes the place of ours, which goes on until the peer has answered it: to the peer, who hangs up
+  // before is a stranger.
   pause(link, options_.handshake_milliseconds);
   return Verdict::welcome;
 }
@@ -503,7 +506,8 @@ void TcpFabric::sleep(Sleeper who, uint32_t /*ticket*/, int64_t nanoseconds) {
 
 // --- the end ---------------------------------------------------------------------------------------------------------
 
-// What we wrote must have arrived before the sockets close: one that closes with something unread takes back what it sent.
+// What we wrote must have arrived before the sockets close: one that closes with something unread takes back what it
+// sent.
 void TcpFabric::announce_closed() {
   if (closed_) return;
   closed_ = true;

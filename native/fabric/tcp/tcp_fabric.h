@@ -1,11 +1,12 @@
-// LibOF over TCP: one connection for each pair of ranks that talk, made when they first do. An RDMA write is a framed message that lands in the
-// memory that it names (frame.h), as soon as a thread of the receiver reads its socket; so a receiver takes part in all of it, and
-// its progress thread has to run (receiver_copies()).
+// LibOF over TCP: one connection for each pair of ranks that talk, made when they first do. An RDMA write is a framed
+// message that lands in the memory that it names (frame.h), as soon as a thread of the receiver reads its socket; so a
+// receiver takes part in all of it, and its progress thread has to run (receiver_copies()).
 //
-// Local completion of what was committed is at once: the outbox belongs to the writer's messages until the peer has reported them.
+// Local completion of what was committed is at once: the outbox belongs to the writer's messages until the peer has
+// reported them.
 //
-// A peer that closes says so behind everything else. One whose process ends closes its socket; one whose machine is gone is noticed by
-// keep-alives, or by look_for_silence() while it owes acknowledgements.
+// A peer that closes says so behind everything else. One whose process ends closes its socket; one whose machine is
+// gone is noticed by keep-alives, or by look_for_silence() while it owes acknowledgements.
 //
 // Threads: see fabric.h.
 #pragma once
@@ -97,7 +98,9 @@ class TcpFabric final : public FarFabric, private Host {
     int again = 0;      // handshakes that were cut off, after each of which the peer was called once more
     int64_t since = 0;  // milliseconds: when the handshake began
     int64_t pause =
-        0;  // milliseconds: until when none begins, since the peer's own connection comes or there was no descriptor; 0: none
+        // milliseconds: until when none begins, since the peer's own connection comes or there was no descriptor; 0:
+        // none
+        0;
     std::string why;
   };
   void begin(Rank peer);

@@ -1,5 +1,5 @@
-// Whether this build has verbs: only where the headers of libibverbs were there when it was made. The library itself is looked for when
-// a program asks for it (ibverbs.h).
+// Whether this build has verbs: only where the headers of libibverbs were there when it was made. The library itself is
+// looked for when a program asks for it (ibverbs.h).
 #pragma once
 
 #if __has_include(<infiniband/verbs.h>)

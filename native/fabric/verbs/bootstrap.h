@@ -1,11 +1,13 @@
-// How ranks learn where each other's queue pairs and mailboxes are. What a rank tells one peer is a card; each direction of each pair has
-// its own card, written by one side only, so two ranks that connect at the same time make one connection:
+// How ranks learn where each other's queue pairs and mailboxes are. What a rank tells one peer is a card; each
+// direction of each pair has its own card, written by one side only, so two ranks that connect at the same time make
+// one connection:
 //
 //   offered   my queue pair and my inbox exist; you may connect to them
 //   ready     and I have connected mine to yours: you may send
 //
-// Whoever finds a card for itself answers with its own, whether it wanted to connect or not. Nothing here blocks. A key-value store over
-// TCP can take the place of the shared file: publish() is a put, look() a get of what has come, the descriptor its socket.
+// Whoever finds a card for itself answers with its own, whether it wanted to connect or not. Nothing here blocks. A
+// key-value store over TCP can take the place of the shared file: publish() is a put, look() a get of what has come,
+// the descriptor its socket.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -53,7 +55,8 @@ class Bootstrap {
   virtual std::string refusal(Rank peer) const = 0;
   // gone: the peer has closed, or its process has ended.
   virtual Standing standing(Rank peer) = 0;
-  // It has gone, or its process is ending: what it had registered goes first, and the network tells of that while the process still stands. Slow.
+  // It has gone, or its process is ending: what it had registered goes first, and the network tells of that while the
+  // process still stands. Slow.
   virtual bool is_ending(Rank peer) = 0;
   virtual Crowd crowd() const = 0;
   // Something was published for us, or a peer closed, since forget_calls(). Cheap; any thread.

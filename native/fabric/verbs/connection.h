@@ -1,10 +1,12 @@
 // One reliable connection: a queue pair, what waits to be posted to it, and what was posted and has not completed.
 //
 //   queue     work in the order in which it is to happen; posted as chains by post()
-//   depth     of the send queue. posted − completed never exceeds it. Of any depth / 4 requests in a row one is signalled, and every one
-//             that somebody waits for; a completion stands for all before it. So room always comes back.
-//   receives  eager 'write': empty ones of its own, taken by immediates; refilled in chains by refill(). Where there is none the card waits.
-//             eager 'send': those that all connections share (receives.h). Where there is none for us, work waits in `queue`: `credits`.
+//   depth     of the send queue. posted − completed never exceeds it. Of any depth / 4 requests in a row one is
+//             signalled, and every one that somebody waits for; a completion stands for all before it. So room always
+//             comes back.
+//   receives  eager 'write': empty ones of its own, taken by immediates; refilled in chains by refill(). Where there is
+//             none the card waits. eager 'send': those that all connections share (receives.h). Where there is none for
+//             us, work waits in `queue`: `credits`.
 //
 // Threads: the owner of the engine.
 #pragma once
@@ -126,8 +128,8 @@ class Connection {
   VerbsCounters& counters_;
 };
 
-// Work request ids: the peer, whether it was a receive, and otherwise the number of the request. A receive that connections share has the
-// number of its buffer and no peer.
+// Work request ids: the peer, whether it was a receive, and otherwise the number of the request. A receive that
+// connections share has the number of its buffer and no peer.
 constexpr uint64_t kReceiveId = uint64_t{1} << 31;
 constexpr uint64_t shared_receive_id(uint32_t number) { return static_cast<uint64_t>(number) << 32 | kReceiveId; }
 constexpr uint64_t write_id(Rank peer, uint32_t number) { return static_cast<uint64_t>(number) << 32 | peer; }

@@ -1,23 +1,26 @@
 // Flow control of one connection whose messages go into shared queues of receives, as one side of it sees it.
 //
-// Each side adds a share of receives to its queue before the other may send, and the other may have as many messages there: its credits.
-// Every SEND and every write with an immediate value takes a receive, so it costs its sender a credit. The receiver owes it back, and pays
-// with the immediate value of the next SEND the other way. If there is none for long, a SEND of nothing does it: a credit message.
+// Each side adds a share of receives to its queue before the other may send, and the other may have as many messages
+// there: its credits. Every SEND and every write with an immediate value takes a receive, so it costs its sender a
+// credit. The receiver owes it back, and pays with the immediate value of the next SEND the other way. If there is none
+// for long, a SEND of nothing does it: a credit message.
 //
 //   a message leaves          if left > 1                              left − 1; a SEND: pays all that is owed
 //   a credit message leaves   if left > 0 and owed >= half a share     the same
 //   either arrives            always: a receive is there               owed + 1; a SEND: left + what it pays
 //
-// Always: credits left at one side + messages on their way from it + owed for them + payments on their way back = the share.
+// Always: credits left at one side + messages on their way from it + owed for them + payments on their way back = the
+// share.
 //
-// Nobody is stuck: one reserved credit suffices. Suppose that A and B have received all that was sent, and A has a message that may not
-// leave. Then A has one credit at most, so B owes nearly its whole share, and would send a credit message unless it has no credit
-// left. That means that A owes all of its share, and would send one, too, unless it has no credit left. The last credit goes to a credit
-// message only; so the last thing that each sent is one, a and b. A owes for b, too, and would have paid with a; so a left before b came.
-// But b brought half a share, of which A has spent nothing since. A has no credit left: a contradiction.
+// Nobody is stuck: one reserved credit suffices. Suppose that A and B have received all that was sent, and A has a
+// message that may not leave. Then A has one credit at most, so B owes nearly its whole share, and would send a credit
+// message unless it has no credit left. That means that A owes all of its share, and would send one, too, unless it has
+// no credit left. The last credit goes to a credit message only; so the last thing that each sent is one, a and b. A
+// owes for b, too, and would have paid with a; so a left before b came. But b brought half a share, of which A has
+// spent nothing since. A has no credit left: a contradiction.
 //
-// It ends: a credit message stands for at least two messages since the last SEND. If they are credit messages themselves, there are at most
-// half as many each time.
+// It ends: a credit message stands for at least two messages since the last SEND. If they are credit messages
+// themselves, there are at most half as many each time.
 #pragma once
 #include <cstdint>
 #include <utility>

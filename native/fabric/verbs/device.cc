@@ -10,7 +10,8 @@
 namespace nbc::verbs {
 namespace {
 
-// Better is larger. RoCE v2 goes through routers and v1 does not; a link-local address is as good as any on one link only.
+// Better is larger. RoCE v2 goes through routers and v1 does not; a link-local address is as good as any on one link
+// only.
 int quality(const ibv_gid_entry& entry) {
   const uint8_t* raw = entry.gid.raw;
   bool empty = true;

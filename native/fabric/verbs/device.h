@@ -1,5 +1,5 @@
-// One opened device: which one, which port, which address, and what it can do. Shared by everything that hangs on it, so that it is closed
-// last, whatever ends first.
+// One opened device: which one, which port, which address, and what it can do. Shared by everything that hangs on it,
+// so that it is closed last, whatever ends first.
 #pragma once
 #include <memory>
 #include <string>

@@ -1,5 +1,5 @@
-// The bootstrap of ranks on one machine: cards lie in the job's shared file, and a datagram on a socket with a name that only the job has wakes
-// whoever sleeps.
+// The bootstrap of ranks on one machine: cards lie in the job's shared file, and a datagram on a socket with a name
+// that only the job has wakes whoever sleeps.
 //
 //   word                      written by                                       order
 //   CardSlot.state            the card's writer, after the card                release; the reader acquires

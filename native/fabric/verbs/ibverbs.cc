@@ -20,9 +20,10 @@ void find(void* handle, const char* name, Function& function) {
   function = reinterpret_cast<Function>(symbol);
 }
 
-// Programs fork to start others, and kernels before 5.12 would then move registered pages away from under the card. ibv_fork_init keeps these pages
-// from children; but with them all that shares a page with them, such as the arguments of the program to start (EFAULT). So it is called only
-// where it is needed. Failure only means that such an old kernel will have to do without.
+// Programs fork to start others, and kernels before 5.12 would then move registered pages away from under the card.
+// ibv_fork_init keeps these pages from children; but with them all that shares a page with them, such as the arguments
+// of the program to start (EFAULT). So it is called only where it is needed. Failure only means that such an old kernel
+// will have to do without.
 void protect_from_fork(void* handle) {
   ibv_fork_status (*status)() = nullptr;
   int (*fork_init)() = nullptr;

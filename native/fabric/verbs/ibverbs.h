@@ -1,5 +1,6 @@
-// libibverbs, loaded when it is first needed: a machine without it still loads the addon. Only what the library exports is here; posting,
-// polling and arming are inline functions of <infiniband/verbs.h> that go through the device's table of operations.
+// libibverbs, loaded when it is first needed: a machine without it still loads the addon. Only what the library exports
+// is here; posting, polling and arming are inline functions of <infiniband/verbs.h> that go through the device's table
+// of operations.
 #pragma once
 #include <infiniband/verbs.h>
 

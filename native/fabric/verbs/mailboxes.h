@@ -4,8 +4,8 @@
 //            64 KiB   outbox   the same                                  what becomes the peer's inbox, read by our card
 //            128 KiB  headers  of the SENDs on their way, if there are any
 //
-// At most one place per peer; sixteen peers share a registration, so a rank that talks to few pins little. Places stay until the end:
-// a connection that broke may still be named by packets on their way.
+// At most one place per peer; sixteen peers share a registration, so a rank that talks to few pins little. Places stay
+// until the end: a connection that broke may still be named by packets on their way.
 #pragma once
 #include <memory>
 #include <vector>
@@ -35,8 +35,8 @@ inline Mailbox mailbox_at(std::byte* box) { return {box, box + kControlBytes + k
 
 class Mailboxes {
  public:
-  // Registers the first slab at once: where that cannot be, the rank can reach nobody, and its user should hear of it when it opens. Throws
-  // FabricError.
+  // Registers the first slab at once: where that cannot be, the rank can reach nobody, and its user should hear of it
+  // when it opens. Throws FabricError.
   Mailboxes(std::shared_ptr<Device> device, Rank peers, uint32_t headers);
   ~Mailboxes();
   // Throws FabricError where memory cannot be registered.

@@ -1,6 +1,6 @@
-// Exposed memory over verbs: chunks that are registered once, when they are made, and handed out in pages. alloc() buffers and temporary
-// buffers of schedules come from here. A chunk that is free altogether is given back, all but one. Chunks come from the system, or from other
-// exposed memory: then a block can be reached in that way, too.
+// Exposed memory over verbs: chunks that are registered once, when they are made, and handed out in pages. alloc()
+// buffers and temporary buffers of schedules come from here. A chunk that is free altogether is given back, all but
+// one. Chunks come from the system, or from other exposed memory: then a block can be reached in that way, too.
 #pragma once
 #include <map>
 #include <memory>

@@ -1,5 +1,6 @@
-// What travels as a SEND when mailboxes are not written by the peer's card: a header, and the bytes that were committed. The receiver copies
-// them to where a write would have put them, and then all goes on as if that had happened.
+// What travels as a SEND when mailboxes are not written by the peer's card: a header, and the bytes that were
+// committed. The receiver copies them to where a write would have put them, and then all goes on as if that had
+// happened.
 //
 //   0           4        8
 //   immediate   offset   bytes…       immediate: what a write would have had as its own; offset: in the box (mailboxes.h)

@@ -1,7 +1,7 @@
 // Sleeping until the network has something, without lost wake-ups (fabric/sleepers.h).
 //
-// The completion channel is looked for in the set of one of the two that sleep: the one that the queue was armed for last. So an event wakes, and is
-// taken from the channel by, the thread that it is meant for.
+// The completion channel is looked for in the set of one of the two that sleep: the one that the queue was armed for
+// last. So an event wakes, and is taken from the channel by, the thread that it is meant for.
 //
 //   owner                                            network
 //   armed = me; look for the channel in my set           write completes: entry in the queue
@@ -10,12 +10,14 @@
 //     armed = nobody, and handle it
 //   else sleep on my set
 //
-// A thread that has just woken may take an event that came after the other one armed the queue for itself: then it passes it on.
+// A thread that has just woken may take an event that came after the other one armed the queue for itself: then it
+// passes it on.
 //
-// Arming comes before the last look, and the device adds the entry before it looks whether it is armed: one of them sees the other.
+// Arming comes before the last look, and the device adds the entry before it looks whether it is armed: one of them
+// sees the other.
 //
-// The bootstrap's descriptor and the device's events are in both sets; they are calls. Either thread may drain them; if it is the progress thread, and
-// the calling thread sleeps and owns the engine, it passes that on.
+// The bootstrap's descriptor and the device's events are in both sets; they are calls. Either thread may drain them; if
+// it is the progress thread, and the calling thread sleeps and owns the engine, it passes that on.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -42,7 +44,8 @@ class Parking : public Sleepers {
   void arm(Sleeper who, bool any_completion);
   // While armed for solicited events only: from now on any completion wakes.
   void arm_for_any() { ibv_req_notify_cq(queue_, 0); }
-  // Another descriptor that keeps `who` from sleeping while it is readable; read by whoever gave it. Throws FabricError.
+  // Another descriptor that keeps `who` from sleeping while it is readable; read by whoever gave it. Throws
+  // FabricError.
   void wake_on(Sleeper who, int descriptor);
   void sleep(Sleeper who, int64_t nanoseconds);
   // Events that were taken must be acknowledged before their queue can go.

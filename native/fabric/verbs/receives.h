@@ -1,8 +1,8 @@
-// The queue of receives that all connections of a rank share, and the buffers behind them. It grows by a share for each connection, so there is
-// a receive for every message that a peer has a credit for (credits.h).
+// The queue of receives that all connections of a rank share, and the buffers behind them. It grows by a share for each
+// connection, so there is a receive for every message that a peer has a credit for (credits.h).
 //
-// A buffer goes back to the queue when its message has been copied out: a chain of them at a time. The queue has that many receives more than
-// its shares, so credits may be paid before their receives are back.
+// A buffer goes back to the queue when its message has been copied out: a chain of them at a time. The queue has that
+// many receives more than its shares, so credits may be paid before their receives are back.
 //
 // Threads: the owner of the engine.
 #pragma once

@@ -99,7 +99,8 @@ Registration* Registrations::acquire(const LocalBuffer& buffer) {
   ++counters_.misses;
   drop_expired();
   Registration* made = nullptr;
-  // All of a buffer, so that its other parts are hits; unless it would fill the cache alone, or cannot be pinned as a whole.
+  // All of a buffer, so that its other parts are hits; unless it would fill the cache alone, or cannot be pinned as a
+  // whole.
   if (lives && home->bytes <= most_bytes_ / 2) made = make(home->data, home->bytes);
   const bool whole = made != nullptr;
   if (made == nullptr) made = make(buffer.data, buffer.bytes);

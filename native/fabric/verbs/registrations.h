@@ -1,11 +1,14 @@
-// The registration cache. Registering pins pages by a system call, so registrations of the user's buffers are kept; but the memory of a buffer
-// is freed, and its address used again, without anybody telling us. So an entry belongs to the object that keeps the memory allocated
-// (Pinned::keeper), not to the address:
+// The registration cache. Registering pins pages by a system call, so registrations of the user's buffers are kept; but
+// the memory of a buffer is freed, and its address used again, without anybody telling us. So an entry belongs to the
+// object that keeps the memory allocated (Pinned::keeper), not to the address:
 //
-//   - An entry is served only to a buffer with the very same keeper. Whoever asks holds that keeper, so the memory has been the same all
-//     the time since it was registered. A buffer that happens to lie where another was has another keeper, and gets a registration of its own.
-//   - An entry holds its keeper weakly. When nobody holds it any more the entry is dropped, at the latest by the next miss.
-//   - While an entry is in use (a put reads from it, a peer may write to it) it stays; the operation keeps the keeper alive meanwhile.
+//   - An entry is served only to a buffer with the very same keeper. Whoever asks holds that keeper, so the memory has
+//     been the same all the time since it was registered. A buffer that happens to lie where another was has another
+//     keeper, and gets a registration of its own.
+//   - An entry holds its keeper weakly. When nobody holds it any more the entry is dropped, at the latest by the next
+//     miss.
+//   - While an entry is in use (a put reads from it, a peer may write to it) it stays; the operation keeps the keeper
+//     alive meanwhile.
 //
 // It is bounded in entries and in bytes, and drops what was used least recently. Threads: the owner of the engine.
 #pragma once

@@ -485,7 +485,8 @@ void VerbsFabric::device_events() {
     const bool pair = event.event_type == IBV_EVENT_QP_FATAL || event.event_type == IBV_EVENT_QP_REQ_ERR ||
                       event.event_type == IBV_EVENT_QP_ACCESS_ERR;
     const ibv_qp* which = event.element.qp;
-    // A queue pair cannot be destroyed before its events are acknowledged. A port that went down may come back within the retries.
+    // A queue pair cannot be destroyed before its events are acknowledged. A port that went down may come back within
+    // the retries.
     device_->lib.ack_async_event(&event);
     for (Link& link : links_) {
       if (link.connection != nullptr && (device || (pair && link.connection->owns(which))))
@@ -525,7 +526,8 @@ void VerbsFabric::announce_closed() {
     queue_work(*connection, work);
   }
   flush();
-  // Destroying a queue pair would take back what is still on its way. A peer that has closed, too, needs nothing any more.
+  // Destroying a queue pair would take back what is still on its way. A peer that has closed, too, needs nothing any
+  // more.
   const int64_t limit = now_milliseconds() + kCloseMilliseconds;
   const auto pending = [&] {
     return std::any_of(links_.begin(), links_.end(), [](const Link& link) {

@@ -1,11 +1,12 @@
-// LibOF over an RDMA network: reliable connections. A put is a write into the user's memory with an immediate value behind its last piece, so that
-// the receiver learns of it when all of it is there, in whatever order the bytes came. What is committed travels in one of two ways, the
-// same on all ranks:
+// LibOF over an RDMA network: reliable connections. A put is a write into the user's memory with an immediate value
+// behind its last piece, so that the receiver learns of it when all of it is there, in whatever order the bytes came.
+// What is committed travels in one of two ways, the same on all ranks:
 //
-//   eager 'write'   as a write into the mailbox, also with an immediate. The card stops where the peer has no receive for it
-//   eager 'send'    as a SEND into receives that all connections of the peer share; the peer copies it into the mailbox (parcel.h), and
-//                   nothing leaves without a credit for a receive (credits.h). The immediate of a SEND returns credits, and
-//                   what is called immediate below stands in the header of the parcel
+//   eager 'write'   as a write into the mailbox, also with an immediate. The card stops where the peer has no receive
+//                   for it
+//   eager 'send'    as a SEND into receives that all connections of the peer share; the peer copies it into the mailbox
+//                   (parcel.h), and nothing leaves without a credit for a receive (credits.h). The immediate of a SEND
+//                   returns credits, and what is called immediate below stands in the header of the parcel
 //
 // Completions of both directions come through one queue.
 //
@@ -17,12 +18,13 @@
 //
 //   note area (in the mailbox, between control and slots): Note[64], the n-th failed put's in entry n mod 64
 //
-// Local completion of what was committed: at once. The outbox belongs to the writer's messages until the peer has reported them (fabric.h),
-// and a report means that the card is done with them, so nobody waits for the card.
+// Local completion of what was committed: at once. The outbox belongs to the writer's messages until the peer has
+// reported them (fabric.h), and a report means that the card is done with them, so nobody waits for the card.
 //
-// A peer that has died says nothing. Before sleeping, and now and then while somebody only tests, every connection from which nothing was
-// heard for a second is asked by an empty write whose completion is awaited; a dead peer's connection then breaks within the
-// transport's retries (two seconds by default), or at once if the bootstrap knows that its process has ended.
+// A peer that has died says nothing. Before sleeping, and now and then while somebody only tests, every connection from
+// which nothing was heard for a second is asked by an empty write whose completion is awaited; a dead peer's connection
+// then breaks within the transport's retries (two seconds by default), or at once if the bootstrap knows that its
+// process has ended.
 #pragma once
 #include <memory>
 #include <string>
@@ -48,8 +50,8 @@ struct VerbsOptions {
   size_t cache_bytes = size_t{1} << 30;
   uint8_t timeout = 16;  // 4.096 µs × 2^16 = 0.27 s until a write is sent again
   uint8_t retries = 6;   // not 7: Soft-RoCE takes that for "for ever"
-  // Times that a write or SEND is tried again for which the peer has no receive. Without limit: a peer that computes and does not look is
-  // slow, not dead. A dead one does not even say that it has no receive.
+  // Times that a write or SEND is tried again for which the peer has no receive. Without limit: a peer that computes
+  // and does not look is slow, not dead. A dead one does not even say that it has no receive.
   uint8_t receiver_retries = 7;
 };
 

@@ -1,5 +1,6 @@
 /*
- * The park/doorbell protocol (fabric/shm/doorbell.h, engine/engine.cc), for the model checker spin. `npm test` runs it when spin is installed.
+ * The park/doorbell protocol (fabric/shm/doorbell.h, engine/engine.cc), for the model checker spin. `npm test` runs it
+ * when spin is installed.
  *
  * What is modelled: one rank with its two threads (the calling thread, MAIN, and the PROGRESS thread), two peers that
  * write messages into its mailboxes, and the words they share. Every store goes through a store buffer and becomes
@@ -7,15 +8,17 @@
  * futex may wake its sleeper for no reason, SPURIOUS times.
  *
  * What is proved: whatever the order of events, the run ends with all messages delivered and both threads finished. A
- * wake-up that gets lost leaves a message undelivered while everybody sleeps; spin reports that as an invalid end state.
+ * wake-up that gets lost leaves a message undelivered while everybody sleeps; spin reports that as an invalid end
+ * state.
  *
  *   spin -a doorbell.pml && cc -O2 -DSAFETY -DCOLLAPSE -o pan pan.c && ./pan -m200000
  *
- * Two halves, because together they are too large: as it is, MAIN always hands the engine over to PROGRESS when it leaves
- * (Engine::hand_over), and three messages come. With -DDOZE it may also leave things unattended (Engine::leave), and one comes.
- * With -DSOCKET the rank is also on a network, and sleeps on descriptors (see "the socket").
+ * Two halves, because together they are too large: as it is, MAIN always hands the engine over to PROGRESS when it
+ * leaves (Engine::hand_over), and three messages come. With -DDOZE it may also leave things unattended (Engine::leave),
+ * and one comes. With -DSOCKET the rank is also on a network, and sleeps on descriptors (see "the socket").
  *
- * Each of the following takes one thing out of the protocol, and each must make spin find an error (`npm test` insists):
+ * Each of the following takes one thing out of the protocol, and each must make spin find an error (`npm test`
+ * insists):
  *
  *   -DNO_RECHECK        a sleeper does not look at its mailboxes again between arming and sleeping
  *   -DNO_FENCE          a writer does not order its message before its load of `armed`
@@ -31,24 +34,25 @@
  *   -DSOCKET -DLATE_DRAIN     a sleeper takes datagrams out after the second look instead of after it has slept
  *   -DSOCKET -DONE_SOCKET     both sleepers share a socket, and whoever wakes first takes the datagram out
  *
- * Late decrements. A writer that has seen `armed` != 0 may be delayed before it decrements `need`, and the sleeper may by
- * then have woken, consumed the message, and be arming again: the decrement then hits the new count between the stores
- * of `need` and `armed`, and the writer's exchange finds nobody to wake. So the count can be too small when the sleeper
- * falls asleep, even 0 or negative, never too large. Therefore `need` is signed and "old value <= 1" rings.
+ * Late decrements. A writer that has seen `armed` != 0 may be delayed before it decrements `need`, and the sleeper may
+ * by then have woken, consumed the message, and be arming again: the decrement then hits the new count between the
+ * stores of `need` and `armed`, and the writer's exchange finds nobody to wake. So the count can be too small when the
+ * sleeper falls asleep, even 0 or negative, never too large. Therefore `need` is signed and "old value <= 1" rings.
  *
- * The locked door. MAIN hands over: it arms for PROGRESS, looks again, and unlocks. A writer may ring between the second
- * look and the unlocking. PROGRESS then wakes, finds the engine locked, and sleeps again; nobody is armed any more and
- * nobody has seen the message. So MAIN looks back: after unlocking, and after a fence, it loads `armed`; if the value is
- * not PROGRESS any more, the bell has been rung, and MAIN goes in again unless PROGRESS already has the lock. (The fence
- * pairs with PROGRESS's failed attempt to lock, which comes after the exchange of `armed`.)
+ * The locked door. MAIN hands over: it arms for PROGRESS, looks again, and unlocks. A writer may ring between the
+ * second look and the unlocking. PROGRESS then wakes, finds the engine locked, and sleeps again; nobody is armed any
+ * more and nobody has seen the message. So MAIN looks back: after unlocking, and after a fence, it loads `armed`; if
+ * the value is not PROGRESS any more, the bell has been rung, and MAIN goes in again unless PROGRESS already has the
+ * lock. (The fence pairs with PROGRESS's failed attempt to lock, which comes after the exchange of `armed`.)
  *
- * Dozing. While `dozing`, PROGRESS sleeps for a short time only, and takes over what it finds `unattended` twice without MAIN
- * having been back (entries). It stops dozing when nobody is likely to leave anything soon, here whenever it likes. The two flags are stored and
- * loaded crosswise: either MAIN sees that PROGRESS does not doze and rings, or PROGRESS sees that something is unattended.
+ * Dozing. While `dozing`, PROGRESS sleeps for a short time only, and takes over what it finds `unattended` twice
+ * without MAIN having been back (entries). It stops dozing when nobody is likely to leave anything soon, here whenever
+ * it likes. The two flags are stored and loaded crosswise: either MAIN sees that PROGRESS does not doze and rings, or
+ * PROGRESS sees that something is unattended.
  *
- * The socket (mixed/mixed_fabric.h). Writers send a datagram to the socket of the sleeper, MAIN rings PROGRESS by an eventfd. Neither has a
- * ticket: both stay readable until the sleeper has slept and takes them out. Whoever disarms takes out what has come for
- * the sleeper that was armed, if it was rung.
+ * The socket (mixed/mixed_fabric.h). Writers send a datagram to the socket of the sleeper, MAIN rings PROGRESS by an
+ * eventfd. Neither has a ticket: both stay readable until the sleeper has slept and takes them out. Whoever disarms
+ * takes out what has come for the sleeper that was armed, if it was rung.
  */
 
 #ifndef ENTRIES
@@ -117,8 +121,9 @@ chan buffer[4] = [4] of { byte, byte };        /* 0, 1: the writers; 2: MAIN; 3:
 #define BUFFER_OF(thread) buffer[1 + (thread)]
 
 /*
- * What a thread does to its own buffer nobody else sees, and once the buffer is empty, it stays so until the thread stores again. So a store joins
- * the step before it, and a fence the step after it, without leaving out any behaviour; it saves states.
+ * What a thread does to its own buffer nobody else sees, and once the buffer is empty, it stays so until the thread
+ * stores again. So a store joins the step before it, and a fence the step after it, without leaving out any behaviour;
+ * it saves states.
  */
 #define STORE(buf, address, value) buf!address, value
 #define FENCE(buf) empty(buf)

@@ -4,7 +4,10 @@ import { formatInterval } from './options.js';
 import { COLOURS, drawPanels } from './panels.js';
 import { SETTINGS, type Row } from './report.js';
 
-/** What a curve shows: an implementation in one setting, which gives it its colour, and a test interval, which dashes it. */
+/**
+ * What a curve shows: an implementation in one setting, which gives it its colour, and a test interval, which dashes
+ * it.
+ */
 interface Kind {
   name: string;
   colour: string;

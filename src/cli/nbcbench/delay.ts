@@ -1,7 +1,10 @@
 /** A network that takes its time: netem on interfaces of this machine, which only root may set. */
 import { spawnSync } from 'node:child_process';
 
-/** Packets that wait out the delay at one interface. netem's own limit, 1000, would drop what a software RDMA device has on its way. */
+/**
+ * Packets that wait out the delay at one interface. netem's own limit, 1000, would drop what a software RDMA device has
+ * on its way.
+ */
 const QUEUE = 100_000;
 
 export class Delays {

@@ -1,6 +1,7 @@
 /**
- * A job of ranks that does nothing but what nbcbench tells it: between commands every rank sleeps in read() on a FIFO of its
- * own, so that several jobs can take turns on the same processors. The ranks' side is rank.ts (and nbcbench_mpi.c).
+ * A job of ranks that does nothing but what nbcbench tells it: between commands every rank sleeps in read() on a FIFO
+ * of its own, so that several jobs can take turns on the same processors. The ranks' side is rank.ts (and
+ * nbcbench_mpi.c).
  */
 import { spawn, spawnSync, type ChildProcess, type StdioOptions } from 'node:child_process';
 import { closeSync, constants, mkdtempSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
@@ -16,7 +17,10 @@ export interface Launch {
   inherit?: number;
 }
 
-/** A command that takes longer hangs. The longest one is a handful of repetitions of a job whose ranks crowd each other out. */
+/**
+ * A command that takes longer hangs. The longest one is a handful of repetitions of a job whose ranks crowd each other
+ * out.
+ */
 const PATIENCE_S = 120;
 
 /** Ends every job that is still there when nbcbench itself ends, whatever the reason. */
@@ -128,7 +132,9 @@ export class Job {
     }
   }
 
-  /** Gives the ranks their turn: all obey one command. Resolves when the last is asleep again; rejects if any failed. */
+  /**
+   * Gives the ranks their turn: all obey one command. Resolves when the last is asleep again; rejects if any failed.
+   */
   async command(...words: (string | number)[]): Promise<void> {
     const line = words.join(' ');
     const answered = this.#answered(`to "${line}"`);

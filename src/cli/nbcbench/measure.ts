@@ -1,6 +1,7 @@
 /**
- * The two passes of NBCBench over every combination of operation, size and number of ranks, with all implementations taking
- * turns: a small batch of repetitions each, round after round, so that whatever the machine does meanwhile hits all of them.
+ * The two passes of NBCBench over every combination of operation, size and number of ranks, with all implementations
+ * taking turns: a small batch of repetitions each, round after round, so that whatever the machine does meanwhile hits
+ * all of them.
  */
 import { loadavg } from 'node:os';
 import { isPeer, type Implementation } from './implementations.js';
@@ -73,18 +74,21 @@ const LEAD_IN = 5;
 const WARM_UP_MS = 100;
 const WARM_UP_LIMIT = 1000;
 /**
- * Repetitions of every operation and mode before any measurement, and how often all of that: optimised code is thrown away
- * when it meets the next mode for the first time, so that the compiler needs more than one look at everything.
+ * Repetitions of every operation and mode before any measurement, and how often all of that: optimised code is thrown
+ * away when it meets the next mode for the first time, so that the compiler needs more than one look at everything.
  */
 const JIT_WARM_UP = 1000;
 const JIT_ROUNDS = 4;
-/** They come in parts, and end after that time at the latest: over an emulated network a repetition takes milliseconds. */
+/**
+ * They come in parts, and end after that time at the latest: over an emulated network a repetition takes milliseconds.
+ */
 const JIT_PART = 100;
 const JIT_LIMIT_MS = 500;
 
 /**
- * How far ahead, in µs, rank 0 sets the common start at first, and at most, where others learn of it too late. A rate-limited link
- * saves up for a later burst what nobody sends meanwhile, so that is no time to be generous with; over Soft-RoCE they learn of it much later.
+ * How far ahead, in µs, rank 0 sets the common start at first, and at most, where others learn of it too late. A
+ * rate-limited link saves up for a later burst what nobody sends meanwhile, so that is no time to be generous with;
+ * over Soft-RoCE they learn of it much later.
  */
 const FIRST_LEAD = 20;
 const MOST_LEAD = 100;
@@ -125,7 +129,8 @@ export async function measure(
   const steps = settings.ranks.length * delays.length * settings.ops.length * settings.sizes.length * passes;
   for (const ranks of settings.ranks) {
     const placement = place(ranks, settings.bind);
-    // An instant is named by a message, and what the network delays comes milliseconds late; the gate has no part in it.
+    // An instant is named by a message, and what the network delays comes milliseconds late; the gate has no part in
+    // it.
     const startWith = (delay = 0) =>
       settings.start !== 'auto' ? settings.start : placement.dedicated && delay === 0 ? 'instant' : 'gate';
     const starts = [...new Set(delays.map(startWith))];
@@ -238,7 +243,9 @@ async function warmUp(
   }
 }
 
-/** What is left, in µs, when there is nothing to do. Finds a lead with which ranks do start together, if there is one. */
+/**
+ * What is left, in µs, when there is nothing to do. Finds a lead with which ranks do start together, if there is one.
+ */
 async function emptyRepetition(team: Team, start: Start, listener: Listener): Promise<number> {
   for (;;) {
     const words = ['run', 'compute', 'ibcast', 8, 'plain', 0, 0, 200, start, team.lead];

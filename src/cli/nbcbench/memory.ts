@@ -1,6 +1,6 @@
 /**
- * `nbcbench memory`: what a rank of node-nbc adds to a Node process. As many bare Node processes as ranks run first, so that
- * both share the pages of the executable equally.
+ * `nbcbench memory`: what a rank of node-nbc adds to a Node process. As many bare Node processes as ranks run first, so
+ * that both share the pages of the executable equally.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

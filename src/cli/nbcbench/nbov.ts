@@ -1,6 +1,6 @@
 /**
- * `nbcbench nbov`: the pattern of that name of Netgauge, which the paper's figures of isend, irecv and test come from. Two ranks play ping-pong; every call
- * is timed, in each of the paper's three modes.
+ * `nbcbench nbov`: the pattern of that name of Netgauge, which the paper's figures of isend, irecv and test come from.
+ * Two ranks play ping-pong; every call is timed, in each of the paper's three modes.
  */
 import { nodeNbc } from './ours.js';
 import { place } from './placement.js';

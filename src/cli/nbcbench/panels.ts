@@ -17,7 +17,10 @@ export const COLOURS = [
   '#6a4fb3',
 ] as const;
 
-/** The library that draws is an optional peer dependency. Called before anything is measured, so that nothing is in vain. */
+/**
+ * The library that draws is an optional peer dependency. Called before anything is measured, so that nothing is in
+ * vain.
+ */
 export async function loadCharts(): Promise<typeof Echarts> {
   try {
     return await import('echarts');

@@ -1,4 +1,6 @@
-/** The same method on MPI libraries: our C program, built with each MPI that is installed and started by its launcher. */
+/**
+ * The same method on MPI libraries: our C program, built with each MPI that is installed and started by its launcher.
+ */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -50,7 +52,8 @@ const mpis: readonly Mpi[] = [
     version: { command: ['mpirun.mpich', '--version'], pattern: /Version:\s*(\S+)/ },
     flags: () => ['-bind-to', 'none'],
     env: {},
-    // Of the two networks it may be built with, one hears one variable and the other the other. UCX left alone takes shared memory.
+    // Of the two networks it may be built with, one hears one variable and the other the other. UCX left alone takes
+    // shared memory.
     tcp: { flags: [], env: { MPIR_CVAR_NOLOCAL: '1', FI_PROVIDER: 'tcp', UCX_TLS: 'tcp,self' } },
   },
 ];
@@ -70,8 +73,8 @@ export function peerVersion(name: string): string {
 }
 
 /**
- * Builds the program for every MPI of these names that is found, in a directory that goes when nbcbench does. An MPI that is missing or does not
- * build is left out, and `warn` is told what to do about it.
+ * Builds the program for every MPI of these names that is found, in a directory that goes when nbcbench does. An MPI
+ * that is missing or does not build is left out, and `warn` is told what to do about it.
  */
 export function findPeers(
   names: readonly string[],

@@ -1,6 +1,6 @@
 /**
- * `nbcbench pingpong`: how long a message and its answer take between two ranks. All implementations take turns in small batches, on the same processors, as in
- * the other measurements.
+ * `nbcbench pingpong`: how long a message and its answer take between two ranks. All implementations take turns in
+ * small batches, on the same processors, as in the other measurements.
  */
 import type { Implementation } from './implementations.js';
 import type { Job } from './job.js';

@@ -12,8 +12,8 @@ export interface Placement {
 }
 
 /**
- * Rank i is bound to the i-th allowed processor where there is one for each; else, or if `bind` is false, no rank of any
- * implementation is bound.
+ * Rank i is bound to the i-th allowed processor where there is one for each; else, or if `bind` is false, no rank of
+ * any implementation is bound.
  */
 export function place(ranks: number, bind = true): Placement {
   const allowed = allowedProcessors();

@@ -1,4 +1,6 @@
-/** How far a long run has come, on standard error: one line that is rewritten on a terminal, a line a step elsewhere. */
+/**
+ * How far a long run has come, on standard error: one line that is rewritten on a terminal, a line a step elsewhere.
+ */
 export class ProgressLine {
   readonly #terminal = process.stderr.isTTY;
   readonly #began = performance.now();

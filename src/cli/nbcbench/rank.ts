@@ -173,8 +173,9 @@ function barrier(): void {
 const instant = new Float64Array(1);
 
 /**
- * A processor for every rank: rank 0 names an instant of the common clock, everybody spins until then. Skew: one reading
- * of the clock. Returns the reading that ended the spin, or NaN where the instant had passed before it was known here.
+ * A processor for every rank: rank 0 names an instant of the common clock, everybody spins until then. Skew: one
+ * reading of the clock. Returns the reading that ended the spin, or NaN where the instant had passed before it was
+ * known here.
  */
 function startInstant(lead: number): number {
   barrier(); // a rank that is late once must not stay late
@@ -193,11 +194,11 @@ const gates = [-1, -1];
 const gateBytes = Buffer.alloc(1024);
 
 /**
- * More ranks than processors: spinning would keep a rank from the processor that it waits for. So everybody reports at one
- * pipe and sleeps in read() of another; rank 0 closes that one's writing end, and the kernel wakes all of them at once with
- * an end of file. Two pipes take turns, since a closed one can be opened again only when its readers have left. No library
- * has a part in it, so it is equal for all. (A rank whose wait has returned must not be needed for the progress of others;
- * else the job hangs and nbcbench says so.)
+ * More ranks than processors: spinning would keep a rank from the processor that it waits for. So everybody reports at
+ * one pipe and sleeps in read() of another; rank 0 closes that one's writing end, and the kernel wakes all of them at
+ * once with an end of file. Two pipes take turns, since a closed one can be opened again only when its readers have
+ * left. No library has a part in it, so it is equal for all. (A rank whose wait has returned must not be needed for the
+ * progress of others; else the job hangs and nbcbench says so.)
  */
 function startGate(): number {
   const gate = nextGate;
@@ -227,8 +228,8 @@ function startTogether(start: number, lead: number): number {
 // ---- one batch of repetitions ----
 
 /**
- * Of each repetition five numbers, in ms: when it began, how long init, test and wait took, and how long it was from the
- * beginning to the end. NaN: this rank reached the agreed instant too late.
+ * Of each repetition five numbers, in ms: when it began, how long init, test and wait took, and how long it was from
+ * the beginning to the end. NaN: this rank reached the agreed instant too late.
  */
 let samples = new Float64Array(0);
 
@@ -319,7 +320,10 @@ async function waitForRoot(seconds: number, how: string): Promise<Float64Array> 
 
 // ---- Netgauge's pattern "nbov": a ping-pong of which each call is timed ----
 
-/** Of each repetition, in µs: isend, irecv, a test (mean), how many tests, the round trip. Ranks above 1 have no part in it. */
+/**
+ * Of each repetition, in µs: isend, irecv, a test (mean), how many tests, the round trip. Ranks above 1 have no part in
+ * it.
+ */
 function pingPong(bytes: number, repetitions: number): Float64Array {
   const outgoing = filled(bytes, 'plain');
   const incoming = filled(bytes, 'plain');
@@ -384,11 +388,15 @@ function roundTrips(bytes: number, repetitions: number): Float64Array {
 // ---- commands ----
 
 /**
- *     calibrate                                                          measures the clock and work(); result: cost, rate
- *     check OP BYTES BUFFERS                                             runs OP once on a pattern and verifies the data
- *     run MODE OP BYTES BUFFERS COMPUTE TESTS REPETITIONS START LEAD     result: start, init, test, wait, total of each repetition
+ *     calibrate                                                          measures the clock and work(); result: cost,
+ *                                                                        rate
+ *     check OP BYTES BUFFERS                                             runs OP once on a pattern and verifies the
+ *                                                                        data
+ *     run MODE OP BYTES BUFFERS COMPUTE TESTS REPETITIONS START LEAD     result: start, init, test, wait, total of each
+ *                                                                        repetition
  *     wait SECONDS HOW                                                   result: processor time, elapsed time
- *     nbov BYTES REPETITIONS                                             result: isend, irecv, test, tests, round trip of each repetition
+ *     nbov BYTES REPETITIONS                                             result: isend, irecv, test, tests, round trip
+ *                                                                        of each repetition
  *     pingpong BYTES REPETITIONS                                         result: on rank 0 the time of each round trip
  *     quit
  */

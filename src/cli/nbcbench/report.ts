@@ -108,7 +108,9 @@ export function overheadTable(results: readonly Result[], interval: number): str
   return compare(results, (result) => at(result)?.overhead ?? NaN, details);
 }
 
-/** One line for each result of ours, or of the peers if there is none, with the peers' figures and the ratios beside it. */
+/**
+ * One line for each result of ours, or of the peers if there is none, with the peers' figures and the ratios beside it.
+ */
 function compare(
   results: readonly Result[],
   figure: (result: Result) => number,

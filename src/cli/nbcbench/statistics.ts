@@ -1,6 +1,9 @@
 /** From the samples of all ranks to the figures of one row. */
 
-/** What one batch gave: for each rank `[start, init, test, wait, total]` of each repetition, in µs; NaN: a rank came late. */
+/**
+ * What one batch gave: for each rank `[start, init, test, wait, total]` of each repetition, in µs; NaN: a rank came
+ * late.
+ */
 export type Batch = readonly Float64Array[];
 
 const FIELDS = 5;
@@ -23,7 +26,9 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-/** The maximum over ranks, repetition by repetition, from number `first`. Those that a rank started late are left out. */
+/**
+ * The maximum over ranks, repetition by repetition, from number `first`. Those that a rank started late are left out.
+ */
 export function repetitions(batch: Batch, first = 0): Repetition[] {
   const result: Repetition[] = [];
   const count = (batch[0]?.length ?? 0) / FIELDS;

@@ -1,6 +1,6 @@
 /**
- * `nbcbench waiting`: what ranks cost that wait. All of them start an igather, which cannot complete before the root joins,
- * seconds later; reported is the processor time of all ranks together meanwhile.
+ * `nbcbench waiting`: what ranks cost that wait. All of them start an igather, which cannot complete before the root
+ * joins, seconds later; reported is the processor time of all ranks together meanwhile.
  */
 import type { Implementation } from './implementations.js';
 import { place } from './placement.js';
@@ -10,7 +10,10 @@ export interface Waiting {
   /** How they wait: 'wait' blocks the thread, 'await' leaves it to the event loop. */
   how: 'wait' | 'await';
   ranks: number;
-  /** Those that were still in the operation when the root joined: in a tree, leaves are done when their parent has their block. */
+  /**
+   * Those that were still in the operation when the root joined: in a tree, leaves are done when their parent has their
+   * block.
+   */
   waited: number;
   seconds: number;
   /** Processor time of all ranks together, in ms. */

@@ -1,8 +1,9 @@
 /**
  * Ends the ranks if nbcrun itself is killed, which no handler in nbcrun could do.
  *
- * The guardian is a small shell in a session of its own. It reads a pipe that only nbcrun holds open, and keeps a list of the
- * process groups that are alive. When the pipe ends without a word of goodbye, nbcrun is gone, and so are they a moment later.
+ * The guardian is a small shell in a session of its own. It reads a pipe that only nbcrun holds open, and keeps a list
+ * of the process groups that are alive. When the pipe ends without a word of goodbye, nbcrun is gone, and so are they a
+ * moment later.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 

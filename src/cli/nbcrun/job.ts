@@ -1,8 +1,8 @@
 /**
  * A running job: its processes, how they are signalled, and what their ends mean.
  *
- * Every rank leads a process group of its own (native/launch/rank.cc). A terminal's Ctrl-C therefore reaches nbcrun alone, which passes
- * it on once, and whatever children a rank leaves behind end with its group.
+ * Every rank leads a process group of its own (native/launch/rank.cc). A terminal's Ctrl-C therefore reaches nbcrun
+ * alone, which passes it on once, and whatever children a rank leaves behind end with its group.
  */
 import { spawn, type ChildProcess, type StdioOptions } from 'node:child_process';
 import { constants } from 'node:os';
@@ -159,7 +159,10 @@ export class Job {
     if (this.#running.size === 0) setImmediate(() => this.#finish?.());
   }
 
-  /** Names the rank that failed first; one that died of a signal is a likelier cause than one that noticed it and gave up. */
+  /**
+   * Names the rank that failed first; one that died of a signal is a likelier cause than one that noticed it and gave
+   * up.
+   */
   #fail(): void {
     if (this.#exitCode !== undefined) return;
     const end = this.#failures.find(({ signal }) => signal !== null) ?? this.#failures[0];
@@ -218,7 +221,8 @@ export class Job {
       this.#terminal?.follow();
     });
     if (!this.#settings.label) return;
-    // A reader that has gone away (nbcrun … | head) ends the job like any program in a pipe. Each write that was under way fails.
+    // A reader that has gone away (nbcrun … | head) ends the job like any program in a pipe. Each write that was under
+    // way fails.
     for (const stream of [process.stdout, process.stderr]) {
       stream.on('error', () => {
         if (this.#exitCode === undefined) this.#end(codeOfSignal('SIGPIPE'));
@@ -245,7 +249,9 @@ export class Job {
     this.#timers.push(setTimeout(action, milliseconds));
   }
 
-  /** Waits for the rest of the labelled output; not for ever, because a daemon that a rank started may keep the pipe. */
+  /**
+   * Waits for the rest of the labelled output; not for ever, because a daemon that a rank started may keep the pipe.
+   */
   async #drain(): Promise<void> {
     if (this.#outputs.length === 0) return;
     const late = new Promise<void>((resolve) => this.#after(STRAY_OUTPUT_MS, resolve));

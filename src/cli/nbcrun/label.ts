@@ -1,4 +1,7 @@
-/** Puts a label in front of every line of one stream and writes whole lines only, so that no rank tears the line of another. */
+/**
+ * Puts a label in front of every line of one stream and writes whole lines only, so that no rank tears the line of
+ * another.
+ */
 import type { Readable, Writable } from 'node:stream';
 
 const NEWLINE = 0x0a;
@@ -33,7 +36,10 @@ export async function labelLines(source: Readable, sink: Writable, label: string
   if (held > 0) await write(sink, Buffer.concat([prefix, ...parts, Buffer.of(NEWLINE)]));
 }
 
-/** One write for all lines: nothing comes between. Waits until the sink has taken it, which slows a rank that prints too fast. */
+/**
+ * One write for all lines: nothing comes between. Waits until the sink has taken it, which slows a rank that prints too
+ * fast.
+ */
 function write(sink: Writable, data: Buffer): Promise<void> {
   return new Promise((resolve) => sink.write(data, () => resolve()));
 }

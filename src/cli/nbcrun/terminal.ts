@@ -1,11 +1,13 @@
 /**
- * Passes what is typed on to rank 0. Ranks have given the terminal up, so that it cannot stop them; nbcrun reads instead,
- * as long as it is in the foreground itself.
+ * Passes what is typed on to rank 0. Ranks have given the terminal up, so that it cannot stop them; nbcrun reads
+ * instead, as long as it is in the foreground itself.
  */
 import { readFileSync } from 'node:fs';
 import type { Writable } from 'node:stream';
 
-/** How often nbcrun in the background looks, in milliseconds: not every shell tells a running job that `fg` was typed. */
+/**
+ * How often nbcrun in the background looks, in milliseconds: not every shell tells a running job that `fg` was typed.
+ */
 const LOOK_MS = 250;
 
 export class Terminal {

@@ -1,6 +1,6 @@
 /**
- * How ranks tell each other something before they are connected. Whatever started the job offers one: a store (store.ts), a process manager that
- * speaks PMI-1, as MPICH's and Slurm's do (pmi.ts), or PMIx (pmix.ts).
+ * How ranks tell each other something before they are connected. Whatever started the job offers one: a store
+ * (store.ts), a process manager that speaks PMI-1, as MPICH's and Slurm's do (pmi.ts), or PMIx (pmix.ts).
  */
 export interface Directory {
   readonly rank: number;

@@ -1,6 +1,7 @@
 /**
- * The directory that MPICH's process manager (Hydra), Slurm's srun with --mpi=pmi2 and others offer to what they start: PMI-1, lines of text on an inherited descriptor (PMI_FD).
- * A request is a line "cmd=… key=value …", and so is its answer; values have no blanks.
+ * The directory that MPICH's process manager (Hydra), Slurm's srun with --mpi=pmi2 and others offer to what they start:
+ * PMI-1, lines of text on an inherited descriptor (PMI_FD). A request is a line "cmd=… key=value …", and so is its
+ * answer; values have no blanks.
  */
 import { fstatSync } from 'node:fs';
 import { Socket } from 'node:net';

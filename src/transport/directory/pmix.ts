@@ -81,7 +81,9 @@ function failure(rank: number, error: unknown, more = ''): BootstrapError {
   return new BootstrapError(`PMIx: ${(error as Error).message}${more}`, rank);
 }
 
-/** What comes from one of native's sockets. Who is not answered in time closes it, and leaves alone who does not answer. */
+/**
+ * What comes from one of native's sockets. Who is not answered in time closes it, and leaves alone who does not answer.
+ */
 async function answer(fd: number, limitMs: number, what: string): Promise<string[]> {
   const socket = new Socket({ fd, readable: true, writable: false });
   socket.setEncoding('utf8');

@@ -1,6 +1,6 @@
 /**
- * The directory that is a store of ours. Rank 0 opens it at its address, unless somebody else (a launcher) has opened it there or the address is
- * another machine's.
+ * The directory that is a store of ours. Rank 0 opens it at its address, unless somebody else (a launcher) has opened
+ * it there or the address is another machine's.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { BootstrapError } from '../../errors.js';

@@ -1,6 +1,6 @@
 /**
- * How both sides of the store prove that they know the secret of the job, without showing it: an HMAC over the nonces of both and what the client
- * says of itself.
+ * How both sides of the store prove that they know the secret of the job, without showing it: an HMAC over the nonces
+ * of both and what the client says of itself.
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 

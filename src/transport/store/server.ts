@@ -1,17 +1,19 @@
 /**
- * The store of a job that starts: a small key-value store with barriers, in memory, over TCP. It lives in rank 0 (or in a launcher) until all ranks
- * have started.
+ * The store of a job that starts: a small key-value store with barriers, in memory, over TCP. It lives in rank 0 (or in
+ * a launcher) until all ranks have started.
  *
  *     server                                client
  *     { store: 1, nonce }            --->
  *                                    <---   { rank, size, nonce, proof }
  *     { proof } or { proof, error }  --->
- *                                    <---   { id, op: 'set', key, value } | { id, op: 'get', key, … } | { id, op: 'barrier', name, … }
+ *                                    <---   { id, op: 'set', key, value } | { id, op: 'get', key, … } | { id, op:
+ *                                           'barrier', name, … }
  *     { id, value } or { id, error } --->
  *
- * A client that does not know the secret is cut off without a word; one that finds all places for strangers taken is so before the first word, and
- * comes again. Nothing here waits for ever: when the time of one that waits in a `get` or a `barrier` is up (it says how much is `left` of its
- * `timeout`), all fail, and are told which ranks are missing; so they do when a rank leaves before its job has started.
+ * A client that does not know the secret is cut off without a word; one that finds all places for strangers taken is so
+ * before the first word, and comes again. Nothing here waits for ever: when the time of one that waits in a `get` or a
+ * `barrier` is up (it says how much is `left` of its `timeout`), all fail, and are told which ranks are missing; so
+ * they do when a rank leaves before its job has started.
  */
 import { createServer, type Server, type Socket } from 'node:net';
 import { Lines } from './lines.js';

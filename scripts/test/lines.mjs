@@ -1,0 +1,40 @@
+/**
+ * Finds lines of comments and documents that are longer than 120 columns. Strings and tables of Markdown are not
+ * counted.
+ */
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { ROOT } from './process.mjs';
+
+const COLUMNS = 120;
+
+/** A line that is a comment as a whole, in the languages that this project has. */
+const comment = { code: /^\s*(\/\/|\/?\*)/, hash: /^\s*#/ };
+
+const kinds = [
+  { files: /\.(cc|h|c|ts|mjs|js|pml)$/, counts: (line) => comment.code.test(line) },
+  {
+    files: /(\.(sh|py)|Makefile|scripts\/rdma-guest|scripts\/slow-link|\.ci\/run)$/,
+    counts: (l) => comment.hash.test(l),
+  },
+  { files: /\.md$/, counts: (line) => !line.startsWith('|') && !/https?:\/\/\S{80}/.test(line) },
+];
+
+/** "file:line: columns" for every line that is too long. */
+export function longLines() {
+  const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
+    cwd: ROOT,
+    encoding: 'utf8',
+  });
+  const found = [];
+  for (const file of files.split('\n')) {
+    const kind = kinds.find(({ files: pattern }) => pattern.test(file));
+    if (kind === undefined || !existsSync(join(ROOT, file))) continue;
+    for (const [index, line] of readFileSync(join(ROOT, file), 'utf8').split('\n').entries()) {
+      const columns = [...line].length;
+      if (columns > COLUMNS && kind.counts(line)) found.push(`${file}:${index + 1}: ${columns} columns`);
+    }
+  }
+  return found;
+}
