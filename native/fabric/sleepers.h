@@ -4,7 +4,7 @@
 // done is the fabric's business.
 //
 //   word      written by                                               order
-//   armed_    owner: mark_armed(), disarm(); whoever sees the firing   seq_cst: hand_over() in engine.cc looks back at it across the lock
+//   armed_    owner: mark_armed(), disarm(); whoever sees the firing   seq_cst: hand_over() in driving.cc looks back at it across the lock
 //   called_   whoever sees that a peer wants something                 release; the owner exchanges it with acquire
 #pragma once
 #include <atomic>

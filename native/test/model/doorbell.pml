@@ -1,5 +1,5 @@
 /*
- * The park/doorbell protocol (fabric/shm/doorbell.h, engine/engine.cc), for the model checker spin. `npm test` runs it
+ * The park/doorbell protocol (fabric/shm/doorbell.h, engine/driving.cc), for the model checker spin. `npm test` runs it
  * when spin is installed.
  *
  * What is modelled: one rank with its two threads (the calling thread, MAIN, and the PROGRESS thread), two peers that

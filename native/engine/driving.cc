@@ -1,0 +1,343 @@
+// Who drives the engine, and who sleeps: the calling thread in test and wait, otherwise the progress thread.
+#include <algorithm>
+#include <chrono>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "engine/engine.h"
+#include "engine/relax.h"
+
+namespace nbc {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A waiter with a core of its own polls this long before it sleeps: about twice what waking it would cost (23 µs).
+constexpr auto kSpin = std::chrono::microseconds(50);
+// Passes before the first yield, about 20 microseconds: as long as a peer takes that is at work on another processor.
+constexpr uint32_t kSpins = 400;
+// A waiter with more ranks than processors lets others run this often before it sleeps. Sixteen ranks on two
+// processors, ialltoall of 8 bytes: 250 µs without, 110 to 150 µs with 4 or more, because most of the wake-ups by
+// system call disappear.
+constexpr uint32_t kYields = 8;
+// How long the progress thread dozes between two looks, for each rank that shares a processor; it takes over after one
+// to two of them. A look costs the calling thread two switches and a timer, 10 µs on a virtual machine, so each look
+// that finds nothing left to it doubles the doze, up to sixteen times as long: ialltoall of 1 MiB between two ranks
+// bound to a processor each takes 190 to 260 µs without the doubling and 130 without any progress thread. After so many
+// looks in vain it sleeps.
+constexpr int64_t kDozeNanoseconds = 50'000;
+constexpr uint32_t kDoublings = 4;
+constexpr uint32_t kUneventful = 32;
+// Tests that found nothing before peers are told which sends wait; one message for a call that takes a microsecond.
+constexpr uint32_t kFruitlessTests = 64;
+// The scheduling slice the progress thread asks for: woken beside a computing thread, it runs soon because it runs
+// briefly.
+constexpr uint64_t kSliceNanoseconds = 100'000;
+
+// What a waiter does before it sleeps. With a core for every rank it spins; with more ranks than cores it lets others
+// run, which is how the message that it waits for gets written, and sleeps if they had nothing for it.
+class Patience {
+ public:
+  explicit Patience(bool spin) : spin_(spin) {}
+  // Once for every pass that found nothing. False: sleep now.
+  bool idle() {
+    ++passes_;
+    if (!spin_) {
+      if (passes_ > kYields) return false;
+      sched_yield();
+      return true;
+    }
+    if (passes_ <= kSpins) {
+      relax();
+      return true;
+    }
+    // The kernel may have put the rank that we wait for on our processor after all: let it run.
+    sched_yield();
+    const auto now = Clock::now();
+    if (passes_ == kSpins + 1) until_ = now + kSpin;
+    return now < until_;
+  }
+  void renew() { passes_ = 0; }
+
+ private:
+  bool spin_;
+  uint32_t passes_ = 0;
+  Clock::time_point until_;
+};
+
+// Best effort: kernels before 6.12 take the runtime of a SCHED_OTHER thread for nothing. What the user chose (nice,
+// another policy) stays.
+void ask_for_short_slice() {
+#if defined(SYS_sched_setattr) && defined(SYS_sched_getattr)
+  struct {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+  } attributes{};
+  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0 || attributes.policy != SCHED_OTHER) return;
+  attributes.size = sizeof attributes;
+  attributes.runtime = kSliceNanoseconds;
+  syscall(SYS_sched_setattr, 0, &attributes, 0);
+#endif
+}
+
+}  // namespace
+
+// --- what is needed --------------------------------------------------------------------------------------------------
+
+// True if something is pending that does not land by itself: rounds to start, sends that wait for peers, completions to
+// be told, messages that the fabric has not let go, more messages than the slots that they land in.
+bool Engine::background_needed() const {
+  return unfinished_rounds_ + watched_ > 0 || libof_.needs_driving() ||
+         (fabric_->receiver_copies() && active_.head != nullptr) || fabric_->work() > 0 || fabric_->holds_back() ||
+         libof_.most_arrivals(fabric_->put_window()) != UINT32_MAX;
+}
+
+// How many messages must arrive before any operation can take a step: what the doorbell counts. With sends pending any
+// message may matter; a round that only receives needs all of its messages.
+uint32_t Engine::arrivals_needed(bool waiting) const {
+  if (libof_.needs_driving() || fabric_->receiver_copies()) return 1;
+  int32_t least = INT32_MAX;
+  for (const Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
+    if (waiting || operation->watched || !operation->last_round) least = std::min(least, operation->outstanding);
+  }
+  return std::min(static_cast<uint32_t>(std::max(least, 1)), libof_.most_arrivals(fabric_->put_window()));
+}
+
+// How many ranks share a processor. Ranks may be bound one by one, so only all of their masks together tell.
+void Engine::measure_crowd() {
+  if (crowd_known_) return;
+  const Crowd crowd = fabric_->crowd();
+  crowd_known_ = crowd.complete;
+  crowd_.store((crowd.ranks + crowd.processors - 1) / crowd.processors, std::memory_order_relaxed);
+}
+
+int64_t Engine::doze(uint32_t uneventful) const {
+  return kDozeNanoseconds * crowd_.load(std::memory_order_relaxed) << std::min(uneventful, kDoublings);
+}
+
+// --- taking and leaving ----------------------------------------------------------------------------------------------
+
+// The calling thread takes the engine over.
+void Engine::enter() {
+  lock_.lock();
+  entered();
+}
+
+void Engine::entered() {
+  ++entries_;
+  handed_over_ = false;
+  if (unattended_.load(std::memory_order_relaxed)) unattended_.store(false, std::memory_order_relaxed);
+  fabric_->disarm();
+}
+
+void Engine::unlock_and_notify() {
+  const bool notify = notify_pending_;
+  notify_pending_ = false;
+  lock_.unlock();
+  if (notify) notify_();
+}
+
+// The calling thread goes back to its own work, and will probably be back soon.
+void Engine::leave() {
+  bool ring = false;
+  if (options_.progress_thread && background_needed()) {
+    unattended_.store(true, std::memory_order_seq_cst);
+    // Loading first: in a loop of operations the progress thread dozes all the time, and this is a read.
+    ring = !dozing_.load(std::memory_order_seq_cst) && !dozing_.exchange(true, std::memory_order_seq_cst);
+    if (ring && fabric_->ring_self_later(Sleeper::progress, doze(0))) {
+      seen_ = entries_;  // its first doze begins here
+      ring = false;
+    }
+  }
+  unlock_and_notify();
+  if (ring) fabric_->ring_self(Sleeper::progress);
+}
+
+// The calling thread leaves for long: the progress thread becomes responsible now. A peer may ring for it between the
+// last look and the unlocking; it then finds the door locked and sleeps again. So the caller looks back at the bell,
+// after a fence that pairs with the progress thread's failed attempt, and goes in again if it was rung and nobody has
+// the engine (found by native/test/model).
+void Engine::hand_over() {
+  if (!options_.progress_thread) return unlock_and_notify();
+  for (;;) {
+    bool armed = false;
+    while (background_needed()) {
+      handed_over_ = true;
+      if (fabric_->work() > 0) {
+        unlock_and_notify();
+        fabric_->ring_self(Sleeper::progress);
+        return;
+      }
+      fabric_->arm(Sleeper::progress, arrivals_needed(false));
+      armed = true;
+      if (!last_pass(Effort::look)) break;
+      fabric_->disarm();
+      armed = false;
+    }
+    unlock_and_notify();
+    if (!armed) return;
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (fabric_->is_armed() || !lock_.try_lock()) return;
+    fabric_->disarm();
+    pass(Effort::look);
+  }
+}
+
+// --- the progress thread ---------------------------------------------------------------------------------------------
+
+void Engine::background() {
+  pthread_setname_np(pthread_self(), "nbc-progress");
+  ask_for_short_slice();
+  uint32_t uneventful = 0;  // dozes in which nothing was left unattended
+  for (;;) {
+    // The ticket comes before everything that is looked at: whoever changes any of it afterwards makes sleep() return.
+    const uint32_t ticket = fabric_->ticket(Sleeper::progress);
+    if (stop_.load(std::memory_order_acquire)) return;
+    // Pairs with the fence in hand_over(): if the attempt to lock fails, the caller, looking back, sees that the bell
+    // was rung.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    ++uneventful;
+    bool alone = false;  // the calling thread is away, and nothing is left to find
+    // If the calling thread has the engine, it will look after everything, and note what it leaves behind.
+    if (lock_.try_lock()) {
+      // Nothing pending here stands for it, so nobody else might come to it: a peer asks for a connection.
+      if (fabric_->called()) pass(Effort::look);
+      const bool unattended = unattended_.load(std::memory_order_relaxed);
+      if (unattended) uneventful = 0;
+      if (handed_over_ || (unattended && entries_ == seen_)) {
+        unattended_.store(false, std::memory_order_relaxed);
+        drive();
+        alone = true;
+      } else {
+        alone = !unattended && entries_ == seen_;
+        seen_ = entries_;
+        unlock_and_notify();
+      }
+    }
+    if ((alone || uneventful > kUneventful) && dozing_.load(std::memory_order_relaxed)) {
+      dozing_.store(false, std::memory_order_seq_cst);
+      if (unattended_.load(std::memory_order_seq_cst)) dozing_.store(true, std::memory_order_seq_cst);
+      uneventful = 0;
+    }
+    // Called and not served: the calling thread has the engine, and serves it unless it is about to leave.
+    const bool dozes = dozing_.load(std::memory_order_relaxed) || fabric_->called();
+    fabric_->sleep(Sleeper::progress, ticket, dozes ? doze(uneventful) : -1);
+  }
+}
+
+// The progress thread, owning the engine: until nothing can move, or the calling thread wants it back. Releases the
+// lock.
+void Engine::drive() {
+  ++counters_.progress_wakeups;
+  handed_over_ = true;
+  while (!lock_.wanted() && background_needed()) {
+    ++counters_.progress_passes;
+    if (pass(Effort::pass) || fabric_->work() > 0) continue;
+    fabric_->arm(Sleeper::progress, arrivals_needed(false));
+    if (!last_pass(Effort::look)) break;
+    fabric_->disarm();
+  }
+  unlock_and_notify();
+}
+
+// --- the calling thread ----------------------------------------------------------------------------------------------
+
+void Engine::test() {
+  // If the progress thread is at it, it gives way after its piece. To return without a look would be cheaper, but then
+  // a test could say "not done" of something that has long arrived.
+  enter();
+  if (pass(Effort::pass)) {
+    fruitless_tests_ = 0;
+  } else if (++fruitless_tests_ == kFruitlessTests) {
+    // A rank that only ever tests never comes to where it would sleep.
+    fruitless_tests_ = 0;
+    if (last_pass(Effort::look)) pass(Effort::look);
+  } else if (libof_.fail_closed_peers()) {
+    pass(Effort::look);
+  }
+  leave();
+}
+
+bool Engine::settled(const uint32_t* slots, size_t count, bool all) const {
+  for (size_t i = 0; i < count; ++i) {
+    const bool done = slots_->get(slots[i]) != static_cast<int32_t>(SlotState::pending);
+    if (done != all) return done;
+  }
+  return all;
+}
+
+bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanoseconds) {
+  if (settled(slots, count, all)) return true;
+  enter();
+  const bool limited = nanoseconds >= 0;
+  const auto limit = limited ? Clock::now() + std::chrono::nanoseconds(nanoseconds) : Clock::time_point::max();
+  measure_crowd();
+  Patience patience(crowd_.load(std::memory_order_relaxed) <= 1);
+  bool done;
+  for (;;) {
+    const bool moved = pass(Effort::helping);
+    done = settled(slots, count, all);
+    if (done) break;
+    const bool busy = moved || fabric_->work() > 0;
+    if (busy) {
+      patience.renew();
+    } else if (patience.idle()) {
+      continue;
+    }
+    const auto now = limited ? Clock::now() : Clock::time_point::min();
+    if (now >= limit) break;
+    if (busy) continue;
+    const uint32_t ticket = fabric_->ticket(Sleeper::caller);
+    fabric_->arm(Sleeper::caller, arrivals_needed(true));
+    const bool news = last_pass(Effort::helping);
+    done = settled(slots, count, all);
+    if (!news && !done) {
+      const int64_t left = limited ? std::chrono::duration_cast<std::chrono::nanoseconds>(limit - now).count() : -1;
+      fabric_->sleep(Sleeper::caller, ticket, left);
+      patience.renew();
+    }
+    fabric_->disarm();
+    if (done) break;
+  }
+  leave();
+  return done;
+}
+
+void Engine::startall(const uint32_t* slots, size_t count, uint32_t microseconds) {
+  enter();
+  const auto limit = Clock::now() + std::chrono::microseconds(microseconds);
+  const auto waiting = [&] {
+    for (size_t i = 0; i < count; ++i) {
+      const Operation* operation = pending(slots[i]);
+      if (operation != nullptr && operation->waiting_rtr > 0) return true;
+    }
+    return false;
+  };
+  while (waiting() && Clock::now() < limit) {
+    pass(Effort::pass);
+    relax();
+  }
+  if (!options_.progress_thread) {
+    while (fabric_->work() > 0) pass(Effort::pass);
+  }
+  leave();
+}
+
+void Engine::watch(uint32_t slot) {
+  enter();
+  Operation* operation = pending(slot);
+  if (operation == nullptr) {
+    notify_pending_ = true;  // it has ended already: the caller is told the same way
+  } else if (!operation->watched) {
+    operation->watched = true;
+    ++watched_;
+  }
+  hand_over();
+}
+
+}  // namespace nbc
