@@ -53,7 +53,8 @@ static double milliseconds(void) {
   return time.tv_sec * 1e3 + time.tv_nsec / 1e6;
 }
 
-/* Sleeps until it is told to exchange a message, and does: whatever the socket takes or has, and poll() when it has neither. */
+/* Sleeps until it is told to exchange a message, then exchanges it: writes and reads what the socket takes and has,
+ * and calls poll() when it has neither. */
 static void* exchange(void* nothing) {
   for (;;) {
     sem_wait(&begin);

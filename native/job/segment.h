@@ -6,7 +6,8 @@
 //   0                    JobHeader                                                        (one page)
 //   4096                 RankLine[size]            who is there; its doorbell             (7 cache lines each)
 //   mailboxes            Pair[owner][writer]       size × size × 64 KiB, sparse
-//   cards                card[from][to]            size × size × 128 B, sparse: what networks need to connect (verbs/bootstrap.h)
+//   cards                card[from][to]            size × size × 128 B, sparse: what networks need to connect
+//                                                  (verbs/bootstrap.h)
 //   arenas               arena of rank 0, rank 1 … arena_bytes each, sparse
 //
 //   Pair: what `writer` writes into memory of `owner`

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC1091,SC2154
-# The guest's second stage, run by init among the host's files: the rest of the file systems, the RDMA devices, and the job of scripts/rdma-guest.
-# Without /run/share/status at the end, something here went wrong and the console says what.
+# The guest's second stage, run by init among the host's files: the rest of the file systems, the RDMA devices, and the
+# job of scripts/rdma-guest. Without /run/share/status at the end, something here went wrong and the console says what.
 set -euo pipefail
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 share=/run/share
@@ -55,7 +55,8 @@ fi
 
 # --- The job
 
-# Pipes, as on any other machine: the shared files could not be opened a second time, as /dev/stderr, without being emptied.
+# Pipes, as on any other machine: the shared files could not be opened a second time, as /dev/stderr, without being
+# emptied.
 mkfifo /run/stdout /run/stderr
 cat /run/stdout >$share/stdout &
 cats=$!

@@ -1,5 +1,7 @@
 #!/bin/bash
-# The ranks of one machine, by the variables of torchrun. On each machine, numbered from 0: NBC_SECRET=… run.sh MACHINE PROGRAM [ARGUMENT]…
+# The ranks of one machine, by the variables of torchrun. On each machine, numbered from 0:
+#
+#     NBC_SECRET=… run.sh MACHINE PROGRAM [ARGUMENT]…
 set -euo pipefail
 
 : "${NBC_SECRET:?must be the same random text on all machines}"

@@ -7,9 +7,11 @@
 // only the receiver copies.
 //
 //   BulkSlot (one cache line)
-//   stamp        0: free. 2n+1: announcement n of this pair.  sender stores it (release) after the rest; receiver stores 0 (release)
-//   next, done   pieces claimed, pieces finished              both fetch_add; done: acq_rel, so that the last one sees all data
-//   everything else                                            sender, before stamp
+//   stamp        0: free. 2n+1: announcement n of this pair. The sender stores it (release) after the rest;
+//                the receiver stores 0 (release)
+//   next, done   pieces claimed, pieces finished. Both sides fetch_add; done: acq_rel, so that the last one sees
+//                all data
+//   all others   stored by the sender, before stamp
 #pragma once
 #include <atomic>
 #include <cstdint>

@@ -1,7 +1,8 @@
 // The slab of a rank: inboxes and outboxes of the peers that it is connected to, registered once for many of them.
 //
-//   a place: 0        inbox    control 3072, note 1024, slots 60 KiB     what the peer committed; written by its card, or by us (parcel.h)
-//            64 KiB   outbox   the same                                  what becomes the peer's inbox, read by our card
+//   a place: 0        inbox    control 3072, note 1024, slots 60 KiB: what the peer committed;
+//                              written by its card, or by us (parcel.h)
+//            64 KiB   outbox   the same: what becomes the peer's inbox, read by our card
 //            128 KiB  headers  of the SENDs on their way, if there are any
 //
 // At most one place per peer; sixteen peers share a registration, so a rank that talks to few pins little. Places stay

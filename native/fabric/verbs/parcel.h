@@ -3,7 +3,8 @@
 // happened.
 //
 //   0           4        8
-//   immediate   offset   bytes…       immediate: what a write would have had as its own; offset: in the box (mailboxes.h)
+//   immediate   offset   bytes…       immediate: what a write would have had as its own;
+//                                     offset: in the box (mailboxes.h)
 //
 // The header comes from another rank: it is not believed.
 #pragma once
