@@ -3,9 +3,11 @@
 // What tells of messages wakes one of them at a time, the one that it was armed for last, and only once; how that is
 // done is the fabric's business.
 //
-//   word      written by                                               order
-//   armed_    owner: mark_armed(), disarm(); whoever sees the firing   seq_cst: hand_over() in driving.cc looks back at it across the lock
-//   called_   whoever sees that a peer wants something                 release; the owner exchanges it with acquire
+//   word      written by                                   order
+//   armed_    owner: mark_armed(), disarm(); the thread    seq_cst: hand_over() looks back at it across the lock
+//             that sees the descriptor fire
+//   called_   the thread that sees that a peer wants       release; the owner exchanges it with acquire
+//             something
 #pragma once
 #include <atomic>
 #include <cstdint>
