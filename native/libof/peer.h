@@ -1,0 +1,73 @@
+// What LibOF knows about one peer. Only the files of LibOF include this.
+#pragma once
+#include <deque>
+
+#include "libof/libof.h"
+
+namespace nbc::libof {
+
+// What a message touches comes first: with more ranks than processors every line has left the cache since the last one.
+struct alignas(64) LibOF::Peer {
+  // Numbers of messages; they wrap, only differences count.
+  uint32_t eager_sent = 0;
+  uint32_t eager_sent_index = 0;  // slot of the next one
+  uint32_t eager_consumed = 0;    // by the peer, as far as it reported
+  uint32_t eager_matched = 0;
+  uint32_t eager_received = 0;
+  uint32_t eager_received_index = 0;
+  uint32_t eager_received_reported = 0;
+  uint32_t matched = 0;
+  uint32_t matched_reported = 0;
+  uint32_t rtr_received = 0;
+  uint32_t rtr_received_reported = 0;
+  uint32_t active_index = 0;
+  Rank rank = 0;
+  bool connected = false;
+  bool asynchronous = false;  // how the fabric reaches it; set with `connected`, and stays
+  Error unfit = Error::none;  // set when there is no connection and will be none
+  bool active = false;
+  bool congested = false;  // it filled half of its window of unexpected messages
+
+  KeyedLists<Request> receives;  // recv_waiting_eager, rndv_recv_init, recv_sending_rtr
+  KeyedLists<Request> sends;     // send_waiting_rtr
+  KeyedLists<Unexpected> unexpected;
+  KeyedLists<EarlyRtr> early_rtrs;
+
+  List<Request> stalled;  // eager_send_init, and sends to a peer that is not there yet
+  List<Request> sending;  // send_sending_data
+  Mailbox out;
+  Mailbox in;
+  uint32_t rtr_sent = 0;
+  uint32_t rtr_consumed = 0;   // by the peer, as far as it reported
+  uint32_t immediates = 0;     // receives whose RTR was written
+  uint32_t eager_arrived = 0;  // asynchronous: as far as it has announced them
+  uint32_t rtr_arrived = 0;
+  std::deque<RtrWish> rtr_queue;
+
+  AckLine& ack_in() const { return *reinterpret_cast<AckLine*>(in.control); }
+  AckLine& ack_out() const { return *reinterpret_cast<AckLine*>(out.control); }
+  RtrSlot& rtr_in(uint32_t n) const { return reinterpret_cast<RtrSlot*>(in.control + kRtrOffset)[n % kRtrSlots]; }
+  RtrSlot& rtr_out(uint32_t n) const { return reinterpret_cast<RtrSlot*>(out.control + kRtrOffset)[n % kRtrSlots]; }
+};
+
+// The part of memory that a message is. Of the user's buffers there are two at most; what is in neither of them is
+// exposed memory.
+inline LocalBuffer local_buffer(const Request& request) {
+  const Pinned* pins = request.owner->pins;
+  for (size_t i = 0; pins != nullptr && i < 2; ++i) {
+    if (pins[i].data != nullptr && request.buffer >= pins[i].data &&
+        request.buffer + request.bytes <= pins[i].data + pins[i].bytes)
+      return {request.buffer, request.bytes, &pins[i]};
+  }
+  return {request.buffer, request.bytes, nullptr};
+}
+
+// The immediate value names the receive: 22 bits of pool index, 7 bits of generation. The sender adds whether there was
+// an RTS.
+constexpr uint32_t kIdBits = 22;
+constexpr uint32_t kGenerations = 0x7f;
+constexpr uint32_t kAnnounced = 1u << 29;
+static_assert(kAnnounced < 1u << kImmediateBits && kAnnounced > kGenerations << kIdBits);
+inline uint32_t immediate_of(const Request& receive) { return receive.id | receive.generation << kIdBits; }
+
+}  // namespace nbc::libof

@@ -1,0 +1,149 @@
+// Peers: connecting, the list of those from which something is expected, and their ends.
+#include <algorithm>
+
+#include "libof/peer.h"
+
+namespace nbc::libof {
+
+LibOF::Peer& LibOF::peer_of(Rank rank) {
+  if (peers_[rank] == nullptr) {
+    peers_[rank] = std::make_unique<Peer>();
+    Peer& peer = *peers_[rank];
+    peer.rank = rank;
+    for (uint32_t* number :
+         {&peer.eager_sent, &peer.eager_consumed, &peer.eager_matched, &peer.eager_received,
+          &peer.eager_received_reported, &peer.matched, &peer.matched_reported, &peer.rtr_sent, &peer.rtr_consumed,
+          &peer.rtr_received, &peer.rtr_received_reported, &peer.eager_arrived, &peer.rtr_arrived})
+      *number = options_.first_message;
+    connect(peer);
+  }
+  return *peers_[rank];
+}
+
+bool LibOF::connect(Peer& peer) {
+  if (peer.unfit != Error::none) return false;
+  switch (fabric_.connect(peer.rank)) {
+    case Connect::later:
+      return false;
+    case Connect::refused:
+      peer.unfit = Error::mismatch;
+      return false;
+    case Connect::broken:
+      peer.unfit = Error::unreachable;
+      return false;
+    case Connect::closed:
+      peer.unfit = Error::peer_closed;
+      return false;
+    case Connect::ready:
+      break;
+  }
+  peer.out = fabric_.outbox(peer.rank);
+  peer.in = fabric_.inbox(peer.rank);
+  peer.asynchronous = fabric_.asynchronous(peer.rank);
+  peer.connected = true;
+  ++counters_.connections;
+  return true;
+}
+
+void LibOF::activate(Peer& peer) {
+  if (peer.active) return;
+  peer.active = true;
+  peer.active_index = static_cast<uint32_t>(active_.size());
+  active_.push_back(&peer);
+  if (!peer.connected) ++connecting_;
+}
+
+void LibOF::deactivate_if_idle(Peer& peer) {
+  if (!peer.active || peer.receives.count + peer.sends.count > 0 || !peer.stalled.empty() || !peer.sending.empty() ||
+      !peer.rtr_queue.empty())
+    return;
+  peer.active = false;
+  if (!peer.connected) --connecting_;
+  active_[peer.active_index] = active_.back();
+  active_[peer.active_index]->active_index = peer.active_index;
+  active_.pop_back();
+}
+
+bool LibOF::poll_peer(Peer& peer) {
+  if (!peer.connected) {
+    if (!connect(peer)) {
+      if (peer.unfit == Error::none) return false;
+      fail(peer, peer.unfit);
+      return true;
+    }
+    --connecting_;
+  }
+  bool moved = false;
+  // Whatever waits for the peer to make room looks into the mailbox too: acknowledgements may have ridden on messages
+  // nobody awaits yet.
+  if (peer.receives.count > 0 || !peer.stalled.empty() || !peer.rtr_queue.empty()) moved |= drain_eager(peer);
+  if (peer.sends.count > 0 || !peer.stalled.empty()) moved |= drain_rtrs(peer);
+  if (!peer.stalled.empty()) moved |= send_stalled(peer);
+  if (!peer.rtr_queue.empty()) moved |= send_rtrs(peer);
+  return moved;
+}
+
+bool LibOF::fail_closed_peers() {
+  bool closed = false;
+  for (const Peer* peer : active_) closed |= fabric_.has_closed(peer->rank);
+  if (!closed) return false;
+  // What a closed peer wrote is all there; take it before giving up on the rest.
+  std::vector<Rank> gone;
+  for (const Peer* peer : active_) {
+    if (fabric_.has_closed(peer->rank)) gone.push_back(peer->rank);
+  }
+  for (const Rank rank : gone) fabric_.abandon(rank);
+  while (progress(Effort::helping)) {
+  }
+  for (const Rank rank : gone) {
+    Peer& peer = *peers_[rank];
+    if (peer.active) fail(peer, Error::peer_closed);
+  }
+  return true;
+}
+
+void LibOF::fail(Peer& peer, Error error) {
+  peer.receives.each([&](Request* receive) {
+    peer.receives.remove(receive);
+    if (receive->rtr_written) {
+      if (--peer.immediates == 0) fabric_.expect_immediates(peer.rank, false);
+      conceal(peer, *receive);
+    }
+    complete(*receive, error);
+  });
+  peer.sends.each([&](Request* send) {
+    take_waiting(peer, *send);
+    --sends_pending_;
+    complete(*send, error);
+  });
+  while (Request* send = peer.stalled.head) {
+    peer.stalled.remove(send);
+    --sends_pending_;
+    complete(*send, error);
+  }
+  rtrs_pending_ -= static_cast<uint32_t>(peer.rtr_queue.size());
+  peer.rtr_queue.clear();
+  deactivate_if_idle(peer);
+}
+
+// The connection has ended for good: whatever needs it fails, now and later. What has arrived stays.
+void LibOF::break_off(Peer& peer, Error error) {
+  while (peer.connected && drain_eager(peer)) {
+  }
+  end(peer, error);
+}
+
+// What it wrote is not what LibOF writes: nothing in its mailbox is looked at again.
+void LibOF::reject(Peer& peer, const char* why) {
+  fabric_.reject(peer.rank, why);
+  end(peer, Error::unreachable);
+}
+
+void LibOF::end(Peer& peer, Error error) {
+  if (peer.connected && peer.active) ++connecting_;
+  peer.connected = false;
+  peer.unfit = error;
+  fail(peer, error);
+}
+
+}  // namespace nbc::libof

@@ -1,0 +1,196 @@
+// Large messages: RTRs, the data, RTSs.
+#include <algorithm>
+
+#include "libof/peer.h"
+
+namespace nbc::libof {
+
+// --- sender -----------------------------------------------------------------------------------------------------------
+
+// The RTR of a send is here, or will not come.
+void LibOF::take_waiting(Peer& peer, Request& send) {
+  peer.sends.remove(&send);
+  --send.owner->waiting_rtr;
+  if (!send.announced) --unannounced_;
+}
+
+void LibOF::announce_sends() {
+  if (unannounced_ == 0) return;
+  for (Peer* peer : active_) {
+    if (!peer->connected || !peer->stalled.empty()) continue;
+    peer->sends.each([&](Request* send) {
+      if (send->announced || !may_send_eager(*peer)) return;
+      write_eager(*peer, EagerKind::rts, send->key, nullptr, 0, nullptr);
+      ++counters_.rts_sent;
+      send->announced = true;
+      --unannounced_;
+    });
+  }
+}
+
+bool LibOF::drain_rtrs(Peer& peer) {
+  bool moved = false;
+  for (;;) {
+    const RtrSlot& slot = peer.rtr_in(peer.rtr_received);
+    // acquire: pairs with the release in write_rtr()
+    if (slot.stamp.load(std::memory_order_acquire) != peer.rtr_received + 1) break;
+    if (peer.asynchronous && peer.rtr_received == peer.rtr_arrived) break;
+    moved = true;
+    const MessageKey key{slot.context, slot.tag, slot.sequence};
+    const ExposedBuffer to{slot.address, slot.buffer_key, nullptr};
+    const uint64_t bytes = slot.bytes;
+    const uint32_t receive = slot.receive;
+    const RtrKind kind = slot.kind;
+    ++peer.rtr_received;
+    const auto answer = [&](Request& send) {
+      if (kind == RtrKind::refuse) {
+        refused(send);
+      } else {
+        start_data(peer, send, to, bytes, receive);
+      }
+    };
+    if (kind == RtrKind::cancel) {
+      if (EarlyRtr* early = peer.early_rtrs.find(key)) {
+        peer.early_rtrs.remove(early);
+        delete early;
+      }
+    } else if (Request* send = peer.sends.find(key)) {
+      take_waiting(peer, *send);
+      answer(*send);
+    } else {
+      Request* stalled = peer.stalled.head;
+      while (stalled != nullptr && !(stalled->key == key)) stalled = stalled->next;
+      if (stalled != nullptr) {
+        peer.stalled.remove(stalled);
+        answer(*stalled);
+      } else {
+        auto* early = new EarlyRtr{key, nullptr, nullptr, to, bytes, receive, kind};
+        peer.early_rtrs.push(early);
+        ++counters_.rtr_early;
+      }
+    }
+    report(peer, false);
+  }
+  return moved;
+}
+
+// The receiver could not expose its memory.
+void LibOF::refused(Request& send) {
+  --sends_pending_;
+  complete(send, Error::system);
+}
+
+void LibOF::start_data(Peer& peer, Request& send, const ExposedBuffer& to, uint64_t bytes, uint32_t receive) {
+  set_state(send, State::send_sending_data);
+  peer.sending.push(&send);
+  ++counters_.data_sent;
+  if (send.announced) receive |= kAnnounced;
+  if (bytes != send.bytes) {
+    // Ranks disagree about the size: both learn it, nothing is written.
+    send.error = Error::truncated;
+    send.got = bytes;
+  }
+  fabric_.put(peer.rank, to, local_buffer(send), receive, send.error, &send);
+}
+
+// --- receiver ---------------------------------------------------------------------------------------------------------
+
+// Who expects a large message has asked for it, or is about to. Who expects a small one asks now, and both learn from
+// the answer that they disagree.
+void LibOF::heed_rts(Peer& peer, Request& receive) {
+  ++peer.matched;
+  if (!receive.rtr_asked && !receive.data_here) ask_by_rtr(peer, receive);
+}
+
+void LibOF::ask_by_rtr(Peer& peer, Request& receive) {
+  receive.rtr_asked = true;
+  const RtrWish wish{RtrKind::ready, receive.key, &receive};
+  if (peer.connected && peer.rtr_queue.empty() && write_rtr(peer, wish)) return;
+  ++counters_.rtr_stalled;
+  peer.rtr_queue.push_back(wish);
+  ++rtrs_pending_;
+}
+
+void LibOF::cancel_rtr(Peer& peer, const MessageKey& key) {
+  const RtrWish wish{RtrKind::cancel, key, nullptr};
+  if (peer.rtr_queue.empty() && write_rtr(peer, wish)) return;
+  peer.rtr_queue.push_back(wish);
+  ++rtrs_pending_;
+}
+
+// The message came without its RTR. The wish must not stay: the request will be another one.
+void LibOF::forget_wish(Peer& peer, const Request& receive) {
+  const auto wish = std::find_if(peer.rtr_queue.begin(), peer.rtr_queue.end(),
+                                 [&](const RtrWish& candidate) { return candidate.receive == &receive; });
+  if (wish == peer.rtr_queue.end()) return;
+  peer.rtr_queue.erase(wish);
+  --rtrs_pending_;
+}
+
+// A fabric that has to register memory needs to be told of its life.
+bool LibOF::expose(Peer& peer, Request& receive) {
+  return fabric_.expose(peer.rank, local_buffer(receive), receive.exposed);
+}
+
+void LibOF::conceal(Peer& peer, Request& receive) {
+  if (peer.asynchronous) fabric_.conceal(peer.rank, receive.exposed);
+}
+
+bool LibOF::write_rtr(Peer& peer, const RtrWish& wish) {
+  if (peer.rtr_sent - peer.rtr_consumed >= kRtrSlots) {
+    read_ack_line(peer);
+    if (peer.rtr_sent - peer.rtr_consumed >= kRtrSlots) return false;
+  }
+  Request* const receive = wish.receive;
+  const bool refuse = receive != nullptr && !expose(peer, *receive);
+  RtrSlot& slot = peer.rtr_out(peer.rtr_sent);
+  slot.kind = refuse ? RtrKind::refuse : wish.kind;
+  slot.context = wish.key.context;
+  slot.tag = wish.key.tag;
+  slot.sequence = wish.key.sequence;
+  if (receive != nullptr && !refuse) {
+    slot.address = receive->exposed.address;
+    slot.buffer_key = receive->exposed.key;
+    slot.bytes = receive->bytes;
+    slot.receive = immediate_of(*receive);
+    receive->rtr_written = true;
+    receive->rtr_local = !peer.asynchronous;
+    if (receive->state == State::rndv_recv_init) set_state(*receive, State::recv_sending_rtr);
+    if (peer.immediates++ == 0) fabric_.expect_immediates(peer.rank, true);
+    ++counters_.rtr_sent;
+  }
+  ++peer.rtr_sent;
+  // release: the RTR before its stamp; pairs with the acquire in drain_rtrs()
+  slot.stamp.store(peer.rtr_sent, std::memory_order_release);
+  fabric_.commit(peer.rank, &slot, sizeof slot, kNoteRtr, refuse ? nullptr : receive);
+  if (refuse) {
+    receive->data_here = true;  // nothing more will happen to it
+    receive->error = Error::memory;
+    finish_receive(peer, *receive);
+    deactivate_if_idle(peer);
+  }
+  return true;
+}
+
+bool LibOF::send_rtrs(Peer& peer) {
+  bool moved = false;
+  while (!peer.rtr_queue.empty() && write_rtr(peer, peer.rtr_queue.front())) {
+    peer.rtr_queue.pop_front();
+    --rtrs_pending_;
+    moved = true;
+  }
+  return moved;
+}
+
+// The second event of a receive has happened; completes it unless its RTR is still on its way out.
+void LibOF::finish_receive(Peer& peer, Request& receive) {
+  if (!receive.data_here || (receive.rtr_written && !receive.rtr_local)) return;
+  peer.receives.remove(&receive);
+  if (receive.rtr_written) {
+    if (--peer.immediates == 0) fabric_.expect_immediates(peer.rank, false);
+    conceal(peer, receive);
+  }
+  complete(receive, receive.error, receive.bytes, receive.got);
+}
+
+}  // namespace nbc::libof
