@@ -10,7 +10,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Memory of requests that were pending when their world closed: a peer may write to it until it learns of the end.
-std::vector<std::shared_ptr<void>>& graveyard() {
+std::vector<std::shared_ptr<void>>& leaked_buffers() {
   static auto* keepers = new std::vector<std::shared_ptr<void>>();
   return *keepers;
 }
@@ -35,12 +35,12 @@ Engine::~Engine() {
     thread_.join();
   }
   // Peers may still write to temporary buffers and read staged pieces: exposed memory stays too.
-  if (active_.head != nullptr) graveyard().push_back(fabric_->memory());
+  if (active_.head != nullptr) leaked_buffers().push_back(fabric_->memory());
   for (Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
     // Where a failure was reported before, the slot is somebody else's by now.
     if (operation->slot != kNoSlot) slots_->set(operation->slot, static_cast<int32_t>(Error::closed));
     for (const Pinned& pin : operation->buffers) {
-      if (pin.keeper != nullptr) graveyard().push_back(pin.keeper);
+      if (pin.keeper != nullptr) leaked_buffers().push_back(pin.keeper);
     }
   }
 }

@@ -96,13 +96,13 @@ class Engine {
 
  private:
   static constexpr uint32_t kNoSlot = UINT32_MAX;
-  struct Operation : libof::Waiter {
+  struct Operation : libof::RequestOwner {
     std::shared_ptr<LoadedPlan> plan;  // null: a single message
     uint32_t round = 0;                // next round to start
     uint32_t slot = kNoSlot;           // kNoSlot: its failure was reported, the slot is somebody else's
     uint32_t tag = 0;
     std::byte* base[kRoles] = {nullptr, nullptr, nullptr};
-    Pinned buffers[2];  // of the user: what Waiter::pins points to
+    Pinned buffers[2];  // of the user: what RequestOwner::pins points to
     bool watched = false;
     bool last_round = false;  // nothing is left to start
     bool starting = false;    // inside start(): completion is the return value

@@ -55,7 +55,7 @@ void Engine::advance(Operation& operation) {
 
 bool Engine::pass(Effort effort) {
   const bool moved = libof_.progress(effort);
-  while (libof::Waiter* waiter = libof_.take_ready()) {
+  while (libof::RequestOwner* waiter = libof_.take_ready()) {
     auto& operation = static_cast<Operation&>(*waiter);
     if (operation.outstanding == 0) {
       advance(operation);

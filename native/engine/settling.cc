@@ -38,7 +38,7 @@ void Engine::report_failure(Operation& operation) {
 }
 
 void Engine::finish(Operation& operation) {
-  libof_.forget_ready(operation);
+  libof_.remove_ready(operation);
   std::byte*& temporary = operation.base[static_cast<size_t>(Role::temporary)];
   if (temporary != nullptr) {
     if (operation.plan->spare_temporary == nullptr) {

@@ -74,7 +74,7 @@ void LibOF::deliver(Peer& peer, Request& receive, const std::byte* payload, size
   if (receive.rtr_written) {
     cancel_rtr(peer, receive.key);
   } else if (receive.rtr_asked) {
-    forget_wish(peer, receive);
+    cancel_queued_rtr(peer, receive);
   }
   finish_receive(peer, receive);
 }
@@ -102,7 +102,7 @@ bool LibOF::drain_eager(Peer& peer) {
     if (++peer.eager_received_index == slots_) peer.eager_received_index = 0;
     Request* receive = peer.receives.find(key);
     if (kind == EagerKind::rts && receive != nullptr) {
-      heed_rts(peer, *receive);
+      handle_rts(peer, *receive);
     } else if (receive != nullptr && !receive->data_here) {
       deliver(peer, *receive, payload, bytes);
     } else {
@@ -115,7 +115,7 @@ bool LibOF::drain_eager(Peer& peer) {
     }
     report(peer, false);
   }
-  if (moved) relieve(peer);
+  if (moved) relieve_backpressure(peer);
   return moved;
 }
 
@@ -160,7 +160,7 @@ void LibOF::read_ack_line(Peer& peer) {
 
 // A peer that holds half of its window with messages nobody asked for may be stopped before the one that we wait for.
 // Then the receives ask for their messages: an RTR is answered from the sender's memory, past its window.
-void LibOF::relieve(Peer& peer) {
+void LibOF::relieve_backpressure(Peer& peer) {
   if (peer.congested || peer.unexpected.count < options_.unexpected_window / 2) return;
   peer.congested = true;
   peer.receives.each([&](Request* receive) {

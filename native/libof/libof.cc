@@ -27,7 +27,7 @@ LibOF::~LibOF() {
 
 // --- requests --------------------------------------------------------------------------------------------------------
 
-Request* LibOF::new_request(Waiter& waiter, Peer& peer, const MessageKey& key, void* buffer, size_t bytes,
+Request* LibOF::new_request(RequestOwner& owner, Peer& peer, const MessageKey& key, void* buffer, size_t bytes,
                             State state) {
   if (free_requests_ == nullptr) {
     pool_.emplace_back();
@@ -37,14 +37,14 @@ Request* LibOF::new_request(Waiter& waiter, Peer& peer, const MessageKey& key, v
   Request* request = free_requests_;
   free_requests_ = request->next;
   request->key = key;
-  request->owner = &waiter;
+  request->owner = &owner;
   request->buffer = static_cast<std::byte*>(buffer);
   request->bytes = bytes;
   request->peer = peer.rank;
   request->announced = request->rtr_asked = request->rtr_written = request->rtr_local = request->data_here = false;
   request->error = Error::none;
   request->got = 0;
-  ++waiter.outstanding;
+  ++owner.outstanding;
   ++live_requests_;
   set_state(*request, state);
   return request;
@@ -63,43 +63,43 @@ void LibOF::set_state(Request& request, State state) {
 
 void LibOF::complete(Request& request, Error error, uint64_t expected, uint64_t got) {
   set_state(request, State::done);
-  Waiter& waiter = *request.owner;
-  if (error != Error::none && waiter.error == Error::none) {
-    waiter.error = error;
-    waiter.error_peer = request.peer;
-    waiter.error_expected = expected;
-    waiter.error_got = got;
+  RequestOwner& owner = *request.owner;
+  if (error != Error::none && owner.error == Error::none) {
+    owner.error = error;
+    owner.error_peer = request.peer;
+    owner.error_expected = expected;
+    owner.error_got = got;
   }
   request.generation = (request.generation + 1) & kGenerations;
   request.next = free_requests_;
   free_requests_ = &request;
   --live_requests_;
-  --waiter.outstanding;
-  if (waiter.outstanding == 0 || error != Error::none) make_ready(waiter);
+  --owner.outstanding;
+  if (owner.outstanding == 0 || error != Error::none) make_ready(owner);
 }
 
-void LibOF::make_ready(Waiter& waiter) {
-  if (waiter.is_ready) return;
-  waiter.is_ready = true;
-  waiter.next_ready = ready_;
-  ready_ = &waiter;
+void LibOF::make_ready(RequestOwner& owner) {
+  if (owner.is_ready) return;
+  owner.is_ready = true;
+  owner.next_ready = ready_;
+  ready_ = &owner;
 }
 
-Waiter* LibOF::take_ready() {
-  Waiter* waiter = ready_;
-  if (waiter != nullptr) {
-    ready_ = waiter->next_ready;
-    waiter->is_ready = false;
+RequestOwner* LibOF::take_ready() {
+  RequestOwner* owner = ready_;
+  if (owner != nullptr) {
+    ready_ = owner->next_ready;
+    owner->is_ready = false;
   }
-  return waiter;
+  return owner;
 }
 
-void LibOF::forget_ready(Waiter& waiter) {
-  if (!waiter.is_ready) return;
-  waiter.is_ready = false;
-  for (Waiter** at = &ready_; *at != nullptr; at = &(*at)->next_ready) {
-    if (*at == &waiter) {
-      *at = waiter.next_ready;
+void LibOF::remove_ready(RequestOwner& owner) {
+  if (!owner.is_ready) return;
+  owner.is_ready = false;
+  for (RequestOwner** at = &ready_; *at != nullptr; at = &(*at)->next_ready) {
+    if (*at == &owner) {
+      *at = owner.next_ready;
       return;
     }
   }
@@ -107,7 +107,7 @@ void LibOF::forget_ready(Waiter& waiter) {
 
 // --- starting ---------------------------------------------------------------------------------------------------------
 
-bool LibOF::isend(Waiter& waiter, Rank rank, const MessageKey& key, const void* buffer, size_t bytes) {
+bool LibOF::isend(RequestOwner& owner, Rank rank, const MessageKey& key, const void* buffer, size_t bytes) {
   Peer& peer = peer_of(rank);
   // Requests store one kind of pointer; a send's buffer is never written through it.
   void* data = const_cast<void*>(buffer);
@@ -120,7 +120,7 @@ bool LibOF::isend(Waiter& waiter, Rank rank, const MessageKey& key, const void* 
         ++counters_.eager_sent;
         return true;
       }
-      Request* request = new_request(waiter, peer, key, data, bytes, State::eager_send_init);
+      Request* request = new_request(owner, peer, key, data, bytes, State::eager_send_init);
       set_state(*request, State::eager_sending);
       write_eager(peer, EagerKind::message, key, buffer, bytes, request);
       ++counters_.eager_sent;
@@ -134,17 +134,17 @@ bool LibOF::isend(Waiter& waiter, Rank rank, const MessageKey& key, const void* 
       request->next = free_requests_;
       free_requests_ = request;
       --live_requests_;
-      --waiter.outstanding;
+      --owner.outstanding;
       return true;
     }
     if (options_.test_on_init) ++counters_.eager_stalled;
-    Request* request = new_request(waiter, peer, key, data, bytes, State::eager_send_init);
+    Request* request = new_request(owner, peer, key, data, bytes, State::eager_send_init);
     ++sends_pending_;
     peer.stalled.push(request);
     activate(peer);
     return false;
   }
-  Request* request = new_request(waiter, peer, key, data, bytes, State::send_waiting_rtr);
+  Request* request = new_request(owner, peer, key, data, bytes, State::send_waiting_rtr);
   ++sends_pending_;
   activate(peer);
   if (rtr != nullptr) {
@@ -157,14 +157,14 @@ bool LibOF::isend(Waiter& waiter, Rank rank, const MessageKey& key, const void* 
     }
     delete rtr;
   } else {
-    ++waiter.waiting_rtr;
+    ++owner.waiting_rtr;
     ++unannounced_;
     peer.sends.push(request);
   }
   return false;
 }
 
-bool LibOF::irecv(Waiter& waiter, Rank rank, const MessageKey& key, void* buffer, size_t bytes) {
+bool LibOF::irecv(RequestOwner& owner, Rank rank, const MessageKey& key, void* buffer, size_t bytes) {
   Peer& peer = peer_of(rank);
   const bool eager = bytes <= options_.eager_limit;
   Unexpected* message = peer.unexpected.find(key);
@@ -178,7 +178,7 @@ bool LibOF::irecv(Waiter& waiter, Rank rank, const MessageKey& key, void* buffer
     const bool fits = message->bytes == bytes;
     if (fits && bytes > 0) std::memcpy(buffer, message->payload(), bytes);
     if (!fits) {
-      Request* request = new_request(waiter, peer, key, buffer, bytes, State::recv_waiting_eager);
+      Request* request = new_request(owner, peer, key, buffer, bytes, State::recv_waiting_eager);
       complete(*request, Error::truncated, bytes, message->bytes);
     } else if (trace_ != nullptr) {
       Request seen;
@@ -192,12 +192,12 @@ bool LibOF::irecv(Waiter& waiter, Rank rank, const MessageKey& key, void* buffer
     return fits;
   }
   Request* request =
-      new_request(waiter, peer, key, buffer, bytes, eager ? State::recv_waiting_eager : State::rndv_recv_init);
+      new_request(owner, peer, key, buffer, bytes, eager ? State::recv_waiting_eager : State::rndv_recv_init);
   peer.receives.push(request);
   activate(peer);
   if (announced) {
     std::free(message);
-    heed_rts(peer, *request);
+    handle_rts(peer, *request);
     report(peer, false);
   } else if (!eager || peer.congested) {
     if (options_.test_on_init || eager) {
@@ -215,53 +215,17 @@ bool LibOF::irecv(Waiter& waiter, Rank rank, const MessageKey& key, void* buffer
 
 void LibOF::on_completion(const Completion& completion) {
   switch (completion.kind) {
-    case Completion::Kind::write_done: {
-      Request& request = *static_cast<Request*>(completion.cookie);
-      Peer& peer = *peers_[request.peer];
-      if (request.state == State::eager_sending) {
-        --sends_pending_;
-        complete(request, completion.error);
-      } else {
-        request.rtr_local = true;
-        if (completion.error != Error::none) request.error = completion.error;
-        finish_receive(peer, request);
-      }
-      deactivate_if_idle(peer);
+    case Completion::Kind::write_done:
+      on_write_done(completion);
       break;
-    }
-    case Completion::Kind::put_done: {
-      Request& send = *static_cast<Request*>(completion.cookie);
-      Peer& peer = *peers_[send.peer];
-      peer.sending.remove(&send);
-      --sends_pending_;
-      complete(send, send.error != Error::none ? send.error : completion.error, send.bytes, send.got);
-      deactivate_if_idle(peer);
+    case Completion::Kind::put_done:
+      on_put_done(completion);
       break;
-    }
-    case Completion::Kind::immediate: {
-      const uint32_t immediate = completion.immediate & ~kAnnounced;
-      const uint32_t id = immediate & ((1u << kIdBits) - 1);
-      if (id >= pool_.size()) break;
-      Request& receive = pool_[id];
-      if (immediate_of(receive) != immediate || receive.peer != completion.peer || !receive.rtr_written ||
-          receive.data_here || receive.state == State::done)
-        break;  // not for any receive of ours: nothing to complete
-      Peer& peer = *peers_[completion.peer];
-      // The RTS was written before the data, so it is here: take it out of the mailbox while its receive is there to
-      // meet it.
-      if (completion.immediate & kAnnounced) drain_eager(peer);
-      // Unless the mailbox held what has ended it.
-      if (immediate_of(receive) == immediate && !receive.data_here) {
-        receive.data_here = true;
-        receive.got = completion.bytes;
-        receive.error = completion.error;
-        finish_receive(peer, receive);
-      }
-      deactivate_if_idle(peer);
+    case Completion::Kind::immediate:
+      on_immediate(completion);
       break;
-    }
     case Completion::Kind::message: {
-      // A peer may write before we have named it.
+      // A peer may write before this rank has named it.
       Peer& peer = peer_of(completion.peer);
       if (completion.immediate == kNoteEager) ++peer.eager_arrived;
       if (completion.immediate == kNoteRtr) ++peer.rtr_arrived;
@@ -281,6 +245,51 @@ void LibOF::on_completion(const Completion& completion) {
       break_off(peer_of(completion.peer), completion.error);
       break;
   }
+}
+
+void LibOF::on_write_done(const Completion& completion) {
+  Request& request = *static_cast<Request*>(completion.cookie);
+  Peer& peer = *peers_[request.peer];
+  if (request.state == State::eager_sending) {
+    --sends_pending_;
+    complete(request, completion.error);
+  } else {
+    request.rtr_local = true;
+    if (completion.error != Error::none) request.error = completion.error;
+    finish_receive(peer, request);
+  }
+  deactivate_if_idle(peer);
+}
+
+void LibOF::on_put_done(const Completion& completion) {
+  Request& send = *static_cast<Request*>(completion.cookie);
+  Peer& peer = *peers_[send.peer];
+  peer.sending.remove(&send);
+  --sends_pending_;
+  complete(send, send.error != Error::none ? send.error : completion.error, send.bytes, send.got);
+  deactivate_if_idle(peer);
+}
+
+void LibOF::on_immediate(const Completion& completion) {
+  const uint32_t immediate = completion.immediate & ~kAnnounced;
+  const uint32_t id = immediate & ((1u << kIdBits) - 1);
+  if (id >= pool_.size()) return;
+  Request& receive = pool_[id];
+  if (immediate_of(receive) != immediate || receive.peer != completion.peer || !receive.rtr_written ||
+      receive.data_here || receive.state == State::done)
+    return;  // not for any receive of this rank: nothing to complete
+  Peer& peer = *peers_[completion.peer];
+  // The RTS was written before the data, so it is here: take it out of the mailbox while its receive is there to meet
+  // it.
+  if (completion.immediate & kAnnounced) drain_eager(peer);
+  // Unless the mailbox held what has ended it.
+  if (immediate_of(receive) == immediate && !receive.data_here) {
+    receive.data_here = true;
+    receive.got = completion.bytes;
+    receive.error = completion.error;
+    finish_receive(peer, receive);
+  }
+  deactivate_if_idle(peer);
 }
 
 bool LibOF::progress(Effort effort) {

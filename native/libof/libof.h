@@ -49,18 +49,18 @@ class LibOF {
   LibOF(const LibOF&) = delete;
   LibOF& operator=(const LibOF&) = delete;
 
-  // Start one message. True: it is complete already, nothing was added to the waiter. False: the waiter's `outstanding`
+  // Start one message. True: it is complete already, nothing was added to the owner. False: the owner's `outstanding`
   // was counted up, and goes down when it completes. Buffers belong to the message until then. Sizes must be equal on
   // both sides.
-  bool isend(Waiter& waiter, Rank peer, const MessageKey& key, const void* buffer, size_t bytes);
-  bool irecv(Waiter& waiter, Rank peer, const MessageKey& key, void* buffer, size_t bytes);
+  bool isend(RequestOwner& owner, Rank peer, const MessageKey& key, const void* buffer, size_t bytes);
+  bool irecv(RequestOwner& owner, Rank peer, const MessageKey& key, void* buffer, size_t bytes);
 
   // One pass over everything that can move. True if anything did.
   bool progress(Effort effort);
-  // Waiters whose last message completed, or whose first message failed, in no particular order.
-  Waiter* take_ready();
-  // The waiter is about to go away: forget that it is ready.
-  void forget_ready(Waiter& waiter);
+  // Owners whose last message completed, or whose first message failed, in no particular order.
+  RequestOwner* take_ready();
+  // The owner is about to go away: forget that it is ready.
+  void remove_ready(RequestOwner& owner);
   // Drops peers that have closed: what depends on them completes with an error. To be called before sleeping.
   bool fail_closed_peers();
 
@@ -106,7 +106,7 @@ class LibOF {
     RtrKind kind;
   };
   // An RTR, or the cancellation of one, that waits for a slot in the sender's RTR array.
-  struct RtrWish {
+  struct QueuedRtr {
     RtrKind kind;
     MessageKey key;
     Request* receive;  // kind ready, until it is written
@@ -118,9 +118,9 @@ class LibOF {
   void activate(Peer& peer);
   void deactivate_if_idle(Peer& peer);
 
-  Request* new_request(Waiter& waiter, Peer& peer, const MessageKey& key, void* buffer, size_t bytes, State state);
+  Request* new_request(RequestOwner& owner, Peer& peer, const MessageKey& key, void* buffer, size_t bytes, State state);
   void set_state(Request& request, State state);
-  void make_ready(Waiter& waiter);
+  void make_ready(RequestOwner& owner);
   void complete(Request& request, Error error, uint64_t expected = 0, uint64_t got = 0);
 
   bool may_send_eager(Peer& peer);
@@ -128,7 +128,7 @@ class LibOF {
   bool send_stalled(Peer& peer);
   bool drain_eager(Peer& peer);
   void take_waiting(Peer& peer, Request& send);
-  void heed_rts(Peer& peer, Request& receive);
+  void handle_rts(Peer& peer, Request& receive);
   void deliver(Peer& peer, Request& receive, const std::byte* payload, size_t bytes);
   void report(Peer& peer, bool force);
   void read_acks(Peer& peer, uint32_t consumed, uint32_t matched, uint32_t rtrs);
@@ -136,8 +136,8 @@ class LibOF {
 
   void ask_by_rtr(Peer& peer, Request& receive);
   void cancel_rtr(Peer& peer, const MessageKey& key);
-  void forget_wish(Peer& peer, const Request& receive);
-  bool write_rtr(Peer& peer, const RtrWish& wish);
+  void cancel_queued_rtr(Peer& peer, const Request& receive);
+  bool write_rtr(Peer& peer, const QueuedRtr& rtr);
   bool send_rtrs(Peer& peer);
   bool drain_rtrs(Peer& peer);
   bool expose(Peer& peer, Request& receive);
@@ -147,8 +147,11 @@ class LibOF {
   void reject(Peer& peer, const char* why);
   void end(Peer& peer, Error error);
   void refused(Request& send);
-  void relieve(Peer& peer);
+  void relieve_backpressure(Peer& peer);
   void on_completion(const Completion& completion);
+  void on_write_done(const Completion& completion);
+  void on_put_done(const Completion& completion);
+  void on_immediate(const Completion& completion);
   void finish_receive(Peer& peer, Request& receive);
   bool poll_peer(Peer& peer);
   void fail(Peer& peer, Error error);
@@ -166,7 +169,7 @@ class LibOF {
   uint32_t unannounced_ = 0;    // of these, sends in send_waiting_rtr without an RTS
   uint32_t rtrs_pending_ = 0;   // RTRs and cancellations that are not written yet
   uint32_t connecting_ = 0;     // active peers that are not there yet
-  Waiter* ready_ = nullptr;
+  RequestOwner* ready_ = nullptr;
   Counters counters_;
   Trace trace_ = nullptr;
   void* trace_context_ = nullptr;

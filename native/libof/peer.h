@@ -42,7 +42,7 @@ struct alignas(64) LibOF::Peer {
   uint32_t immediates = 0;     // receives whose RTR was written
   uint32_t eager_arrived = 0;  // asynchronous: as far as it has announced them
   uint32_t rtr_arrived = 0;
-  std::deque<RtrWish> rtr_queue;
+  std::deque<QueuedRtr> rtr_queue;
 
   AckLine& ack_in() const { return *reinterpret_cast<AckLine*>(in.control); }
   AckLine& ack_out() const { return *reinterpret_cast<AckLine*>(out.control); }

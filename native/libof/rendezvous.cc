@@ -97,33 +97,33 @@ void LibOF::start_data(Peer& peer, Request& send, const ExposedBuffer& to, uint6
 
 // Who expects a large message has asked for it, or is about to. Who expects a small one asks now, and both learn from
 // the answer that they disagree.
-void LibOF::heed_rts(Peer& peer, Request& receive) {
+void LibOF::handle_rts(Peer& peer, Request& receive) {
   ++peer.matched;
   if (!receive.rtr_asked && !receive.data_here) ask_by_rtr(peer, receive);
 }
 
 void LibOF::ask_by_rtr(Peer& peer, Request& receive) {
   receive.rtr_asked = true;
-  const RtrWish wish{RtrKind::ready, receive.key, &receive};
-  if (peer.connected && peer.rtr_queue.empty() && write_rtr(peer, wish)) return;
+  const QueuedRtr rtr{RtrKind::ready, receive.key, &receive};
+  if (peer.connected && peer.rtr_queue.empty() && write_rtr(peer, rtr)) return;
   ++counters_.rtr_stalled;
-  peer.rtr_queue.push_back(wish);
+  peer.rtr_queue.push_back(rtr);
   ++rtrs_pending_;
 }
 
 void LibOF::cancel_rtr(Peer& peer, const MessageKey& key) {
-  const RtrWish wish{RtrKind::cancel, key, nullptr};
-  if (peer.rtr_queue.empty() && write_rtr(peer, wish)) return;
-  peer.rtr_queue.push_back(wish);
+  const QueuedRtr rtr{RtrKind::cancel, key, nullptr};
+  if (peer.rtr_queue.empty() && write_rtr(peer, rtr)) return;
+  peer.rtr_queue.push_back(rtr);
   ++rtrs_pending_;
 }
 
-// The message came without its RTR. The wish must not stay: the request will be another one.
-void LibOF::forget_wish(Peer& peer, const Request& receive) {
-  const auto wish = std::find_if(peer.rtr_queue.begin(), peer.rtr_queue.end(),
-                                 [&](const RtrWish& candidate) { return candidate.receive == &receive; });
-  if (wish == peer.rtr_queue.end()) return;
-  peer.rtr_queue.erase(wish);
+// The message came without its RTR. Its queued RTR goes: the request will be another one.
+void LibOF::cancel_queued_rtr(Peer& peer, const Request& receive) {
+  const auto rtr = std::find_if(peer.rtr_queue.begin(), peer.rtr_queue.end(),
+                                [&](const QueuedRtr& candidate) { return candidate.receive == &receive; });
+  if (rtr == peer.rtr_queue.end()) return;
+  peer.rtr_queue.erase(rtr);
   --rtrs_pending_;
 }
 
@@ -136,18 +136,18 @@ void LibOF::conceal(Peer& peer, Request& receive) {
   if (peer.asynchronous) fabric_.conceal(peer.rank, receive.exposed);
 }
 
-bool LibOF::write_rtr(Peer& peer, const RtrWish& wish) {
+bool LibOF::write_rtr(Peer& peer, const QueuedRtr& rtr) {
   if (peer.rtr_sent - peer.rtr_consumed >= kRtrSlots) {
     read_ack_line(peer);
     if (peer.rtr_sent - peer.rtr_consumed >= kRtrSlots) return false;
   }
-  Request* const receive = wish.receive;
+  Request* const receive = rtr.receive;
   const bool refuse = receive != nullptr && !expose(peer, *receive);
   RtrSlot& slot = peer.rtr_out(peer.rtr_sent);
-  slot.kind = refuse ? RtrKind::refuse : wish.kind;
-  slot.context = wish.key.context;
-  slot.tag = wish.key.tag;
-  slot.sequence = wish.key.sequence;
+  slot.kind = refuse ? RtrKind::refuse : rtr.kind;
+  slot.context = rtr.key.context;
+  slot.tag = rtr.key.tag;
+  slot.sequence = rtr.key.sequence;
   if (receive != nullptr && !refuse) {
     slot.address = receive->exposed.address;
     slot.buffer_key = receive->exposed.key;

@@ -23,7 +23,7 @@ enum class State : uint8_t {
 };
 
 // What a request completes: an operation counts its outstanding requests here.
-struct Waiter {
+struct RequestOwner {
   int32_t outstanding = 0;
   uint32_t waiting_rtr = 0;  // of these, sends in send_waiting_rtr: what wait-on-send and startall wait for
   Error error = Error::none;
@@ -33,15 +33,15 @@ struct Waiter {
   uint64_t error_got = 0;
   // The two buffers of the user that its messages come from or go to, if they do; others are in exposed memory.
   const Pinned* pins = nullptr;
-  Waiter* next_ready = nullptr;
-  bool is_ready = false;  // is in LibOF's list of ready waiters
+  RequestOwner* next_ready = nullptr;
+  bool is_ready = false;  // is in LibOF's list of ready owners
 };
 
 struct Request {
   MessageKey key;
   Request* previous = nullptr;
   Request* next = nullptr;
-  Waiter* owner = nullptr;
+  RequestOwner* owner = nullptr;
   std::byte* buffer = nullptr;  // of a send: only read
   size_t bytes = 0;
   Rank peer = 0;

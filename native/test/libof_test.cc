@@ -50,7 +50,8 @@ struct Node {
   }
   bool progress() {
     const bool moved = of.progress(Effort::pass);
-    while (libof::Waiter* waiter = of.take_ready()) CHECK(waiter->outstanding == 0 || waiter->error != Error::none);
+    while (libof::RequestOwner* waiter = of.take_ready())
+      CHECK(waiter->outstanding == 0 || waiter->error != Error::none);
     return moved;
   }
   // Nothing is left anywhere: every request, slot and expectation was given back.
@@ -80,7 +81,7 @@ struct Memory {
   std::vector<std::byte> all;
 };
 
-struct Send : libof::Waiter {
+struct Send : libof::RequestOwner {
   Send(Node& node, Rank to, const MessageKey& key, size_t bytes, uint64_t seed) : memory(bytes) {
     fill(memory.data(), bytes, seed);
     immediately = node.of.isend(*this, to, key, memory.data(), bytes);
@@ -91,7 +92,7 @@ struct Send : libof::Waiter {
   bool immediately = false;
 };
 
-struct Receive : libof::Waiter {
+struct Receive : libof::RequestOwner {
   Receive(Node& node, Rank from, const MessageKey& key, size_t bytes, uint64_t seed) : memory(bytes), seed(seed) {
     immediately = node.of.irecv(*this, from, key, memory.data(), bytes);
     CHECK_EQ(outstanding, immediately ? 0 : (error == Error::none ? 1 : 0));
@@ -802,7 +803,7 @@ TEST(a_broken_connection_fails_everything_that_needs_it) {
   job[0].progress();
   job.network.rank(0).break_off(1, Error::unreachable);
   job[0].progress();
-  for (const libof::Waiter* failed : std::initializer_list<libof::Waiter*>{&small, &large, &waiting}) {
+  for (const libof::RequestOwner* failed : std::initializer_list<libof::RequestOwner*>{&small, &large, &waiting}) {
     CHECK_EQ(failed->outstanding, 0);
     CHECK_EQ(failed->error, Error::unreachable);
     CHECK_EQ(failed->error_peer, 1u);
@@ -938,7 +939,7 @@ TEST(a_peer_with_other_settings_is_refused) {
   Receive in(job[0], 1, {1, 0, 0}, 8, 1);
   Receive big_in(job[0], 1, {1, 0, 1}, 800, 1);
   job.pump();
-  for (const libof::Waiter* waiter : std::initializer_list<libof::Waiter*>{&eager, &big, &in, &big_in}) {
+  for (const libof::RequestOwner* waiter : std::initializer_list<libof::RequestOwner*>{&eager, &big, &in, &big_in}) {
     CHECK_EQ(waiter->outstanding, 0);
     CHECK_EQ(waiter->error, Error::mismatch);
     CHECK_EQ(waiter->error_peer, 1u);
@@ -971,8 +972,8 @@ TEST(what_a_closed_peer_wrote_arrives_and_the_rest_fails) {
   job[0].progress();
   CHECK_EQ(job[0].fabric.abandoned.size(), 1u);
   for (auto& receive : arrive) receive->check_data();
-  for (const libof::Waiter* waiter :
-       std::initializer_list<libof::Waiter*>{&never, &never_big, &unanswered, flood.back().get()}) {
+  for (const libof::RequestOwner* waiter :
+       std::initializer_list<libof::RequestOwner*>{&never, &never_big, &unanswered, flood.back().get()}) {
     CHECK_EQ(waiter->outstanding, 0);
     CHECK_EQ(waiter->error, Error::peer_closed);
   }
@@ -1123,7 +1124,7 @@ TEST(a_million_messages_leak_nothing) {
   constexpr uint32_t kBatch = 50;
   for (uint32_t i = 0; i < total; i += kBatch) {
     // Both directions, a tenth of them rendezvous, half of the receives late.
-    libof::Waiter sends[2], receives[2];
+    libof::RequestOwner sends[2], receives[2];
     for (const Rank rank : {0u, 1u}) {
       const bool late = (i / kBatch + rank) % 2 == 1;
       const auto post = [&](Rank receiver) {
