@@ -4,9 +4,9 @@
  * All ranks of a communicator start its collectives in the same order, with matching sizes, as MPI demands. The methods
  * here check arguments, look up the plan for the shape of the call, and start it: schedules/ says what a plan does.
  */
-import { bytesOf, checkView, elementBytes, IN_PLACE, type InPlace, overlap } from './buffers.js';
-import { ArgumentError, ClosedError, type ErrorContext, errorFromNative, show } from './errors.js';
-import { duplicate, splitByColor } from './groups.js';
+import { bytesOf, checkView, elementBytes, IN_PLACE, type InPlace, overlap } from './views.js';
+import { ArgumentError, ClosedError, type ErrorContext, errorFromNative, NbcError, show } from './errors.js';
+import { type Context, duplicate, splitByColor } from './groups.js';
 import { PlanCache, type PlanSource, PlanStore } from './plans.js';
 import { Request } from './request.js';
 import {
@@ -98,7 +98,7 @@ export class Communicator {
   readonly handle: number;
   /** @internal World rank of each rank. */
   readonly members: Uint32Array;
-  /** @internal */ readonly context: { high: number; low: number };
+  /** @internal */ readonly context: Context;
 
   /** @internal The last dup or split that was called: the next one starts when it has ended. */
   lastControl: Promise<unknown> = Promise.resolve();
@@ -113,8 +113,12 @@ export class Communicator {
   private readonly ialltoallPlans: PlanCache;
   private readonly ialltoallInPlacePlans: PlanCache;
 
-  /** @internal */
-  constructor(world: World, members: Uint32Array, rank: number, context: { high: number; low: number }) {
+  private constructor(world: World, members: Uint32Array, rank: number, context: Context) {
+    // A program in JavaScript can call private constructors.
+    if ((world as World | undefined) === undefined) {
+      const message = 'Communicator: init() makes the first one, dup() and split() make others, new does not';
+      throw new NbcError('ERR_NBC_CONSTRUCTOR', message);
+    }
     this.world = world;
     this.members = members;
     this.rank = rank;
@@ -132,6 +136,11 @@ export class Communicator {
     this.igathervPlans = new PlanStore(this, 'igatherv');
     this.ialltoallPlans = new PlanCache(this, ialltoallFromSend);
     this.ialltoallInPlacePlans = new PlanCache(this, ialltoallInPlace);
+  }
+
+  /** @internal The only way to make one. */
+  static of(world: World, members: Uint32Array, rank: number, context: Context): Communicator {
+    return new Communicator(world, members, rank, context);
   }
 
   /**
@@ -372,7 +381,7 @@ export class Communicator {
   }
 
   /** @internal A communicator of other members or another context, of the same world. */
-  derive(members: Uint32Array, rank: number, context: { high: number; low: number }): Communicator {
+  derive(members: Uint32Array, rank: number, context: Context): Communicator {
     this.requireOpen('derive');
     return new Communicator(this.world, members, rank, context);
   }
@@ -479,7 +488,7 @@ export class Communicator {
 
   /** The request of an operation that was complete when it had started. It needs no slot. */
   private ended(operation: string): Request {
-    return new Request(this.world, operation, -1, null, null);
+    return Request.of(this.world, operation, -1, null, null);
   }
 
   private pending(
@@ -488,7 +497,7 @@ export class Communicator {
     send: ArrayBufferView | null,
     receive: ArrayBufferView | null,
   ): Request {
-    const request = new Request(this.world, operation, slot, send, receive);
+    const request = Request.of(this.world, operation, slot, send, receive);
     this.world.track(request);
     return request;
   }

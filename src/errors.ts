@@ -19,8 +19,8 @@ export class NbcError extends Error {
   /** The operation that failed, for example `'ibcast'`. */
   readonly operation: string | undefined;
 
-  constructor(code: string, message: string, context: ErrorContext = {}) {
-    super(message);
+  constructor(code: string, message: string, context: ErrorContext = {}, options?: ErrorOptions) {
+    super(message, options);
     this.code = code;
     this.rank = context.rank;
     this.operation = context.operation;

@@ -11,16 +11,42 @@
  *
  * Source: MPI 3.1, 6.4.2 (MPI_Comm_dup, MPI_Comm_split).
  */
-import type { Communicator } from './communicator.js';
 import { ArgumentError, show } from './errors.js';
 
-/** Who chooses ids and groups. */
+/** A 64-bit id, as two words. */
+export interface Context {
+  high: number;
+  low: number;
+}
+
+/** What dup and split need of the control communicator. */
+interface Control {
+  readonly rank: number;
+  readonly size: number;
+  readonly world: { newContext(): Context };
+  ibcast(buffer: ArrayBufferView, root: number): PromiseLike<void>;
+  igather(send: ArrayBufferView, recv: ArrayBufferView | null, root: number): PromiseLike<void>;
+}
+
+/** What dup and split need of the communicator that they divide; `derive` makes one of the same kind. */
+interface Parent<Child> {
+  readonly rank: number;
+  readonly members: Uint32Array;
+  readonly world: { readonly rank: number };
+  readonly control: Control;
+  /** The last dup or split that was called. */
+  lastControl: Promise<unknown>;
+  requireOpen(operation: string): void;
+  derive(members: Uint32Array, rank: number, context: Context): Child;
+}
+
+/** Rank that chooses ids and groups. */
 const ROOT = 0;
 
 const INT32_MAX = 2 ** 31 - 1;
 const INT32_MIN = -(2 ** 31);
 
-export function duplicate(parent: Communicator): Promise<Communicator> {
+export function duplicate<Child>(parent: Parent<Child>): Promise<Child> {
   return inOrder(parent, 'dup', async (control) => {
     const id = new Uint32Array(2);
     if (control.rank === ROOT) writeNewContext(control, id);
@@ -29,11 +55,11 @@ export function duplicate(parent: Communicator): Promise<Communicator> {
   });
 }
 
-export async function splitByColor(
-  parent: Communicator,
+export async function splitByColor<Child>(
+  parent: Parent<Child>,
   color: number | undefined,
   key: number,
-): Promise<Communicator | null> {
+): Promise<Child | null> {
   const context = { operation: 'split', rank: parent.world.rank };
   if (color !== undefined && !(Number.isInteger(color) && color >= 0 && color <= INT32_MAX)) {
     const message = `must be undefined or a whole number from 0 to ${INT32_MAX}, not ${show(color)}`;
@@ -85,7 +111,7 @@ export function assignPlaces(wishes: Int32Array): Int32Array {
   return places;
 }
 
-function writeNewContext(control: Communicator, target: Int32Array | Uint32Array): void {
+function writeNewContext(control: Control, target: Int32Array | Uint32Array): void {
   const { high, low } = control.world.newContext();
   target[0] = high;
   target[1] = low;
@@ -95,13 +121,13 @@ function writeNewContext(control: Communicator, target: Int32Array | Uint32Array
  * Runs a task when all earlier ones of this communicator have ended. One that fails leaves the ranks out of step: later
  * ones fail too.
  */
-function inOrder<T>(parent: Communicator, operation: string, task: (control: Communicator) => Promise<T>): Promise<T> {
+function inOrder<T>(parent: Parent<unknown>, operation: string, task: (control: Control) => Promise<T>): Promise<T> {
   const result = parent.lastControl.then(() => {
     parent.requireOpen(operation);
     return task(parent.control);
   });
   parent.lastControl = result;
-  // Whoever called has the same promise; this one must not be reported as unhandled as well.
+  // The caller has the same promise; this one must not be reported as unhandled as well.
   result.catch(() => undefined);
   return result;
 }

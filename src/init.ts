@@ -76,5 +76,5 @@ async function open(options: InitOptions): Promise<Communicator> {
     if (bootstrap.pmix) await closePmix(native);
   }
   const everybody = Uint32Array.from({ length: bootstrap.size }, (_, index) => index);
-  return new Communicator(world, everybody, bootstrap.rank, { high: 0, low: 0 });
+  return Communicator.of(world, everybody, bootstrap.rank, { high: 0, low: 0 });
 }

@@ -5,6 +5,7 @@
  * but only so that no call can crash the process. Failures throw an `Error` with a `code` from {@link NativeErrorCode}.
  */
 import { createRequire } from 'node:module';
+import { NbcError } from './errors.js';
 
 /** Values of one entry of the state table: what became of the request in that slot. Written by native code only. */
 export const SlotState = {
@@ -180,5 +181,19 @@ export interface Native {
   stats(): NativeStats;
 }
 
-const require = createRequire(import.meta.url);
-export const native = require('../build/Release/nbc.node') as Native;
+/** What to do when the addon cannot be loaded. */
+const ADVICE =
+  'the native part of node-nbc is missing or was built for another version of Node.js.\n' +
+  '  Build it again: npm rebuild node-nbc (in a clone of node-nbc: npm run build). It needs g++, make and python3.\n' +
+  '  npm install --ignore-scripts does not build it.';
+
+export const native = load();
+
+function load(): Native {
+  try {
+    return createRequire(import.meta.url)('../build/Release/nbc.node') as Native;
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message.split('\n')[0] : String(cause);
+    throw new NbcError('ERR_NBC_NO_ADDON', `${ADVICE}\n  ${reason}`, {}, { cause });
+  }
+}

@@ -2,12 +2,22 @@
  * Compiled schedules of one operation on one communicator, by shape (bytes, root, algorithm) and never by buffer: a
  * program that repeats an operation builds its schedule once.
  */
-import type { Communicator } from './communicator.js';
-import { ArgumentError, errorFromNative, show } from './errors.js';
+import { ArgumentError, type ErrorContext, errorFromNative, show } from './errors.js';
+import type { Native } from './native.js';
 import type { Schedule } from './schedules/schedule.js';
 
 /** Plans kept per operation. Programs have a handful of shapes; a bound is for those that never repeat one. */
 const MAX_PLANS = 256;
+
+/** The communicator that plans belong to. */
+export interface Owner {
+  readonly rank: number;
+  readonly size: number;
+  readonly handle: number;
+  readonly world: { readonly rank: number; readonly native: Native };
+  requireOpen(operation: string): void;
+  checkRank(value: number, argument: string, context: ErrorContext): void;
+}
 
 /** An operation, as far as its plans are concerned. */
 export interface PlanSource {
@@ -15,7 +25,7 @@ export interface PlanSource {
   /** What `options.algorithm` may be. */
   readonly algorithms: readonly string[];
   /** The schedule of this rank; `algorithm` undefined: choose. `bytes` is what the operation is looked up by. */
-  build(communicator: Communicator, algorithm: string | undefined, root: number, bytes: number): Schedule;
+  build(communicator: Owner, algorithm: string | undefined, root: number, bytes: number): Schedule;
 }
 
 /** The plans of one operation by what they are looked up by; the one kept longest is given back for a new one. */
@@ -24,7 +34,7 @@ export class PlanStore<Key> {
 
   /** @param dropped is told of a plan that is given back to make room */
   constructor(
-    private readonly communicator: Communicator,
+    private readonly communicator: Owner,
     private readonly operation: string,
     private readonly dropped: (plan: number) => void = () => undefined,
   ) {}
@@ -77,7 +87,7 @@ export class PlanCache {
   private readonly plans: PlanStore<number>;
 
   constructor(
-    private readonly communicator: Communicator,
+    private readonly communicator: Owner,
     private readonly source: PlanSource,
   ) {
     this.plans = new PlanStore(communicator, source.operation, (plan) => {

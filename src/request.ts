@@ -3,8 +3,8 @@
  *
  * Source: MPI 3.1, 3.7.3 to 3.7.5 (test, wait and their plural forms); OF_Startall from the LibOF paper, section IV.B.
  */
-import { ArgumentError, type NbcError, show, TimeoutError } from './errors.js';
-import type { Waiter, World } from './world.js';
+import { ArgumentError, NbcError, show, TimeoutError } from './errors.js';
+import type { Pending, Waiter, World } from './world.js';
 
 const inspect = Symbol.for('nodejs.util.inspect.custom');
 
@@ -15,7 +15,7 @@ const inspect = Symbol.for('nodejs.util.inspect.custom');
  * Await it, `wait()` for it, or ask `test()` from time to time. A failed operation throws (or rejects) its error every
  * time it is asked; a failure nobody asks about is silent.
  */
-export class Request implements PromiseLike<void> {
+export class Request implements PromiseLike<void>, Pending {
   // All fields are set here, so that all requests have one shape and the code that uses them stays fast.
   /** @internal */ readonly world: World;
   /** @internal */ readonly operation: string;
@@ -32,14 +32,17 @@ export class Request implements PromiseLike<void> {
   /** @internal Native code calls back at its end. */
   watched: boolean;
 
-  /** @internal */
-  constructor(
+  private constructor(
     world: World,
     operation: string,
     slot: number,
     send: ArrayBufferView | null,
     receive: ArrayBufferView | null,
   ) {
+    // A program in JavaScript can call private constructors.
+    if ((world as World | undefined) === undefined) {
+      throw new NbcError('ERR_NBC_CONSTRUCTOR', 'Request: operations of a communicator make requests, new does not');
+    }
     this.world = world;
     this.operation = operation;
     this.slot = slot;
@@ -48,6 +51,17 @@ export class Request implements PromiseLike<void> {
     this.error = null;
     this.waiters = null;
     this.watched = false;
+  }
+
+  /** @internal The only way to make one. A slot of -1: the operation has ended. */
+  static of(
+    world: World,
+    operation: string,
+    slot: number,
+    send: ArrayBufferView | null,
+    receive: ArrayBufferView | null,
+  ): Request {
+    return new Request(world, operation, slot, send, receive);
   }
 
   /**

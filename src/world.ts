@@ -8,10 +8,8 @@
  * - The event loop. Pending requests keep it alive. Programs that start and wait without ever returning to it pay
  *   nothing for that: the first pending request schedules one check, which runs when control is back at the loop.
  */
-import type { Communicator } from './communicator.js';
 import { ClosedError, errorFromCode, ExhaustedError, NbcError, TimeoutError } from './errors.js';
 import { NativeErrorCode, SlotState, type Native, type NativeOptions } from './native.js';
-import type { Request } from './request.js';
 
 /** Somebody who awaits a request. */
 export interface Waiter {
@@ -19,6 +17,26 @@ export interface Waiter {
   reject(error: NbcError): void;
   /** Runs out after the default time limit, if there is one. */
   timer: NodeJS.Timeout | null;
+}
+
+/** An operation that has been started: what the world keeps of a request. */
+export interface Pending {
+  readonly operation: string;
+  /** Slot in the state table while pending; -1 once settled. */
+  slot: number;
+  /** Its views, so that they stay alive while it is pending. */
+  send: ArrayBufferView | null;
+  receive: ArrayBufferView | null;
+  /** Why it failed, once settled. */
+  error: NbcError | null;
+  waiters: Waiter[] | null;
+  /** Native code calls back at its end. */
+  watched: boolean;
+}
+
+/** What the world tells of its end: a communicator. */
+export interface Member {
+  forget(): void;
 }
 
 /** Slots that may be in use before finished requests, which nobody looked at, are collected for the first time. */
@@ -51,10 +69,10 @@ export class World {
   open = true;
   /** The slot that the next pending request takes, or -1: ask {@link findSlot}. */
   nextSlot = 0;
-  readonly communicators = new Set<Communicator>();
+  readonly communicators = new Set<Member>();
 
   /** Pending requests by slot. Also what keeps them and their views alive. */
-  private readonly pending: (Request | null)[] = [];
+  private readonly pending: (Pending | null)[] = [];
   private pendingCount = 0;
   /** Stack of free slots below `slotsUsed`, without `nextSlot`. */
   private freeSlots = new Int32Array(64);
@@ -64,7 +82,7 @@ export class World {
   private sweepAt = FIRST_SWEEP;
 
   private readonly manual: boolean;
-  private watched: Request[] = [];
+  private watched: Pending[] = [];
   /** Native code keeps the event loop alive for us. */
   private keptAlive = false;
   private checkScheduled = false;
@@ -81,7 +99,7 @@ export class World {
   }
 
   /** Takes over a request that native code has just put into slot `nextSlot`. */
-  track(request: Request): void {
+  track(request: Pending): void {
     this.pending[request.slot] = request;
     this.pendingCount++;
     this.nextSlot = this.freeCount > 0 ? this.freeSlots[--this.freeCount] : this.newSlot();
@@ -100,14 +118,14 @@ export class World {
   }
 
   /** Makes a request that has ended settled: frees its slot and its views, tells whoever awaits it. */
-  settle(request: Request): void {
+  settle(request: Pending): void {
     const { slot } = request;
     const state = LOADS_ARE_ORDERED ? this.states[slot] : Atomics.load(this.states, slot);
     this.settleAs(request, state === SlotState.DONE ? null : this.failure(request, state));
   }
 
   /** Settles the request if it has ended. */
-  settleIfEnded(request: Request): boolean {
+  settleIfEnded(request: Pending): boolean {
     if (request.slot < 0) return true;
     if (this.states[request.slot] === PENDING) return false;
     this.settle(request);
@@ -118,12 +136,12 @@ export class World {
    * As {@link settleIfEnded}. Where a thread makes the progress, it still leaves alone what has landed while nobody
    * asks: to ask takes a pass.
    */
-  look(request: Request): boolean {
+  look(request: Pending): boolean {
     return this.manual ? this.settleIfEnded(request) : this.test(request);
   }
 
   /** One pass of progress, then as {@link settleIfEnded}. */
-  test(request: Request): boolean {
+  test(request: Pending): boolean {
     if (this.states[request.slot] === PENDING) {
       this.native.test();
       if (this.states[request.slot] === PENDING) return false;
@@ -133,7 +151,7 @@ export class World {
   }
 
   /** Drives progress until the request has ended, and settles it. A negative limit is none. @throws {TimeoutError} */
-  wait(request: Request, limitMs: number): void {
+  wait(request: Pending, limitMs: number): void {
     if (this.states[request.slot] === PENDING && !this.native.wait(request.slot, limitMs)) {
       throw new TimeoutError(limitMs, this.contextOf(request));
     }
@@ -144,7 +162,7 @@ export class World {
    * Registers somebody who awaits a pending request, which is watched already, or will be by the check that is
    * scheduled.
    */
-  await(request: Request, resolve: () => void, reject: (error: NbcError) => void): void {
+  await(request: Pending, resolve: () => void, reject: (error: NbcError) => void): void {
     const waiter: Waiter = { resolve, reject, timer: null };
     if (this.timeout > 0) {
       waiter.timer = setTimeout(() => {
@@ -156,7 +174,7 @@ export class World {
     else request.waiters.push(waiter);
   }
 
-  contextOf(request: Request): { operation: string; rank: number } {
+  contextOf(request: Pending): { operation: string; rank: number } {
     return { operation: request.operation, rank: this.rank };
   }
 
@@ -183,7 +201,7 @@ export class World {
   }
 
   /** After native code has gone; the state table stays readable. */
-  private settleClosed(request: Request): void {
+  private settleClosed(request: Pending): void {
     if (this.states[request.slot] === SlotState.DONE) {
       this.settleAs(request, null);
     } else {
@@ -192,7 +210,7 @@ export class World {
     }
   }
 
-  private settleAs(request: Request, error: NbcError | null): void {
+  private settleAs(request: Pending, error: NbcError | null): void {
     const slot = request.slot;
     request.slot = -1;
     request.error = error;
@@ -206,7 +224,7 @@ export class World {
     if (request.waiters !== null) notify(request);
   }
 
-  private failure(request: Request, state: number): NbcError {
+  private failure(request: Pending, state: number): NbcError {
     const code = codeOfState.get(state) ?? `ERR_NBC_STATE_${state}`;
     return errorFromCode(code, `${request.operation}: ${this.native.explain(request.slot)}`, this.contextOf(request));
   }
@@ -240,7 +258,7 @@ export class World {
     }
   }
 
-  private watch(request: Request): void {
+  private watch(request: Pending): void {
     if (request.watched) return;
     request.watched = true;
     this.watched.push(request);
@@ -300,7 +318,7 @@ export class World {
   }
 }
 
-function notify(request: Request): void {
+function notify(request: Pending): void {
   const waiters = request.waiters!;
   request.waiters = null;
   for (const waiter of waiters) {
@@ -321,7 +339,10 @@ export function currentWorld(operation: string): World {
 /** Opens the world of this thread. @throws {NbcError} ERR_NBC_ALREADY_OPEN: there is one, here or in another thread */
 export function openWorld(native: Native, options: NativeOptions, timeout: number): World {
   if (current !== null) {
-    throw new NbcError('ERR_NBC_ALREADY_OPEN', 'init: the world of this process is open already; close it first');
+    throw new NbcError(
+      'ERR_NBC_ALREADY_OPEN',
+      'init: this process has an open world, and can have one at a time; use that one, or close it before init()',
+    );
   }
   current = new World(native, options, timeout);
   return current;

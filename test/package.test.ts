@@ -90,7 +90,7 @@ describe('the package', () => {
 
   it('declares its types, for strict programs', () => {
     const program = `
-      import { alloc, init, IN_PLACE, waitAll, type Communicator, type Request } from 'node-nbc';
+      import { alloc, Communicator, init, IN_PLACE, Request, waitAll } from 'node-nbc';
       import * as schedules from 'node-nbc/schedules';
       export async function exchange(): Promise<Float64Array> {
         await using world: Communicator = await init({ progress: 'thread' });
@@ -100,6 +100,10 @@ describe('the package', () => {
         return buffer;
       }
       export const known: object = schedules;
+      // @ts-expect-error: operations make requests
+      export const request = () => new Request();
+      // @ts-expect-error: init(), dup() and split() make communicators
+      export const communicator = () => new Communicator();
     `;
     writeFileSync(join(project, 'typed.ts'), program);
     const options = {

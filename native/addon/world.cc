@@ -47,8 +47,11 @@ shm::ShmOptions shm_options(const World::Options& options) {
 }  // namespace
 
 void World::refuse_second() const {
-  throw coded(env_, "ERR_NBC_ALREADY_OPEN",
-              "this process already has an open world; close it before init() is called again");
+  throw coded(
+      env_, "ERR_NBC_ALREADY_OPEN",
+      "init: this process has an open world, perhaps in another thread, and all its threads can have one together. "
+      "Communicate in the thread that called init() and pass data to it, or start more ranks; or close that world "
+      "first");
 }
 
 void World::check_none_open() const {

@@ -88,11 +88,7 @@ async function createJob(size: number): Promise<number> {
   try {
     ({ native } = await import('../native.js'));
   } catch (error) {
-    throw new LaunchError(
-      `the native part of node-nbc is missing or was built for another version of Node.js.\n` +
-        `  Build it again: npm rebuild node-nbc (in a clone of node-nbc: npm run build). It needs g++, make and python3.\n` +
-        `  ${(error as Error).message.split('\n')[0]}`,
-    );
+    throw new LaunchError((error as Error).message);
   }
   try {
     return native.createJob(size);

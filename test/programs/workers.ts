@@ -80,6 +80,7 @@ async function twoWorlds(): Promise<void> {
     const worker = launch('exchange');
     const [error] = (await once(worker, 'error')) as [NbcError];
     assert.equal(error.code, 'ERR_NBC_ALREADY_OPEN');
+    assert.match(error.message, /in the thread that called init\(\) and pass data to it, or start more ranks/);
   }
   await request;
   await world.ibcast(buffer, 1);

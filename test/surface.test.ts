@@ -1,0 +1,63 @@
+/** What the package says to programs that use it in ways that cannot work; and that its files import downwards only. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, normalize } from 'node:path';
+import { Communicator, NbcError, Request } from 'node-nbc';
+import { ROOT } from './support/launch.js';
+
+describe('the public surface', () => {
+  it('says who makes requests and communicators to a program that uses new', () => {
+    for (const [Class, expected] of [
+      [Request, /operations of a communicator make requests/],
+      [Communicator, /init\(\) makes the first one/],
+    ] as const) {
+      const construct = Class as unknown as new () => unknown;
+      assert.throws(
+        () => new construct(),
+        (error: unknown) => error instanceof NbcError && expected.test(error.message),
+      );
+    }
+  });
+
+  it('says how to build the addon that an installation without scripts lacks', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'nbc-surface-'));
+    try {
+      cpSync(join(ROOT, 'dist'), join(folder, 'dist'), { recursive: true });
+      cpSync(join(ROOT, 'package.json'), join(folder, 'package.json'));
+      symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+      writeFileSync(join(folder, 'program.mjs'), "import { init } from 'node-nbc';\nawait init();\n");
+      const { status, stderr } = spawnSync(process.execPath, ['program.mjs'], { cwd: folder, encoding: 'utf8' });
+      assert.notEqual(status, 0);
+      assert.match(stderr, /native part of node-nbc is missing[^]*npm rebuild node-nbc[^]*--ignore-scripts/);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
+});
+
+describe('src/', () => {
+  const SOURCE = join(ROOT, 'src');
+  const files = readdirSync(SOURCE, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.ts'));
+  const imports = new Map(files.map((file) => [file, importsOf(file)]));
+
+  /** The files of src/ that a file imports, types included. */
+  function importsOf(file: string): string[] {
+    const text = readFileSync(join(SOURCE, file), 'utf8');
+    const names = [...text.matchAll(/(?:from|import\() ?'(\.[^']*)\.js'/g)];
+    return names.map(([, name]) => normalize(join(dirname(file), `${name}.ts`)));
+  }
+
+  it('has no circle of imports', () => {
+    const finished = new Set<string>();
+    const visit = (file: string, path: readonly string[]): void => {
+      assert(!path.includes(file), `a circle: ${[...path.slice(path.indexOf(file)), file].join(' -> ')}`);
+      if (finished.has(file)) return;
+      for (const next of imports.get(file) ?? []) visit(next, [...path, file]);
+      finished.add(file);
+    };
+    for (const file of files) visit(file, []);
+    assert(finished.size > 30, 'the files were read');
+  });
+});
