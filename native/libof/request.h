@@ -1,5 +1,5 @@
 // The state machine of one message, in the order in which it is lived through (paper section III, shared with the table
-// in ARCHITECTURE.md), and the lists that requests wait in.
+// in docs/architecture/protocol.md), and the lists that requests wait in.
 #pragma once
 #include <array>
 #include <cstddef>
