@@ -4,7 +4,8 @@
  * Source: MPI 3.1, 3.7.3 to 3.7.5 (test, wait and their plural forms); OF_Startall from the LibOF paper, section IV.B.
  */
 import { ArgumentError, NbcError, show, TimeoutError } from './errors.js';
-import type { Pending, Waiter, World } from './world.js';
+import type { Awaiter, Pending } from './slots.js';
+import type { World } from './world.js';
 
 const inspect = Symbol.for('nodejs.util.inspect.custom');
 
@@ -28,8 +29,8 @@ export class Request implements PromiseLike<void>, Pending {
   /** @internal Why it failed, once settled. */
   error: NbcError | null;
   /** @internal */
-  waiters: Waiter[] | null;
-  /** @internal Native code calls back at its end. */
+  awaiters: Awaiter[] | null;
+  /** @internal Native code tells of its end. */
   watched: boolean;
 
   private constructor(
@@ -49,7 +50,7 @@ export class Request implements PromiseLike<void>, Pending {
     this.send = send;
     this.receive = receive;
     this.error = null;
-    this.waiters = null;
+    this.awaiters = null;
     this.watched = false;
   }
 
