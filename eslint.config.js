@@ -18,7 +18,10 @@ export default defineConfig(
     files: ['**/*.ts'],
     extends: [tseslint.configs.strictTypeChecked, tseslint.configs.stylisticTypeChecked],
     languageOptions: {
-      parserOptions: { project: ['tsconfig.json', 'tsconfig.dev.json'], tsconfigRootDir: import.meta.dirname },
+      parserOptions: {
+        project: ['tsconfig.json', 'tsconfig.bench.json', 'tsconfig.dev.json'],
+        tsconfigRootDir: import.meta.dirname,
+      },
     },
     rules: {
       // Numbers and booleans read well in messages; only objects and undefined are mistakes there.

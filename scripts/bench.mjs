@@ -22,7 +22,7 @@ Options:
   --no-build       measure what was built last
   -h, --help       display this
 
-Communication, and MPI beside it, is measured by nbcbench: node dist/cli/nbcbench.js --help
+Communication, and MPI beside it, is measured by nbcbench: node dist/bench/nbcbench/main.js --help
 `;
 
 let values;

@@ -110,14 +110,16 @@ function headers() {
 }
 
 function compileTypeScript() {
-  // The second project imports the package by its own name, so it sees what the first has made.
+  // The other projects import the package by its own name, so they see what the first has made.
   compile('TypeScript: library', 'tsconfig.json', 'dist', [['src', '.']]);
-  for (const bin of readdirSync(at('dist/cli')).filter((name) => name.endsWith('.js'))) {
-    chmodSync(at('dist/cli', bin), 0o755);
-  }
+  compile('TypeScript: nbcbench', 'tsconfig.bench.json', 'dist', [['bench/nbcbench', 'bench/nbcbench']]);
+  for (const bin of Object.values(JSON.parse(readFileSync(at('package.json'), 'utf8')).bin)) chmodSync(at(bin), 0o755);
   const programs = ['test', 'bench', 'examples'].map((folder) => [folder, folder]);
   compile('TypeScript: tests, benchmarks, examples', 'tsconfig.dev.json', 'out', programs);
 }
+
+/** Folders in an output folder that belong to another project: nbcbench is compiled to dist/bench, not to out/. */
+const ELSEWHERE = { dist: 'bench', 'out/bench': 'nbcbench' };
 
 /** `folders`: pairs of a folder of sources and the folder below `output` that it is compiled to. */
 function compile(name, project, output, folders) {
@@ -126,13 +128,15 @@ function compile(name, project, output, folders) {
   let complete = true;
   for (const [from, to] of folders) {
     if (!existsSync(at(from))) continue;
+    const elsewhere = ELSEWHERE[join(output, to)];
+    const others = (path) => elsewhere !== undefined && path.startsWith(`${elsewhere}/`);
     const made = new Set(
       readdirSync(at(from), { recursive: true })
-        .filter((path) => path.endsWith('.ts') && !path.endsWith('.d.ts'))
+        .filter((path) => path.endsWith('.ts') && !path.endsWith('.d.ts') && !others(path))
         .map((path) => path.slice(0, -'.ts'.length)),
     );
     for (const path of made) complete &&= existsSync(at(output, to, `${path}.js`));
-    removeOrphans(at(output, to), made);
+    removeOrphans(at(output, to), made, others);
   }
   // tsc takes its word that everything was written once.
   if (!complete) rmSync(info, { force: true });
@@ -141,9 +145,9 @@ function compile(name, project, output, folders) {
 }
 
 /** What was compiled from a source that is no more: a test that was deleted must not run. */
-function removeOrphans(folder, made) {
+function removeOrphans(folder, made, others) {
   if (!existsSync(folder)) return;
-  for (const path of readdirSync(folder, { recursive: true })) {
+  for (const path of readdirSync(folder, { recursive: true }).filter((path) => !others(path))) {
     const [, source] = /^(.*?)(?:\.d\.ts|\.js|\.js\.map)$/.exec(path) ?? [];
     if (source !== undefined && !made.has(source)) rmSync(join(folder, path));
   }

@@ -81,7 +81,7 @@ async function main() {
 }
 
 async function make(figure) {
-  const { loadCharts } = await import('../dist/cli/nbcbench/panels.js');
+  const { loadCharts } = await import('../dist/bench/nbcbench/panels.js');
   const { withTable } = await import('./figures/page.mjs');
   const echarts = await loadCharts();
   const json = join(values.out, `${figure.name}.json`);

@@ -12,11 +12,11 @@ import { fileURLToPath } from 'node:url';
 import { skip } from './helpers.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-const NBCBENCH = join(ROOT, 'dist/cli/nbcbench.js');
+const NBCBENCH = join(ROOT, 'dist/bench/nbcbench/main.js');
 
 /** Modules of nbcbench are no part of the package's surface, so they are loaded from where they were compiled to. */
 const load = async <T>(name: string): Promise<T> =>
-  (await import(new URL(`../../dist/cli/nbcbench/${name}.js`, import.meta.url).href)) as T;
+  (await import(new URL(`../../dist/bench/nbcbench/${name}.js`, import.meta.url).href)) as T;
 
 interface Repetition {
   init: number;

@@ -1,5 +1,5 @@
 /*
- * One MPI rank of nbcbench: the method of src/cli/nbcbench/rank.ts, line for line, on MPI_Ibcast, MPI_Igather and
+ * One MPI rank of nbcbench: the method of bench/nbcbench/rank.ts, line for line, on MPI_Ibcast, MPI_Igather and
  * MPI_Ialltoall. nbcbench compiles it with each MPI it finds and drives it over FIFOs:
  *
  *     nbcbench_mpi DIRECTORY CPUS        CPUS: "-", or the processor of each rank, "0,1,…"

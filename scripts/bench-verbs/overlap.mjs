@@ -19,7 +19,7 @@ export async function measureOverlap({ quick, save, say }) {
     const what = ['--ops', op, '--sizes', quick ? '8,64K' : '8,4K,64K,1M', '--buffers', 'plain'];
     const where = ['--transport', 'verbs', '--delays', '0,1,10', '--links', 'vc,vd'];
     const how = ['--repetitions', quick ? '10' : '100', '--max-seconds', quick ? '1' : '2', '--json', file];
-    const { ok, how: end } = await run('node', ['dist/cli/nbcbench.js', ...what, ...where, ...how], {
+    const { ok, how: end } = await run('node', ['dist/bench/nbcbench/main.js', ...what, ...where, ...how], {
       live: true,
       seconds: 120,
       env: { NBC_VERBS_DEVICE: 'rxc,rxd' },

@@ -1,7 +1,7 @@
 /** What isend, irecv and a test cost in each mode, as the paper's Figures 4 and 5: nbcbench nbov. */
-import { formatBytes } from '../../dist/cli/nbcbench/options.js';
-import { drawPanels } from '../../dist/cli/nbcbench/panels.js';
-import { WAYS } from '../../dist/cli/nbcbench/ways.js';
+import { formatBytes } from '../../dist/bench/nbcbench/options.js';
+import { drawPanels } from '../../dist/bench/nbcbench/panels.js';
+import { WAYS } from '../../dist/bench/nbcbench/ways.js';
 import { THREAD, colourOf, digits, linkName, table, unique } from './curves.mjs';
 import { facts, runThere } from './slow-link.mjs';
 
@@ -22,7 +22,7 @@ async function measure({ quick }) {
   const common = ['--transport', 'tcp', '--repetitions', `${repetitions}`, '--json', '-'];
   const sizes = ['--sizes', quick ? '8,8K' : '8..256K'];
   const nbov = async (...args) =>
-    JSON.parse(await runThere('dist/cli/nbcbench.js', ['nbov', ...args, ...sizes, ...common]));
+    JSON.parse(await runThere('dist/bench/nbcbench/main.js', ['nbov', ...args, ...sizes, ...common]));
   const manual = await nbov('--progress', 'manual');
   const thread = await nbov('--progress', 'thread', '--ways', 'test-on-init');
   const rows = [...manual, ...thread].map(({ progress, way, bytes, ...row }) => ({

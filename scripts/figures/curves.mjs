@@ -1,5 +1,5 @@
 /** What the figures have in common: names, colours, numbers. */
-import { COLOURS } from '../../dist/cli/nbcbench/panels.js';
+import { COLOURS } from '../../dist/bench/nbcbench/panels.js';
 
 const [BLUE, ORANGE, GREY, GREEN, RED, CYAN, BROWN] = COLOURS;
 

@@ -5,7 +5,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { VARIABLES } from '../../dist/cli/nbcbench/ways.js';
+import { VARIABLES } from '../../dist/bench/nbcbench/ways.js';
 import { drawBars } from './bars.mjs';
 import { TESTED, THREAD, colourOf, digits, linkName, percent, table, unique } from './curves.mjs';
 import { RATE, facts, runThere } from './slow-link.mjs';

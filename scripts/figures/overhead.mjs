@@ -2,10 +2,10 @@
  * Overhead against message size, as the paper's Figures 1 to 3 and 6 to 10: each mode with each test interval, then
  * each mode with the interval that suits it best, beside blocking calls.
  */
-import { formatBytes, formatInterval } from '../../dist/cli/nbcbench/options.js';
-import { COLOURS, drawPanels } from '../../dist/cli/nbcbench/panels.js';
-import { peerVersion } from '../../dist/cli/nbcbench/peers.js';
-import { WAYS } from '../../dist/cli/nbcbench/ways.js';
+import { formatBytes, formatInterval } from '../../dist/bench/nbcbench/options.js';
+import { COLOURS, drawPanels } from '../../dist/bench/nbcbench/panels.js';
+import { peerVersion } from '../../dist/bench/nbcbench/peers.js';
+import { WAYS } from '../../dist/bench/nbcbench/ways.js';
 import { THREAD, colourOf, digits, linkName, percent, table, unique } from './curves.mjs';
 import { facts, runThere } from './slow-link.mjs';
 
@@ -29,7 +29,7 @@ export const overhead = (op, paper) => ({
 async function measure(op, { quick }) {
   const repetitions = quick ? 5 : 50;
   const sizes = quick ? QUICK_SIZES : SIZES;
-  const output = await runThere('dist/cli/nbcbench.js', [
+  const output = await runThere('dist/bench/nbcbench/main.js', [
     ...['--ops', op, '--ranks', '2', '--transport', 'tcp', '--buffers', 'plain', '--sizes', sizes.join()],
     ...['--intervals', INTERVALS.join(), '--progress', 'thread,manual', '--ways', WAYS.join()],
     ...['--repetitions', `${repetitions}`, '--max-seconds', quick ? '0.1' : '0.4', '--json', '-'],

@@ -1,11 +1,11 @@
 /** node-nbc as something to measure. */
 import { fileURLToPath } from 'node:url';
-import { openLocalStore } from '../../transport/store/local.js';
+import { openLocalStore } from '#library/transport/store/local.js';
 import type { Implementation } from './implementations.js';
 import { Job } from './job.js';
 import { VARIABLES, type Way } from './ways.js';
 import type { BufferKind } from './wire.js';
-import { version } from '../version.js';
+import { version } from '#library/cli/version.js';
 
 const JOIN_TIMEOUT_MS = 60_000;
 
@@ -26,7 +26,7 @@ export function nodeNbc(
     ...(way === undefined ? {} : { way }),
     buffers,
     async launch(ranks, placement) {
-      const { native } = await import('../../native.js');
+      const { native } = await import('#library/native.js');
       const store = await openLocalStore(ranks, JOIN_TIMEOUT_MS);
       const started = Job.launch('node-nbc', ranks, (directory) => ({
         inherit: native.createJob(ranks),

@@ -1,6 +1,6 @@
 /** Which processor each rank gets: one policy, the same for node-nbc and its peers. */
 import { spawnSync } from 'node:child_process';
-import { allowedProcessors } from '../../processors.js';
+import { allowedProcessors } from '#library/processors.js';
 
 export interface Placement {
   /** The processor of each rank, or undefined: the kernel decides. */

@@ -1,26 +1,26 @@
 #!/usr/bin/env node
-/** nbcbench: NBCBench for node-nbc, and for MPI beside it. What the command line says; the work is in nbcbench/. */
+/** nbcbench: NBCBench for node-nbc, and for MPI beside it. What the command line says; the work is in the files beside it. */
 import { writeFileSync } from 'node:fs';
 import { Command, CommanderError, Option } from 'commander';
-import { drawOverhead } from './nbcbench/chart.js';
-import { Delays } from './nbcbench/delay.js';
-import { isPeer, type Implementation } from './nbcbench/implementations.js';
-import { measure, type Listener, type Result, type Settings } from './nbcbench/measure.js';
-import { measureMemory, type Memory } from './nbcbench/memory.js';
-import * as parse from './nbcbench/options.js';
-import { nodeNbc } from './nbcbench/ours.js';
-import { measureNbov, type Nbov } from './nbcbench/nbov.js';
-import { loadCharts } from './nbcbench/panels.js';
-import { findPeers, peerNames } from './nbcbench/peers.js';
-import { measurePingPong, type PingPongSettings } from './nbcbench/pingpong.js';
-import { ProgressLine } from './nbcbench/progress.js';
-import { blockingTable, formatRatio, formatTime, overheadTable, table, toRows } from './nbcbench/report.js';
-import { judge, memoryTarget, targets, verdictOf, waitingTarget } from './nbcbench/targets.js';
-import { allowedProcessors } from '../processors.js';
-import { version } from './version.js';
-import { measureWaiting, type Waiting } from './nbcbench/waiting.js';
-import { WAYS, type Way } from './nbcbench/ways.js';
-import { BUFFER_KINDS, OPS, STARTS, type BufferKind, type Op, type Start } from './nbcbench/wire.js';
+import { drawOverhead } from './chart.js';
+import { Delays } from './delay.js';
+import { isPeer, type Implementation } from './implementations.js';
+import { measure, type Listener, type Result, type Settings } from './measure.js';
+import { measureMemory, type Memory } from './memory.js';
+import * as parse from './options.js';
+import { nodeNbc } from './ours.js';
+import { measureNbov, type Nbov } from './nbov.js';
+import { loadCharts } from './panels.js';
+import { findPeers, peerNames } from './peers.js';
+import { measurePingPong, type PingPongSettings } from './pingpong.js';
+import { ProgressLine } from './progress.js';
+import { blockingTable, formatRatio, formatTime, overheadTable, table, toRows } from './report.js';
+import { judge, memoryTarget, targets, verdictOf, waitingTarget } from './targets.js';
+import { allowedProcessors } from '#library/processors.js';
+import { version } from '#library/cli/version.js';
+import { measureWaiting, type Waiting } from './waiting.js';
+import { WAYS, type Way } from './ways.js';
+import { BUFFER_KINDS, OPS, STARTS, type BufferKind, type Op, type Start } from './wire.js';
 
 interface MeasureOptions {
   ranks: number[];

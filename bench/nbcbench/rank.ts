@@ -12,7 +12,7 @@
 import { closeSync, constants, openSync, readSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
-import { alloc, init, waitAll, type Communicator, type Request } from '../../index.js';
+import { alloc, init, waitAll, type Communicator, type Request } from 'node-nbc';
 import { MODES, OPS, STARTS, type BufferKind, type Mode, type Op, type Start } from './wire.js';
 
 const BLOCKING: number = MODES.indexOf('blocking');
