@@ -34,7 +34,8 @@ export function build() {
   compileTypeScript();
 }
 
-function install() {
+/** Installs the packages of the lockfile, if any is missing. */
+export function install() {
   const missing = missingPackages();
   if (missing === undefined) return;
   // Without install scripts: the only one of interest is our own build, which comes next.
@@ -54,7 +55,8 @@ function missingPackages() {
   return outdated.length === 0 ? undefined : `${outdated.length} missing or outdated`;
 }
 
-function buildAddon() {
+/** The addon, if what it is built from has changed. */
+export function buildAddon() {
   const sources = [
     at('binding.gyp'),
     ...readdirSync(at('native'), { recursive: true })
@@ -109,7 +111,8 @@ function headers() {
   return existsSync(join(prefix, 'include/node/node_version.h')) ? [`--nodedir=${prefix}`] : [];
 }
 
-function compileTypeScript() {
+/** The library, and what uses it. */
+export function compileTypeScript() {
   // The other projects import the package by its own name, so they see what the first has made.
   compile('TypeScript: library', 'tsconfig.json', 'dist', [['src', '.']]);
   compile('TypeScript: nbcbench', 'tsconfig.bench.json', 'dist', [['bench/nbcbench', 'bench/nbcbench']]);

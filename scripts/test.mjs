@@ -1,71 +1,114 @@
 #!/usr/bin/env node
 /**
- * `npm test`: builds, and runs all tests that this machine can run. The last line is "N passed, N failed[, N skipped]".
+ * `npm test` and `npm run test:all`: builds, and runs the tests. The last line is "N passed, N failed[, N skipped]".
+ * docs/testing.md describes what runs where.
  */
-import { build } from './build.mjs';
+import { availableParallelism } from 'node:os';
+import { buildAddon, compileTypeScript, install } from './build.mjs';
 import * as fuzz from './test/fuzz.mjs';
 import * as mocha from './test/mocha.mjs';
 import * as model from './test/model.mjs';
 import * as native from './test/native.mjs';
-import * as tcp from './test/tcp.mjs';
+import { runPool } from './test/pool.mjs';
+import * as verbs from './test/verbs.mjs';
 
-const HELP = `npm test [-- FILTER… [--grep PATTERN]]
+const HELP = `npm test [-- FILTER… [--grep PATTERN]]      a part of every test, in six minutes; or what FILTERs name, in full
+npm run test:all                            everything
 
-Builds what is needed and runs all tests that this machine can run; what it left out, and why, stands at the end.
-
-A FILTER runs a part:
+A FILTER runs a part, all of it:
   native             the native tests; also plain, asan, tsan for one variant, or a part of a program's name
   model              the model of the doorbell, checked by spin
   fuzz               the fuzzers of what reads bytes from a network
-  tcp                what can run over any transport, over TCP; tcp/exits, for example: one file of it
+  tcp/               what can run over any transport, over TCP; tcp/exits, for example: one file of it
   anything else      the test files in TypeScript whose name contains it, for example nbcrun
---grep PATTERN       of those, only tests whose title matches
+--grep PATTERN       of those in TypeScript, only tests whose title matches
 
 NBC_REQUIRE_ALL=1 in the environment: what is left out counts as failed.`;
+
+const QUICK = `npm test covers: the native tests (not under sanitizers), the model of the doorbell and one of its mutations,
+and every test file in TypeScript, each scenario once, with two of them over TCP also.
+npm run test:all adds: sanitizers, all of the model, fuzzers, verbs in a guest, Slurm, and every combination.`;
+const ALL =
+  'npm run test:all covers everything: native tests plain, under ASan and TSan, model, fuzzers, TypeScript, verbs.';
+
+/** The quick run says what took its time if it took longer than this on a machine that was built already. */
+const QUICK_SECONDS = 360;
 
 const args = process.argv.slice(2);
 if (args.includes('--help') || args.includes('-h')) {
   console.log(HELP);
   process.exit(0);
 }
+const all = args.includes('--all');
 const grepAt = args.indexOf('--grep');
 const grep = grepAt < 0 ? undefined : args.splice(grepAt, 2)[1];
+const filters = args.filter((arg) => arg !== '--all');
+const isBuild = ({ name }) => name.endsWith(': build');
+process.exitCode = await main();
 
-const inTypeScript = [mocha, tcp];
-const parts = [model, native, fuzz, ...inTypeScript]
-  .map((part) => ({ part, chosen: part.select(args) }))
-  .filter(({ part, chosen }) => chosen.length > 0 && (grep === undefined || inTypeScript.includes(part)));
-if (parts.length === 0) {
-  console.error(`nothing is called ${args.join(' or ')}\n\n${HELP}`);
-  process.exit(1);
-}
-if (parts.some(({ part }) => inTypeScript.includes(part))) build();
-
-const total = { passed: 0, failed: 0, leftOut: [], failures: [] };
-for (const { part, chosen } of parts) {
-  console.log(`\n--- ${part.title}`);
-  const { passed, failed, leftOut, failures } = await part.runAll(chosen, { grep });
-  total.passed += passed;
-  total.failed += failed;
-  total.leftOut.push(...leftOut);
-  total.failures.push(...failures.map((text) => `--- ${part.title}\n${text}`));
-}
-
-// Once more at the end: most of the output of a long run is about what did not fail.
-if (total.failures.length > 0) console.log(`\nFailed:\n\n${total.failures.join('\n\n')}`);
-
-const skipped = total.leftOut.length;
-if (skipped > 0) {
-  console.log('\nLeft out:');
-  const lines = new Map();
-  for (const { what, why } of total.leftOut) {
-    const line = `${what}: ${why}`;
-    lines.set(line, (lines.get(line) ?? 0) + 1);
+async function main() {
+  const begin = performance.now();
+  if (filters.length === 0) console.log(all ? ALL : QUICK);
+  const options = { all, grep };
+  const parts = grep === undefined ? { native, model, mocha, fuzz, verbs } : { mocha };
+  const tasks = {};
+  for (const [name, part] of Object.entries(parts)) tasks[name] = part.tasks(filters, options);
+  // What is built comes first; what is short, or waits for what is built, last.
+  const list = [...(tasks.native ?? []).filter(isBuild), ...tasks.mocha, ...(tasks.model ?? [])];
+  list.push(...(tasks.native ?? []).filter((task) => !isBuild(task)), ...(tasks.fuzz ?? []), ...(tasks.verbs ?? []));
+  if (list.length === 0) {
+    console.error(`nothing is called ${filters.join(' or ')}\n\n${HELP}`);
+    return 1;
   }
-  for (const [line, times] of lines) console.log(`  ${line}${times > 1 ? ` (${times} times)` : ''}`);
+  await buildFor(tasks);
+  if (list.length === 1 && tasks.mocha.length === 1) list[0].run = list[0].run.bind(undefined, true);
+  const results = await runPool(list, availableParallelism());
+  const seconds = (performance.now() - begin) / 1000;
+  if (list.length > 3) tellSlowest(results, seconds);
+  return tellAll(results);
 }
-const required = process.env.NBC_REQUIRE_ALL === '1';
-if (required && skipped > 0) console.log('All of it is required here (NBC_REQUIRE_ALL=1).');
-const failed = total.failed + (required ? skipped : 0);
-console.log(`\n${total.passed} passed, ${failed} failed${required || skipped === 0 ? '' : `, ${skipped} skipped`}`);
-process.exitCode = failed > 0 || total.passed === 0 ? 1 : 0;
+
+/** The addon, and then TypeScript and the native tests side by side. */
+async function buildFor({ native: programs = [], mocha: files }) {
+  if (files.length === 0) return;
+  install();
+  buildAddon();
+  const [first] = programs.filter(isBuild);
+  const building = first?.run();
+  // Lets make start: compiling TypeScript blocks this process.
+  if (building !== undefined) await new Promise((done) => setTimeout(done, 500));
+  compileTypeScript();
+  await building;
+}
+
+function tellSlowest(results, seconds) {
+  const slowest = results.toSorted((a, b) => b.seconds - a.seconds).slice(0, 8);
+  const list = slowest.map((one) => `${one.name} ${one.seconds.toFixed(0)} s`).join(', ');
+  console.log(`\n${(seconds / 60).toFixed(1)} minutes; what took longest: ${list}`);
+  if (filters.length === 0 && !all && seconds > QUICK_SECONDS)
+    console.log(
+      `This is more than the ${QUICK_SECONDS / 60} minutes that npm test may take on a quiet machine with two processors.`,
+    );
+}
+
+function tellAll(results) {
+  const sum = (what) => results.reduce((total, one) => total + one[what], 0);
+  const failures = results.flatMap((one) => one.failures);
+  // At the end: most of the output of a long run is about what did not fail.
+  if (failures.length > 0) console.log(`\nFailed:\n\n${failures.join('\n\n')}`);
+
+  const leftOut = results.flatMap((one) => one.leftOut);
+  if (leftOut.length > 0) console.log('\nLeft out:');
+  const lines = new Map();
+  for (const { what, why } of leftOut) lines.set(`${what}: ${why}`, (lines.get(`${what}: ${why}`) ?? 0) + 1);
+  for (const [line, times] of lines) console.log(`  ${line}${times > 1 ? ` (${times} times)` : ''}`);
+
+  const required = process.env.NBC_REQUIRE_ALL === '1';
+  if (required && leftOut.length > 0) console.log('All of it is required here (NBC_REQUIRE_ALL=1).');
+  const passed = sum('passed');
+  const failed = sum('failed') + (required ? leftOut.length : 0);
+  console.log(
+    `\n${passed} passed, ${failed} failed${required || leftOut.length === 0 ? '' : `, ${leftOut.length} skipped`}`,
+  );
+  return failed > 0 || passed === 0 ? 1 : 0;
+}

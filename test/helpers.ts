@@ -157,9 +157,16 @@ export function forbidCrossMemory(): string | null {
   return found === undefined ? null : join(build, found);
 }
 
-/** Skips a test with a reason; where everything is required, fails instead. */
+/**
+ * Skips a test, or all tests of a suite if its `before` calls this, with a reason; where everything is required, fails
+ * instead. scripts/test/reporter.cjs tells the reason.
+ */
 export function skip(context: Mocha.Context, reason: string): never {
   if (process.env['NBC_REQUIRE_ALL'] === '1') throw new Error(`required, but ${reason}`);
+  const running = context.test as Mocha.Runnable & { type?: string };
+  const suite = running.type === 'hook' && running.title.startsWith('"before all"');
+  const place: object | undefined = suite ? running.parent : (context.currentTest ?? running);
+  Object.assign(place!, { skipReason: reason });
   console.log(`      skipped: ${reason}`);
   context.skip();
 }

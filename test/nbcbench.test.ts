@@ -318,10 +318,7 @@ describe('nbcbench', () => {
 
     it('beside the MPIs that are installed', function () {
       const peers = ['openmpi', 'mpich'].filter((name) => has(`mpicc.${name}`) && has(`mpirun.${name}`));
-      if (peers.length === 0) {
-        console.log('      skipped: neither mpicc.openmpi nor mpicc.mpich is installed');
-        this.skip();
-      }
+      if (peers.length === 0) skip(this, 'neither mpicc.openmpi nor mpicc.mpich is installed');
       const { status, stdout, stderr, left } = nbcbench([
         '--peers',
         '--buffers',

@@ -2,48 +2,42 @@
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
-import { ROOT, has, run, timed } from './process.mjs';
-
-export const title = 'fuzz';
+import { result } from './pool.mjs';
+import { ROOT, has, run } from './process.mjs';
 
 const FOLDER = join(ROOT, 'native/fuzz');
 const FINDINGS = join(ROOT, 'build/fuzz/findings');
 const SECONDS = 10;
+const LIMIT_S = 300;
 
 /** A filter is "fuzz" or a part of a fuzzer's name. */
-export function select(filters) {
+export function tasks(filters, { all }) {
+  if (filters.length === 0 && !all) return [];
   const fuzzers = readdirSync(FOLDER)
     .filter((name) => name.endsWith('.cc'))
-    .map((name) => name.slice(0, -'.cc'.length));
-  return fuzzers.filter(
-    (name) => filters.length === 0 || filters.some((filter) => filter === 'fuzz' || name.includes(filter)),
-  );
+    .map((name) => name.slice(0, -'.cc'.length))
+    .filter((name) => filters.length === 0 || filters.some((filter) => filter === 'fuzz' || name.includes(filter)));
+  const why = has('clang++') ? undefined : 'clang++ not found (apt install clang libclang-rt-14-dev)';
+  const left = (name) => result({ leftOut: [{ what: `fuzzer of ${name}`, why }], text: 'left out' });
+  return fuzzers.map((name) => ({
+    name: `fuzzer of ${name}`,
+    run: async () => (why === undefined ? fuzzOne(name) : left(name)),
+  }));
 }
 
-export async function runAll(fuzzers) {
-  const total = { passed: 0, failed: 0, leftOut: [], failures: [] };
-  const why = has('clang++') ? undefined : 'clang++ not found (apt install clang libclang-rt-14-dev)';
-  for (const name of fuzzers) {
-    if (why !== undefined) {
-      total.leftOut.push({ what: `fuzzer of ${name}`, why });
-      continue;
-    }
-    const [{ ok, how, output }, duration] = await timed(() => fuzz(name));
-    total[ok ? 'passed' : 'failed']++;
-    const runs = /Done (\d+) runs/.exec(output)?.[1];
-    console.log(`fuzzer of ${name}: ${ok ? `nothing found in ${runs} runs` : how} (${duration})`);
-    if (ok) continue;
-    console.log(output);
-    total.failures.push(`fuzzer of ${name}: ${how}`);
-    const finding = /Test unit written to (\S+)/.exec(output)?.[1];
-    if (finding === undefined) continue;
+async function fuzzOne(name) {
+  const { ok, how, output } = await fuzz(name);
+  if (ok) return result({ passed: 1, text: `nothing found in ${/Done (\d+) runs/.exec(output)?.[1]} runs` });
+  const failures = [`fuzzer of ${name}: ${how}\n${output}`];
+  const finding = /Test unit written to (\S+)/.exec(output)?.[1];
+  if (finding !== undefined) {
     const path = relative(ROOT, finding);
-    console.log(`The input is in ${path}; again: build/fuzz/${name} ${path}`);
-    console.log(
-      `Once that is repaired, keep it: mv ${path} native/fuzz/corpus/${name}/, under a name that says what it is.`,
+    failures.push(
+      `The input is in ${path}; again: build/fuzz/${name} ${path}`,
+      `Once that is mended, keep it: mv ${path} native/fuzz/corpus/${name}/, under a name that says what it is.`,
     );
   }
-  return total;
+  return result({ failed: 1, failures, text: `FAILED: ${how}` });
 }
 
 async function fuzz(name) {
@@ -60,7 +54,7 @@ async function fuzz(name) {
       '-print_final_stats=0',
       `-artifact_prefix=${join(FINDINGS, name)}-`,
     ];
-    return await run(join(ROOT, 'build/fuzz', name), [...options, corpus], { seconds: 10 * SECONDS });
+    return await run(join(ROOT, 'build/fuzz', name), [...options, corpus], { seconds: LIMIT_S });
   } finally {
     rmSync(corpus, { recursive: true, force: true });
   }

@@ -1,46 +1,106 @@
-/** The tests in TypeScript, by mocha. */
-import { readdirSync, readFileSync } from 'node:fs';
+/** The tests in TypeScript, by mocha: a process for each file, so that files run side by side. */
+import { mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { result } from './pool.mjs';
 import { ROOT, run } from './process.mjs';
 
-export const title = 'mocha';
+const RESULTS = join(ROOT, 'build/test-results');
 
-/** The test files; a filter is a part of the name. */
-export function select(filters) {
+/** They compare times, or want the whole machine for a virtual one: nothing else may run beside them. */
+const ALONE = ['control-delay', 'figures', 'slow-link', 'rdma-guest'];
+/** The files that take longest; they start first, so that none of them runs at the end beside nothing. */
+const LONG = ['collectives', 'nbcbench', 'nbcrun', 'property', 'exits', 'launchers'];
+
+/**
+ * What the quick run has of the tests in TypeScript: every file, each scenario once (NBC_TEST_BRIEF), and few random
+ * programs. Files that are named here are left to `npm run test:all`: other programs than node-nbc take their time.
+ */
+const QUICK_ENV = { NBC_TEST_BRIEF: '1', NBC_TEST_RUNS: '4' };
+const NOT_QUICK = ['rdma-guest', 'slurm'];
+
+/** The same tests over TCP, of those whose jobs can run over any transport: each scenario once. */
+const TCP = [
+  'collectives',
+  'communicator',
+  'errors',
+  'exits',
+  'igatherv',
+  'lifetime',
+  'p2p',
+  'progress',
+  'property',
+  'requests',
+  'views',
+  'waiting',
+];
+const TCP_ENV = { NBC_TRANSPORT: 'tcp', NBC_TEST_BRIEF: '1', NBC_TEST_RUNS: '6' };
+const TCP_QUICK = ['communicator', 'p2p'];
+
+/** A filter is a part of a file's name; "tcp/" in front of it means over TCP. */
+export function tasks(filters, { all, grep }) {
   const files = readdirSync(join(ROOT, 'test'), { recursive: true })
     .filter((path) => path.endsWith('.test.ts'))
-    .map((path) => path.slice(0, -'.ts'.length))
-    .sort();
-  return files.filter((path) => filters.length === 0 || filters.some((filter) => path.includes(filter)));
-}
-
-/** `env`: variables that the tests find beside those of this process. */
-export async function runAll(files, { grep, env }) {
-  const args = [
-    'node_modules/mocha/bin/mocha.js',
-    '--no-config',
-    ...settings(),
-    ...files.map((path) => `out/test/${path}.js`),
+    .map((path) => path.slice(0, -'.test.ts'.length));
+  const order = (file) => (LONG.includes(file) ? LONG.indexOf(file) : LONG.length);
+  files.sort((a, b) => order(a) - order(b) || a.localeCompare(b));
+  const overTcp = TCP.filter((file) => files.includes(file));
+  const quick = filters.length === 0 && !all;
+  const wanted = (name, other) => (filters.length === 0 ? all || other : filters.some((part) => name.includes(part)));
+  const named = filters.filter((filter) => filter.startsWith('tcp/') || filter === 'tcp');
+  const wantedOverTcp = (file) =>
+    filters.length === 0
+      ? all || TCP_QUICK.includes(file)
+      : named.some((filter) => `tcp/${file}.test`.includes(filter));
+  return [
+    ...files
+      .filter((file) => wanted(`${file}.test`, !NOT_QUICK.includes(file)))
+      .map((file) => task(file, `${file}.test`, quick ? QUICK_ENV : {}, grep)),
+    ...overTcp.filter(wantedOverTcp).map((file) => task(file, `tcp/${file}.test`, TCP_ENV, grep)),
   ];
-  if (grep !== undefined) args.push('--grep', grep);
-  if (process.stdout.isTTY) args.push('--color');
-  const { ok, how, output } = await run(process.execPath, args, { live: true, env });
-
-  // eslint-disable-next-line no-control-regex
-  const plain = output.replace(/\x1b\[[0-9;]*m/g, '');
-  const total = (what) => Number(new RegExp(`^ +(\\d+) ${what}\\b`, 'm').exec(plain)?.[1] ?? 0);
-  const [passed, failed, pending] = ['passing', 'failing', 'pending'].map(total);
-  const leftOut = reasons(plain, pending);
-  if (ok || failed > 0) return { passed, failed, leftOut, failures: report(plain) };
-  const why = `mocha did not end as it should: ${how}`;
-  console.log(why);
-  return { passed, failed: 1, leftOut, failures: [why] };
 }
 
-/** What mocha says of the tests that failed, after all others. */
-function report(output) {
-  const at = output.search(/^ +\d+ failing$/m);
-  return at < 0 ? [] : [output.slice(output.indexOf('\n', at)).trim()];
+const task = (file, name, env, grep) => ({
+  name,
+  alone: ALONE.includes(file),
+  run: (live = false) => runFile(file, name, { env, grep, live }),
+});
+
+async function runFile(file, name, { env, grep, live }) {
+  mkdirSync(RESULTS, { recursive: true });
+  const results = join(RESULTS, `${name.replaceAll('/', '-')}.json`);
+  rmSync(results, { force: true });
+  const args = ['node_modules/mocha/bin/mocha.js', '--no-config', ...settings(), `out/test/${file}.test.js`];
+  if (grep !== undefined) args.push('--grep', grep);
+  if (live && process.stdout.isTTY) args.push('--color');
+  const ended = await run(process.execPath, args, { live, env: { ...env, NBC_TEST_RESULTS: results } });
+  return resultOf(name, ended, read(results));
+}
+
+/** Undefined if mocha did not get to its end. */
+function read(path) {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8'));
+  } catch {
+    return undefined;
+  }
+}
+
+function resultOf(name, { ok, how, output }, found) {
+  if (found === undefined) {
+    return result({ failed: 1, failures: [`${name}: mocha did not end as it should: ${how}\n${output}`] });
+  }
+  const silent = found.skipped.filter(({ why }) => why === undefined);
+  const failures = [
+    ...found.failed.map(({ title, why }) => `${name}: ${title}\n${why}`),
+    ...silent.map(({ title }) => `${name}: ${title}\nskipped without a reason: call skip() of test/helpers.ts`),
+  ];
+  if (!ok && failures.length === 0) failures.push(`${name}: ${how}\n${output}`);
+  return result({
+    passed: found.passed.length,
+    failed: failures.length,
+    leftOut: found.skipped.filter(({ why }) => why !== undefined).map(({ why }) => ({ what: name, why })),
+    failures,
+  });
 }
 
 /** What .mocharc.json says, without its list of files: mocha would add that to ours. */
@@ -48,11 +108,4 @@ function settings() {
   const all = JSON.parse(readFileSync(join(ROOT, '.mocharc.json'), 'utf8'));
   delete all.spec;
   return Object.entries(all).map(([name, value]) => (value === true ? `--${name}` : `--${name}=${value}`));
-}
-
-/** Tests that skip themselves print why (skip() in test/helpers.ts). The rest are marked in the source. */
-function reasons(output, pending) {
-  const result = [...output.matchAll(/^ *skipped: (.*)$/gm)].map(([, why]) => ({ what: 'a test of mocha', why }));
-  while (result.length < pending) result.push({ what: 'a test of mocha', why: 'it gives no reason' });
-  return result;
 }

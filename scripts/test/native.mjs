@@ -2,9 +2,8 @@
 import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ROOT, has, run, timed } from './process.mjs';
-
-export const title = 'native';
+import { result } from './pool.mjs';
+import { ROOT, has, run } from './process.mjs';
 
 const SANITIZERS = '-fsanitize=address,undefined -fno-sanitize-recover=all';
 const VARIANTS = [
@@ -15,23 +14,43 @@ const VARIANTS = [
   { name: 'tsan', what: 'native tests under TSan', flags: '-fsanitize=thread', launchers: [['setarch', '-R'], []] },
 ];
 /** A program that hangs ends itself (native/test/check.h); this is for the case that even that fails. */
-const LIMIT_S = 900;
+const LIMIT_S = 1800;
 
 /** Needs an RDMA device; `npm run test:verbs` makes one and runs it there. */
 const VERBS = 'verbs_test';
+/** These compare times, when they are plain: nothing else may run beside them. */
+const ALONE = ['tcp_test', 'tcp_crowd_test'];
 
-/** Pairs of a variant and a test; a filter is "native", a variant, or a part of the test's name. */
-export function select(filters) {
-  const tests = readdirSync(join(ROOT, 'native/test'))
+/**
+ * A task for each program and variant, and before them one that builds each variant. A filter is "native", a variant,
+ * or a part of a program's name; without one, the quick run has the plain variant only.
+ */
+export function tasks(filters, { all }) {
+  const programs = readdirSync(join(ROOT, 'native/test'))
     .filter((name) => name.endsWith('_test.cc'))
     .map((name) => name.slice(0, -'.cc'.length))
     .sort();
-  const wanted = (variant, test) =>
-    (filters.length === 0 && (test !== VERBS || hasDevice())) ||
-    filters.some((filter) => filter === 'native' || filter === variant || test.includes(filter));
-  return VARIANTS.map((variant) => ({ ...variant, tests: tests.filter((test) => wanted(variant.name, test)) })).filter(
-    ({ tests: some }) => some.length > 0,
-  );
+  const wanted = (variant, program) =>
+    filters.length === 0
+      ? (all || variant === 'plain') && (program !== VERBS || hasDevice())
+      : filters.some((filter) => filter === 'native' || filter === variant || program.includes(filter));
+  const builds = [];
+  const tests = [];
+  for (const variant of VARIANTS) {
+    const chosen = programs.filter((program) => wanted(variant.name, program));
+    if (chosen.length === 0) continue;
+    const label = `native ${variant.name}`;
+    const built = once(() => build(variant));
+    builds.push({ name: `${label}: build`, run: async () => (await built()).result });
+    for (const program of chosen) {
+      tests.push({
+        name: `${label}: ${program}`,
+        alone: variant.name === 'plain' && ALONE.includes(program),
+        run: async () => runOne(`${label}: ${program}`, program, await built()),
+      });
+    }
+  }
+  return [...builds, ...tests];
 }
 
 function hasDevice() {
@@ -39,49 +58,38 @@ function hasDevice() {
   return existsSync(folder) && readdirSync(folder).length > 0;
 }
 
-export async function runAll(variants) {
-  const total = { passed: 0, failed: 0, leftOut: [], failures: [] };
-  for (const { name, what, flags, launchers, tests } of variants) {
-    const compiler = await findCompiler(flags, launchers);
-    if (compiler.why !== undefined) {
-      total.leftOut.push({ what, why: compiler.why });
-      continue;
-    }
-    const out = join(ROOT, 'build/native-test', name);
-    const make = ['-s', '-C', 'native/test', '-j', `${availableParallelism()}`, `VARIANT=${name}`, `OUT=${out}`];
-    const [built, duration] = await timed(() => run('make', [...make, `CXX=${compiler.name}`]));
-    console.log(`native ${name}: ${built.ok ? 'built' : 'did not build'} (${duration})`);
-    if (!built.ok) {
-      console.log(built.output);
-      total.failed++;
-      total.failures.push(`native ${name}: did not build`);
-      continue;
-    }
-    for (const test of tests) await runOne(`native ${name}: ${test}`, out, test, compiler.launcher, total);
-  }
-  if (!hasDevice()) console.log(`native: ${VERBS} needs an RDMA device; npm run test:verbs makes one`);
-  return total;
+function once(action) {
+  let made;
+  return () => (made ??= action());
 }
 
-async function runOne(label, out, test, launcher, total) {
-  const [command, ...args] = [...launcher, join(out, test)];
-  const [{ ok, how, output }, duration] = await timed(() =>
-    run(command, args, { seconds: LIMIT_S, env: { UBSAN_OPTIONS: 'print_stacktrace=1', ...process.env } }),
-  );
+/** `out` and `launcher` say where the programs are and what to start them with; `result` is the build's own. */
+async function build({ name, what, flags, launchers }) {
+  const compiler = await findCompiler(flags, launchers);
+  if (compiler.why !== undefined)
+    return { result: result({ leftOut: [{ what, why: compiler.why }], text: 'left out' }) };
+  const out = join(ROOT, 'build/native-test', name);
+  const options = [`VARIANT=${name}`, `OUT=${out}`, `CXX=${compiler.name}`];
+  const { ok, output } = await run('make', ['-s', '-C', 'native/test', '-j', `${availableParallelism()}`, ...options]);
+  if (ok) return { out, launcher: compiler.launcher, result: result({ text: 'built' }) };
+  return { result: result({ failed: 1, failures: [`native ${name}: did not build\n${output}`], text: 'FAILED' }) };
+}
+
+async function runOne(label, program, { out, launcher }) {
+  if (out === undefined) return result({ text: 'not built' });
+  const [command, ...args] = [...launcher, join(out, program)];
+  const env = { UBSAN_OPTIONS: 'print_stacktrace=1', ...process.env };
+  const { ok, how, output } = await run(command, args, { seconds: LIMIT_S, env });
   const [, passed, failed] = /^(\d+) passed, (\d+) failed$/m.exec(output) ?? [label, '0', '0'];
   // A sanitizer's finding ends the program with an error after its last line, or without one.
   const lost = !ok && failed === '0' ? 1 : 0;
-  total.passed += Number(passed);
-  total.failed += Number(failed) + lost;
-  for (const [, name, why] of output.matchAll(/^ok (\S+) # skipped: (.*)$/gm)) {
-    total.passed--;
-    total.leftOut.push({ what: `${label} ${name}`, why });
-  }
-  console.log(`${label}: ${passed} passed, ${failed} failed${lost ? `, ${how}` : ''} (${duration})`);
-  if (ok) return;
-  const rest = output.replace(/^ok .*\n/gm, '');
-  console.log(rest);
-  total.failures.push(`${label}\n${rest}`);
+  const skipped = [...output.matchAll(/^ok (\S+) # skipped: (.*)$/gm)];
+  return result({
+    passed: Number(passed),
+    failed: Number(failed) + lost,
+    leftOut: skipped.map(([, name, why]) => ({ what: `${label} ${name}`, why })),
+    failures: ok ? [] : [`${label}: ${how}\n${output.replace(/^ok .*\n/gm, '')}`],
+  });
 }
 
 /**
