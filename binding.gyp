@@ -35,6 +35,7 @@
         "native/fabric/tcp/memory.cc",
         "native/fabric/tcp/connection.cc",
         "native/fabric/tcp/acceptor.cc",
+        "native/fabric/tcp/connector.cc",
         "native/fabric/tcp/parking.cc",
         "native/fabric/tcp/tcp_fabric.cc",
         "native/fabric/verbs/ibverbs.cc",

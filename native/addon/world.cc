@@ -133,7 +133,7 @@ std::unique_ptr<FarFabric> World::make_tcp(const Options& options, tcp::Socket l
     job.addresses.push_back(tcp::parse_address(given.addresses[rank], static_cast<uint16_t>(given.ports[rank])));
   job.hosts = given.hosts;
   job.processors = std::max(given.processors, 1u);
-  job.secret = given.secret;
+  job.key = given.secret;
   tcp::TcpOptions tcp;
   tcp.eager_limit = options.engine.libof.eager_limit;
   return std::make_unique<tcp::TcpFabric>(std::move(job), tcp, exposed);

@@ -1,7 +1,8 @@
-// Hostile bytes on a connection that has been let in: whatever comes, nothing outside the exposed memory and the inbox
-// is written.
+// Hostile bytes on a connection that was accepted: whatever comes, nothing outside the exposed memory and the inbox is
+// written.
 //
-//   input    byte 0: how the rest is cut into pieces that arrive one by one; then what the peer sends
+//   input    byte 0: how the rest is cut into pieces that arrive one by one; bit 0: the first region is closed, and its
+//            memory freed, when half of them have come. Then what the peer sends
 //
 // Exposed to the peer: 1000 bytes under key 1 << 20, and 300 000 under the next; to another peer: 64 under the one
 // after. Each lies in memory that ends where it ends, so that AddressSanitizer sees every step outside.
@@ -17,10 +18,10 @@ using namespace nbc::tcp;
 namespace {
 
 struct Exposed {
-  Exposed(Regions& regions, Rank peer, size_t bytes) : memory(new std::byte[bytes]()) {
-    regions.open(peer, memory.get(), bytes);
-  }
+  Exposed(Regions& regions, Rank peer, size_t bytes)
+      : memory(new std::byte[bytes]()), key(regions.open(peer, memory.get(), bytes)) {}
   std::unique_ptr<std::byte[]> memory;
+  const uint32_t key;
 };
 
 }  // namespace
@@ -33,11 +34,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Counters counters;
   Connection connection(1, Socket(ends[1]), counters);
   Regions regions;
-  const Exposed exposed[] = {{regions, 1, 1000}, {regions, 1, 300'000}, {regions, 2, 64}};
+  Exposed exposed[] = {{regions, 1, 1000}, {regions, 1, 300'000}, {regions, 2, 64}};
   Ring<Completion> events;
   const size_t piece = size_t{1} + data[0] * size_t{37};
   bool good = true;
   for (size_t at = 1; at < size && good; at += piece) {
+    if ((data[0] & 1) != 0 && at > size / 2 && exposed[0].memory != nullptr) {
+      regions.close(exposed[0].key);
+      connection.conceal(exposed[0].key);
+      exposed[0].memory.reset();
+    }
     if (::send(peer.get(), data + at, std::min(piece, size - at), MSG_NOSIGNAL) < 0) break;
     do {
       good = connection.receive(regions, 4096, events);

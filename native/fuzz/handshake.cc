@@ -1,9 +1,11 @@
-// Hostile bytes before a connection is let in. Nobody who does not know the secret gets further than being asked for
-// it; whoever does may say what they like, and every connection is settled or failed in the end.
+// Hostile bytes on a pending connection. A peer that does not know the key gets no further than the challenge. A peer
+// that does may say anything, and every connection is settled or failed in the end.
 //
-//   input    byte 0, bit 0: we accept or connect; bit 1: the peer knows the secret; the rest: how what it sends is cut
-//            into pieces byte 1, what we decide, if we accept; bit 7: the peer is gone by then then what the peer
-//            sends. If it knows the secret, without the proof, which is put in where it belongs
+//   byte 0   bit 0: we accept or connect; bit 1: the peer knows the key; the rest: how what it sends is cut into pieces
+//   byte 1   what we decide, if we accept; bit 7: the peer is gone by then. If we connect, bit 6: the peer says that it
+//            is of another job
+//   then     what the peer sends. If it knows the key: without the proof and the number of the job, which are put in
+//            where they belong
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -19,7 +21,7 @@ namespace {
 constexpr Rank kPeer = 2;
 // Fits into the socket, if it is sent at once.
 constexpr size_t kMost = 4096;
-const Identity kSelf{"a secret", 0, 4, 255};
+const Identity kSelf{"a key", 0, 4, 255};
 using State = Handshake::State;
 
 void require(bool holds) {
@@ -38,9 +40,9 @@ class Case {
     handshake_.advance();
   }
 
-  void stranger() {
+  void without_key() {
     deliver(input_);
-    require(handshake_.state() == State::going_on || handshake_.state() == State::failed);
+    require(handshake_.state() == State::in_progress || handshake_.state() == State::failed);
     end();
   }
 
@@ -51,15 +53,15 @@ class Case {
     std::string said = "node-nbc connector";
     append(said, &challenge, sizeof challenge);
     append(said, &answer, offsetof(Answer, proof));
-    answer.proof = hmac_sha256(kSelf.secret, said);
+    answer.proof = hmac_sha256(kSelf.key, said);
     say(answer);
     const bool fits =
         answer.to == kSelf.rank && answer.from < kSelf.size && answer.from != kSelf.rank && answer.size == kSelf.size;
-    require(handshake_.state() == (fits ? State::asked : State::failed));
+    require(handshake_.state() == (fits ? State::proven : State::failed));
     if (!fits) return end();
     require(handshake_.peer() == answer.from && handshake_.their_eager_limit() == answer.eager_limit);
     deliver(input_, kMost);  // it does not wait for the reply
-    require(handshake_.state() == State::asked);
+    require(handshake_.state() == State::proven);
     const auto verdict = static_cast<Verdict>(1 + choice_ % 5);
     if ((choice_ & 0x80) != 0) peer_.reset();
     if (handshake_.decide(verdict) != State::settled) return end();
@@ -70,30 +72,31 @@ class Case {
     append(said, &answer, sizeof answer);
     append(said, &reply, offsetof(Reply, proof));
     require(reply.verdict == verdict && reply.eager_limit == kSelf.eager_limit &&
-            same(reply.proof, hmac_sha256(kSelf.secret, said)));
+            same(reply.proof, hmac_sha256(kSelf.key, said)));
     left_alone();
   }
 
   void connector() {
     Challenge challenge{};
     if (!take(&challenge, sizeof challenge)) return end();
+    challenge.job = job_number(kSelf.key) ^ (choice_ & 0x40u);
     say(challenge);
-    const bool ours = challenge.magic == 0x63626e2d65646f6e && challenge.version == 1;
-    require(handshake_.state() == (ours ? State::going_on : State::failed));
+    const bool ours = challenge.magic == 0x63626e2d65646f6e && challenge.version == 1 && (choice_ & 0x40) == 0;
+    require(handshake_.state() == (ours ? State::in_progress : State::failed));
     if (!ours) return end();
     const Answer answer = heard<Answer>();
     std::string said = "node-nbc connector";
     append(said, &challenge, sizeof challenge);
     append(said, &answer, offsetof(Answer, proof));
     require(answer.from == kSelf.rank && answer.to == kPeer && answer.size == kSelf.size &&
-            same(answer.proof, hmac_sha256(kSelf.secret, said)));
+            same(answer.proof, hmac_sha256(kSelf.key, said)));
     Reply reply{};
     if (!take(&reply, offsetof(Reply, proof))) return end();
     said = "node-nbc acceptor";
     append(said, &challenge, sizeof challenge);
     append(said, &answer, sizeof answer);
     append(said, &reply, offsetof(Reply, proof));
-    reply.proof = hmac_sha256(kSelf.secret, said);
+    reply.proof = hmac_sha256(kSelf.key, said);
     say(reply);
     require(handshake_.state() == State::settled && handshake_.peer() == kPeer &&
             handshake_.verdict() == reply.verdict && handshake_.their_eager_limit() == reply.eager_limit);
@@ -148,14 +151,14 @@ class Case {
     return message;
   }
 
-  // The peer goes: whatever is not settled fails, and says why.
+  // The peer goes: a connection that is not settled fails, and says why.
   void end() {
     peer_.reset();
     handshake_.advance();
     require(handshake_.state() == State::failed && !handshake_.why().empty());
   }
 
-  // What came behind the handshake is read by whoever comes next.
+  // What came behind the handshake stays in the socket.
   void left_alone() {
     const Socket socket = handshake_.take_socket();
     for (size_t at = 0; at < input_.size();) {
@@ -181,7 +184,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 2 || size > kMost) return 0;
   Case one(data, size);
   if ((data[0] & 2) == 0) {
-    one.stranger();
+    one.without_key();
   } else if (one.accepts()) {
     one.acceptor();
   } else {

@@ -66,9 +66,9 @@ struct Exchange {
 
 // Rank 0 with a progress thread; the others have none, and this thread drives all of them.
 struct Star {
-  explicit Star(Rank size) : town(size), hub(town.fabric(0), mode(true)) {
+  explicit Star(Rank size) : job(size), hub(job.fabric(0), mode(true)) {
     for (Rank rank = 1; rank < size; ++rank)
-      leaves.push_back(std::make_unique<TestRank>(town.fabric(rank), mode(false)));
+      leaves.push_back(std::make_unique<TestRank>(job.fabric(rank), mode(false)));
   }
   // Rank 0 with each of these at once.
   void exchange(Rank first, Rank last) {
@@ -95,7 +95,7 @@ struct Star {
   }
   TestRank& leaf(Rank rank) { return *leaves[rank - 1]; }
 
-  Town town;
+  TcpJob job;
   TestRank hub;
   std::vector<std::unique_ptr<TestRank>> leaves;
 };
@@ -126,9 +126,9 @@ TEST(hundreds_of_peers_are_connected_when_they_talk_and_need_no_more_threads) {
 TEST(hundreds_may_connect_at_once) {
   constexpr Rank kPeers = 400;
   allow_descriptors(8192);
-  Town town(kPeers + 1);
+  TcpJob job(kPeers + 1);
   std::vector<std::unique_ptr<TcpFabric>> fabrics;
-  for (Rank rank = 0; rank <= kPeers; ++rank) fabrics.push_back(town.fabric(rank));
+  for (Rank rank = 0; rank <= kPeers; ++rank) fabrics.push_back(job.fabric(rank));
   for (Rank rank = 1; rank <= kPeers; ++rank) CHECK(fabrics[rank]->connect(0) == Connect::later);
   const auto end = Clock::now() + kPatience;
   Completion completions[16];
@@ -145,8 +145,8 @@ TEST(hundreds_may_connect_at_once) {
 TEST(all_to_all_on_many_ranks) {
   constexpr Rank kRanks = repetitions(64, 16);
   allow_descriptors(8192);
-  Town town(kRanks);
-  const auto make = [&](Rank rank) { return town.fabric(rank); };
+  TcpJob job(kRanks);
+  const auto make = [&](Rank rank) { return job.fabric(rank); };
   run_ranks_over(kRanks, mode(true), make, [](TestRank& me, Meeting&) {
     for (const size_t block : {size_t{64}, size_t{4096}}) {
       const Pinned out = me.plain(block * me.size);
@@ -168,8 +168,8 @@ constexpr size_t kLarge = size_t{64} << 20;
 constexpr uint32_t kSmallMessages = 10'000;
 
 // Rank 1, a process: asks for everything, says so, and looks when it may run again.
-void be_the_stopped_rank(Town& town, int ready) {
-  TestRank me(town.fabric(kStopped), mode(true));
+void be_the_stopped_rank(TcpJob& job, int ready) {
+  TestRank me(job.fabric(kStopped), mode(true));
   const Pinned large = me.plain(kLarge);
   std::vector<uint32_t> requests{me.irecv(large, 0, 1)};
   std::vector<Pinned> small;
@@ -196,26 +196,26 @@ size_t resident_bytes() {
 }
 
 TEST(what_goes_to_a_stopped_rank_is_bounded_and_others_are_served) {
-  Town town(3);
+  TcpJob job(3);
   int ready[2];
   CHECK(pipe(ready) == 0);
   const pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
-    for (const Rank rank : {0u, kOther}) town.listeners[rank].reset();
+    for (const Rank rank : {0u, kOther}) job.listeners[rank].reset();
     try {
-      be_the_stopped_rank(town, ready[1]);
+      be_the_stopped_rank(job, ready[1]);
     } catch (const Failure& failure) {
       std::fprintf(stderr, "rank 1: %s\n", failure.why.c_str());
       _exit(1);
     }
     _exit(0);
   }
-  town.listeners[kStopped].reset();
+  job.listeners[kStopped].reset();
   constexpr size_t kBlock = size_t{1} << 20;
   constexpr uint32_t kRounds = 100;
   std::thread other([&] {
-    TestRank me(town.fabric(kOther), mode(true));
+    TestRank me(job.fabric(kOther), mode(true));
     const Pinned block = me.plain(kBlock);
     for (uint32_t i = 0; i < 2 * kRounds; ++i) {
       me.receive(block, 0, 1);
@@ -224,7 +224,7 @@ TEST(what_goes_to_a_stopped_rank_is_bounded_and_others_are_served) {
   });
   std::unique_ptr<Failure> failure;
   try {
-    TestRank me(town.fabric(0), mode(true));
+    TestRank me(job.fabric(0), mode(true));
     char byte;
     CHECK(::read(ready[0], &byte, 1) == 1);
     me.receive(me.plain(8), kStopped, 3);
@@ -282,4 +282,4 @@ TEST(what_goes_to_a_stopped_rank_is_bounded_and_others_are_served) {
 
 }  // namespace
 
-TEST_MAIN(180)
+TEST_MAIN(300)

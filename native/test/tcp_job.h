@@ -1,4 +1,4 @@
-// Ranks over TCP on loopback, before they are ranks: where everybody listens, and the secret.
+// A job over TCP on loopback: where its ranks listen, its key, and the fabric of each rank.
 #pragma once
 #include <memory>
 #include <string>
@@ -13,8 +13,8 @@ namespace nbc::check {
 using tcp::TcpFabric;
 using tcp::TcpOptions;
 
-struct Town {
-  explicit Town(Rank size, const std::string& secret = "of this test") : secret(secret) {
+struct TcpJob {
+  explicit TcpJob(Rank size, const std::string& key = "of this test") : key(key) {
     for (Rank rank = 0; rank < size; ++rank) {
       listeners.push_back(tcp::listen_on(tcp::parse_address("127.0.0.1", 0)));
       addresses.push_back(tcp::address_of(listeners.back()));
@@ -22,16 +22,16 @@ struct Town {
   }
   std::unique_ptr<TcpFabric> fabric(Rank rank, TcpOptions options = {}) {
     if (options.eager_limit == 0) options.eager_limit = 255;
-    tcp::Job job;
-    job.rank = rank;
-    job.addresses = addresses;
-    job.hosts.assign(addresses.size(), 0);
-    job.processors = std::thread::hardware_concurrency();
-    job.secret = secret;
-    job.listener = std::move(listeners[rank]);
-    return std::make_unique<TcpFabric>(std::move(job), options);
+    tcp::Job own;
+    own.rank = rank;
+    own.addresses = addresses;
+    own.hosts.assign(addresses.size(), 0);
+    own.processors = std::thread::hardware_concurrency();
+    own.key = key;
+    own.listener = std::move(listeners[rank]);
+    return std::make_unique<TcpFabric>(std::move(own), options);
   }
-  std::string secret;
+  std::string key;
   std::vector<tcp::Socket> listeners;
   std::vector<tcp::Address> addresses;
 };

@@ -197,7 +197,7 @@ bool Connection::receive(Regions& regions, size_t budget, Ring<Completion>& even
       parts[1] = {buffer_.get(), sizeof(FrameHeader)};
       count = 2;
     } else {
-      // Concealed meanwhile: nobody wants the rest.
+      // Concealed meanwhile: the rest is dropped.
       parts[0] = {buffer_.get(), std::min(data_left_, kBuffer)};
     }
     size_t asked = 0;
@@ -249,13 +249,15 @@ bool Connection::parse(Regions& regions, Ring<Completion>& events) {
     const std::byte* payload = buffer_.get() + at + sizeof header;
     const size_t here = have_ - at - sizeof header;
     if (header.kind == FrameKind::data) {
-      Region& region = *regions.find(header.key, peer);
+      Region* region = regions.find(header.key, peer);
       const size_t copied = std::min<size_t>(here, header.bytes);
-      std::memcpy(region.data + region.written, payload, copied);
-      region.written += copied;
-      counters_.copied += copied;
+      if (region != nullptr) {
+        std::memcpy(region->data + region->written, payload, copied);
+        region->written += copied;
+        counters_.copied += copied;
+      }
       data_left_ = header.bytes - copied;
-      data_key_ = header.key;
+      data_key_ = region != nullptr ? header.key : 0;
       at += sizeof header + copied;
     } else {
       if (here < header.bytes) break;

@@ -8,8 +8,8 @@
 //               read straight, too. Only what came in one read with the header of the first data is copied, less than
 //               the buffer.
 //
-// Memory is bounded: LibOF's messages lie in its outbox, puts in the user's memory, and neither is read ahead of its
-// socket. A peer that does not read stops what is sent to it, and nothing else.
+// Memory is bounded: LibOF's messages lie in its outbox, puts in the user's memory, and neither is read before the
+// socket takes it. A peer that does not read stops what is sent to it, and nothing else.
 //
 // Threads: the owner of the engine.
 #pragma once
@@ -64,6 +64,11 @@ class Connection {
   // Receives what is there, no more than about `budget` bytes. False: the connection broke, see why; what came before
   // is in `events`.
   bool receive(Regions& regions, size_t budget, Ring<Completion>& events);
+
+  // The region of this key is closed: the rest of its data frame, if one has begun to arrive, is dropped.
+  void conceal(uint32_t key) {
+    if (data_key_ == key) data_key_ = 0;
+  }
 
   bool has_to_send() const {
     return !frames_.empty() || !messages_.empty() || (!closing_ && puts_framed_ < puts_.size());
@@ -139,12 +144,12 @@ class Connection {
   bool closing_ = false;       // no put begins any more
   bool blocked_ = false;
   bool more_ = false;
-  size_t awaited_ = 1;  // bytes that wake who waits for the socket
+  size_t awaited_ = 1;  // bytes that make the socket readable
 
   std::unique_ptr<std::byte[]> buffer_;
   size_t have_ = 0;        // bytes in the buffer
   size_t data_left_ = 0;   // bytes of the data frame that has begun
-  uint32_t data_key_ = 0;  // of its region
+  uint32_t data_key_ = 0;  // of its region; 0: it is dropped
   bool amid_put_ = false;  // the last frame was data
   const char* why_ = "";   // the first reason
   int error_ = 0;

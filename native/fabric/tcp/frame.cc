@@ -13,8 +13,10 @@ const char* check_message(const FrameHeader& header) {
 }
 
 const char* check_data(const FrameHeader& header, Rank peer, const Regions& regions) {
-  if (header.bytes == 0 || header.bytes > kLargestData) return "data of a length that nobody sends";
+  if (header.bytes == 0 || header.bytes > kLargestData) return "data of a length that no rank sends";
   const Region* region = regions.find(header.key, peer);
+  // The receive has failed meanwhile: the data are dropped.
+  if (region == nullptr && regions.was_open(header.key)) return nullptr;
   if (region == nullptr) return "data for memory that is not exposed to it";
   // In order and without gaps: so `done` proves that all of the region was written.
   if (header.at != region->written) return "data out of order";
@@ -28,6 +30,7 @@ const char* check_done(const FrameHeader& header, Rank peer, const Regions& regi
   // Of nothing: no memory was exposed for it.
   if (header.key == 0) return header.at == 0 ? nullptr : "the end of data for no memory";
   const Region* region = regions.find(header.key, peer);
+  if (region == nullptr && regions.was_open(header.key)) return nullptr;
   if (region == nullptr) return "the end of data for memory that is not exposed to it";
   if (header.at != region->bytes || region->written != region->bytes) return "the end of data before all had come";
   return nullptr;
@@ -46,8 +49,7 @@ const char* check(const FrameHeader& header, Rank peer, const Regions& regions) 
     case FrameKind::failed:
       if (header.bytes != 0) return "a frame with a payload that has none";
       if (header.value >> kImmediateBits != 0) return "an immediate value of too many bits";
-      if (header.key < static_cast<uint32_t>(Error::truncated) || header.key > kLastError)
-        return "an error that nobody knows";
+      if (header.key < static_cast<uint32_t>(Error::truncated) || header.key > kLastError) return "an unknown error";
       return nullptr;
     case FrameKind::closed:
       return header.bytes == 0 ? nullptr : "a frame with a payload that has none";

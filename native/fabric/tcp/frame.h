@@ -41,7 +41,7 @@ constexpr uint32_t kLargestMessage = kSlotBytes / 4;
 // The part of an inbox that messages may write: control, then slots behind it.
 constexpr size_t kInboxBytes = kControlBytes + kSlotBytes;
 
-// nullptr, or what is wrong with a frame from this peer.
+// nullptr, or what is wrong with a frame from this peer. Data may be right whose region was closed: they are dropped.
 const char* check(const FrameHeader& header, Rank peer, const Regions& regions);
 
 }  // namespace nbc::tcp

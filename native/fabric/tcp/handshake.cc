@@ -25,8 +25,15 @@ void append(std::string& text, const T& value, size_t bytes = sizeof(T)) {
 
 }  // namespace
 
+uint32_t job_number(const std::string& key) {
+  const Digest digest = hmac_sha256(key, "node-nbc job");
+  uint32_t number;
+  std::memcpy(&number, digest.data(), sizeof number);
+  return number;
+}
+
 Handshake::Handshake(Socket socket, const Identity& self) : socket_(std::move(socket)), self_(self), accepts_(true) {
-  challenge_ = {kMagic, kVersion, 0, new_nonce()};
+  challenge_ = {kMagic, kVersion, job_number(self.key), new_nonce()};
   send(&challenge_, sizeof challenge_);
 }
 
@@ -43,7 +50,7 @@ Digest Handshake::connector_proof() const {
   std::string said = "node-nbc connector";
   append(said, challenge_);
   append(said, answer_, offsetof(Answer, proof));
-  return hmac_sha256(self_.secret, said);
+  return hmac_sha256(self_.key, said);
 }
 
 Digest Handshake::acceptor_proof() const {
@@ -51,7 +58,7 @@ Digest Handshake::acceptor_proof() const {
   append(said, challenge_);
   append(said, answer_);
   append(said, reply_, offsetof(Reply, proof));
-  return hmac_sha256(self_.secret, said);
+  return hmac_sha256(self_.key, said);
 }
 
 Handshake::State Handshake::fail(std::string why, int error) {
@@ -70,7 +77,7 @@ bool Handshake::received(void* into, size_t bytes) {
       in_ += static_cast<size_t>(count);
     } else if (count == 0) {
       cut_off_ = true;
-      fail("it ended before the connection was settled", ECONNRESET);
+      fail("it closed the connection before both had proven themselves", ECONNRESET);
       return false;
     } else if (errno == EINTR) {
       continue;
@@ -108,31 +115,31 @@ bool Handshake::send_rest() {
 // --- what is said ----------------------------------------------------------------------------------------------------
 
 Handshake::State Handshake::advance() {
-  if (state_ != State::going_on) return state_;
+  if (state_ != State::in_progress) return state_;
   if (connecting_) {
     if (const int error = outcome(socket_); error != 0) return fail(std::strerror(error), error);
-    // Undecided yet, if there is no peer.
+    // Without a peer the outcome is not known yet.
     Address peer;
     peer.bytes = sizeof peer.storage;
     if (::getpeername(socket_.get(), reinterpret_cast<sockaddr*>(&peer.storage), &peer.bytes) != 0) return state_;
-    // Where nobody listens any more the system may have given this socket the very port that it connects to.
+    // Where no rank listens any more, the system may have given this socket the very port that it connects to.
     if (port_of(peer) != 0 && text_of(peer) == text_of(address_of(socket_)))
       return fail(std::strerror(ECONNREFUSED), ECONNREFUSED);
     connecting_ = false;
   }
   if (!send_rest()) return state_;
-  return accepts_ ? listen_to_connector() : listen_to_acceptor();
+  return accepts_ ? advance_acceptor() : advance_connector();
 }
 
-Handshake::State Handshake::listen_to_connector() {
+Handshake::State Handshake::advance_acceptor() {
   // The reply has left.
   if (reply_.verdict != Verdict::none) return state_ = State::settled;
   if (!received(&answer_, sizeof answer_)) return state_;
-  if (!same(answer_.proof, connector_proof())) return fail("it does not know the secret of this job");
+  if (!same(answer_.proof, connector_proof())) return fail("it does not know the key of this job");
   if (answer_.to != self_.rank || answer_.from >= self_.size || answer_.from == self_.rank ||
       answer_.size != self_.size)
     return fail("it took this rank for another one");
-  return state_ = State::asked;
+  return state_ = State::proven;
 }
 
 Handshake::State Handshake::decide(Verdict verdict) {
@@ -140,30 +147,27 @@ Handshake::State Handshake::decide(Verdict verdict) {
   reply_.eager_limit = self_.eager_limit;
   reply_.proof = acceptor_proof();
   send(&reply_, sizeof reply_);
-  state_ = State::going_on;
+  state_ = State::in_progress;
   return advance();
 }
 
-Handshake::State Handshake::listen_to_acceptor() {
+Handshake::State Handshake::advance_connector() {
   if (!challenged_) {
     if (!received(&challenge_, sizeof challenge_)) return state_;
     if (challenge_.magic != kMagic) return fail("what listens there is not node-nbc");
     if (challenge_.version != kVersion)
       return fail("it speaks version " + std::to_string(challenge_.version) + " of the protocol, this rank version " +
                   std::to_string(kVersion));
+    if (challenge_.job != job_number(self_.key))
+      return fail(
+          "what listens there belongs to another job, or to an earlier attempt at this one, or has another NBC_SECRET");
     challenged_ = true;
     answer_.proof = connector_proof();
     send(&answer_, sizeof answer_);
     if (!send_rest()) return state_;
   }
-  if (!received(&reply_, sizeof reply_)) {
-    if (state_ == State::failed && error_ == ECONNRESET)
-      return fail(
-          "it closed the connection when it was told who calls; does it belong to another job, or has it another "
-          "secret?");
-    return state_;
-  }
-  if (!same(reply_.proof, acceptor_proof())) return fail("it does not know the secret of this job");
+  if (!received(&reply_, sizeof reply_)) return state_;
+  if (!same(reply_.proof, acceptor_proof())) return fail("it does not know the key of this job");
   return state_ = State::settled;
 }
 

@@ -1,16 +1,20 @@
-// What two ranks say before the first frame. Each proves that it knows the job's secret without showing it, and nothing
-// else is read of a connection that has not: three messages of fixed length, 136 bytes in all.
+// What two ranks say before the first frame. Each proves that it knows the key of the job without showing it, and
+// nothing else is read from a connection that has not: three messages of fixed length, 136 bytes in all.
 //
 //   acceptor                                    connector
-//   Challenge: magic, version, nonce  ------->
-//                                     <-------  Answer: who, to whom, settings, nonce, proof
-//   Verdict: what now, settings, proof ------>
+//   Challenge: magic, version, job, nonce  --->
+//                                         <---  Answer: who, to whom, settings, nonce, proof
+//   Reply: verdict, settings, proof        --->
 //
-// A proof is an HMAC-SHA-256, keyed with the secret, over the side's name, both nonces and all that was said so far: so
-// it holds for this connection only, and neither side's can be played back as the other's.
+// The key is made anew for each job, so a process of another job, or of an earlier attempt at this one, knows another
+// one. `job` is a number that follows from the key. It lets the connector say what is wrong; it proves nothing.
 //
-// Two ranks may connect to each other at once. The lower rank's connection is the one that lives: it answers mine_comes
-// to the higher one if it has begun itself, and the higher one welcomes it although it waits for an answer of its own.
+// A proof is an HMAC-SHA-256, keyed with the key of the job, over the side's name, both nonces and all that was said so
+// far: so it holds for this connection only, and neither side's can be played back as the other's.
+//
+// Simultaneous open: two ranks may connect to each other at once. The connection that the lower rank began is the one
+// that lives. The lower rank answers simultaneous_open to the higher one, if it has begun itself. The higher one
+// accepts the lower rank's connection although it waits for an answer to its own.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -27,7 +31,7 @@ using Nonce = std::array<uint8_t, 16>;
 
 // What both ranks must have in common, and who this one is.
 struct Identity {
-  std::string secret;
+  std::string key;  // of the job
   Rank rank = 0;
   Rank size = 1;
   uint32_t eager_limit = 0;
@@ -36,7 +40,7 @@ struct Identity {
 struct Challenge {
   uint64_t magic;
   uint32_t version;
-  uint32_t reserved;
+  uint32_t job;  // see job_number()
   Nonce nonce;
 };
 static_assert(sizeof(Challenge) == 32);
@@ -51,7 +55,14 @@ struct Answer {
 };
 static_assert(sizeof(Answer) == 64);
 
-enum class Verdict : uint32_t { none = 0, welcome = 1, mine_comes = 2, other_settings = 3, doubled = 4, gave_up = 5 };
+enum class Verdict : uint32_t {
+  none = 0,
+  accepted = 1,
+  simultaneous_open = 2,  // the connection that the acceptor has begun takes the place of this one
+  other_settings = 3,
+  doubled = 4,  // the acceptor is connected to this rank already
+  gave_up = 5,  // the acceptor could not connect to this rank before
+};
 
 struct Reply {
   Verdict verdict;
@@ -60,14 +71,17 @@ struct Reply {
 };
 static_assert(sizeof(Reply) == 40);
 
-// A connection that is not one yet: both sides' part of the above over a socket that never blocks.
+// Equal for equal keys, and different for nearly all others. It tells nothing about the key.
+uint32_t job_number(const std::string& key);
+
+// A pending connection: either side's part of the above, over a socket that never blocks.
 class Handshake {
  public:
   enum class State {
-    going_on,  // call advance() when the socket can be read or written
-    asked,     // acceptor: the peer has proven itself, decide()
-    settled,   // verdict() holds, both have proven themselves
-    failed     // why() tells
+    in_progress,  // call advance() when the socket can be read or written
+    proven,       // acceptor: the peer has proven itself, call decide()
+    settled,      // verdict() holds, both have proven themselves
+    failed        // why() tells
   };
 
   // The acceptor's side.
@@ -76,7 +90,7 @@ class Handshake {
   Handshake(Socket socket, const Identity& self, Rank peer);
 
   State advance();
-  // State asked: what to answer. going_on until it has left.
+  // State proven: what to answer. in_progress until the answer has left.
   State decide(Verdict verdict);
 
   State state() const { return state_; }
@@ -87,7 +101,7 @@ class Handshake {
   const std::string& why() const { return why_; }
   // errno, if that was the reason.
   int error() const { return error_; }
-  // State failed: the peer ended it, and has not said why.
+  // State failed: the peer closed the connection, and has not said why.
   bool cut_off() const { return cut_off_; }
   const Socket& socket() const { return socket_; }
   bool connecting() const { return connecting_; }
@@ -101,8 +115,8 @@ class Handshake {
   bool send_rest();
   void send(const void* bytes, size_t count);
   State fail(std::string why, int error = 0);
-  State listen_to_connector();
-  State listen_to_acceptor();
+  State advance_acceptor();
+  State advance_connector();
   Digest connector_proof() const;
   Digest acceptor_proof() const;
 
@@ -110,11 +124,11 @@ class Handshake {
   const Identity& self_;
   const bool accepts_;
   bool connecting_ = false;
-  State state_ = State::going_on;
+  State state_ = State::in_progress;
   Challenge challenge_{};
   Answer answer_{};
   Reply reply_{};
-  size_t in_ = 0;  // bytes of the message that is expected which are here
+  size_t in_ = 0;  // bytes that are here of the message that is expected
   bool challenged_ = false;
   std::array<uint8_t, 64> out_{};
   size_t out_begin_ = 0;

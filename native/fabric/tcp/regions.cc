@@ -1,10 +1,12 @@
 #include "fabric/tcp/regions.h"
 
+#include <algorithm>
+
 namespace nbc::tcp {
 
 uint32_t Regions::open(Rank peer, std::byte* data, size_t bytes) {
   uint32_t entry;
-  if (free_.size() > regions_.size() / 2 || (regions_.size() == kEntries && !free_.empty())) {
+  if (free_.size() > std::max(kSpare, regions_.size() / 2) || (regions_.size() == kEntries && !free_.empty())) {
     entry = free_.front();
     free_.pop_front();
   } else if (regions_.size() < kEntries) {
@@ -18,6 +20,7 @@ uint32_t Regions::open(Rank peer, std::byte* data, size_t bytes) {
   // Never 0, which is no key.
   do {
     region.key += kEntries;
+    region.reused |= region.key < kEntries;
   } while (region.key == 0);
   region.data = data;
   region.bytes = bytes;
@@ -32,6 +35,14 @@ void Regions::close(uint32_t key) {
   if (entry >= regions_.size() || !regions_[entry].open || regions_[entry].key != key) return;
   regions_[entry].open = false;
   free_.push_back(entry);
+}
+
+bool Regions::was_open(uint32_t key) const {
+  const uint32_t entry = key % kEntries;
+  if (key == 0 || entry >= regions_.size()) return false;
+  const Region& region = regions_[entry];
+  if (region.key == key) return !region.open;
+  return region.reused || (key >= kEntries && key < region.key);
 }
 
 const Region* Regions::find(uint32_t key, Rank peer) const {

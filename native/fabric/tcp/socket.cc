@@ -111,6 +111,8 @@ Socket begin_connect(const Address& address, int silence_milliseconds, const Add
   return socket;
 }
 
+bool ended(int error) { return error == 0 || error == ECONNRESET || error == EPIPE || error == ECONNREFUSED; }
+
 int outcome(const Socket& socket) {
   int error = 0;
   socklen_t bytes = sizeof error;

@@ -31,19 +31,22 @@ constexpr int kSilenceMilliseconds = 10'000;
 // machine that it is to come from, whatever its port; null: the system chooses.
 Socket begin_connect(const Address& address, int silence_milliseconds = kSilenceMilliseconds,
                      const Address* own = nullptr);
+// Whether this errno of a connection says that its peer has gone.
+bool ended(int error);
 // What became of it: 0, or an errno.
 int outcome(const Socket& socket);
-// Small frames leave at once, what is not sent yet stays short (frames that matter must not wait behind it), and a peer
-// whose machine is gone is noticed: if it owes an acknowledgement, after the given time, else after 5 + 3 × 2 s.
+// Small frames leave at once. Little is in the kernel that is not sent yet, so that no control message waits behind it.
+// The system notices that the peer's machine is gone: after the given time if it owes an acknowledgement, otherwise
+// after 5 + 3 × 2 s.
 void prepare(const Socket& socket, int silence_milliseconds);
-// From here on the peer may be as slow as it likes. The system's time-out takes a peer that does not read for one whose
-// machine is gone, so is_silent() takes its place.
+// From here on the peer may be slow. The system's time-out takes a peer that does not read for one whose machine is
+// gone, so is_silent() takes its place.
 void allow_slow_reader(const Socket& socket);
 // Bytes that the peer's machine has not acknowledged.
 int unacknowledged(const Socket& socket);
-// The peer's machine has been asked again and again, and has not answered for that long.
+// The peer's machine was asked several times, and has not answered for that long.
 bool is_silent(const Socket& socket, int milliseconds);
-// Who waits for it to be readable waits for so many bytes, or its end.
+// The socket becomes readable when so many bytes are there, or at its end.
 void wake_at(const Socket& socket, size_t bytes);
 // The peer waits for the acknowledgement of what came last; otherwise the kernel takes up to 40 ms.
 void acknowledge_now(const Socket& socket);

@@ -16,17 +16,11 @@ namespace nbc::tcp {
 namespace {
 
 constexpr int64_t kCloseMilliseconds = 3000;  // how long a closing rank waits until what it wrote has arrived
-constexpr int64_t kRestMilliseconds = 100;    // until it is tried again to connect, if there was no descriptor
-constexpr int kAttempts = 10;                 // to connect, where each lasts for a while and is then cut off
 constexpr int kQuickLooks = 100;              // of those, before it leaves the processor in between
 constexpr int kEvents = 32;
 
-// What a socket in the set is.
-enum Name : uint64_t { kListener, kTimer, kStranger, kOwn, kConnection };
-constexpr uint64_t name_of(Name name, size_t index = 0) { return static_cast<uint64_t>(name) << 32 | index; }
-
-// Bytes that one look at a connection moves in each direction. The caller who only looks (Effort::look) has a
-// computation to go on with.
+// Bytes that one look at a connection moves in each direction. A caller that only looks (Effort::look) wants to go on
+// with its computation.
 size_t budget_of(Effort effort) {
   switch (effort) {
     case Effort::look:
@@ -47,24 +41,20 @@ Crowd crowd_of(const Job& job) {
   return crowd;
 }
 
-// Of this process or machine, and for a while.
-bool out_of_means(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
-
-bool ended(int error) { return error == 0 || error == ECONNRESET || error == EPIPE || error == ECONNREFUSED; }
-
 }  // namespace
 
 TcpFabric::TcpFabric(Job job, const TcpOptions& options, std::shared_ptr<ExposedMemory> exposed)
-    : identity_{job.secret, job.rank, static_cast<Rank>(job.addresses.size()), options.eager_limit},
+    : identity_{job.key, job.rank, static_cast<Rank>(job.addresses.size()), options.eager_limit},
       options_(options),
-      addresses_(std::move(job.addresses)),
       crowd_(crowd_of(job)),
       memory_(exposed != nullptr ? std::move(exposed) : std::make_shared<Memory>()),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
-      door_(std::move(job.listener), identity_,
-            {options.handshake_milliseconds, options.strangers, options.silence_milliseconds}, parking_, *this,
-            name_of(kListener), name_of(kStranger)),
-      links_(addresses_.size()) {
+      connector_(
+          std::move(job.listener), std::move(job.addresses), identity_,
+          {options.connect_milliseconds,
+           {options.handshake_milliseconds, options.grace_milliseconds, options.pending, options.silence_milliseconds}},
+          parking_, *this),
+      connections_(identity_.size) {
   if (!timer_) throw FabricError{std::string("transport 'tcp': no timer: ") + std::strerror(errno)};
   parking_.add(timer_, EPOLLIN, name_of(kTimer));
   parking_.add_call(timer_, EPOLLIN);
@@ -75,168 +65,32 @@ TcpFabric::~TcpFabric() { announce_closed(); }
 // --- connecting ------------------------------------------------------------------------------------------------------
 
 Connect TcpFabric::connect(Rank peer) {
-  if (peer == rank()) {
-    if (self_ == nullptr) self_ = std::make_unique<Box>();
-    return Connect::ready;
-  }
-  Link& link = links_[peer];
-  if (link.verdict == Connect::later && link.handshake == nullptr && link.pause == 0) begin(peer);
-  return link.verdict;
+  if (peer != rank()) return connector_.connect(peer);
+  if (self_ == nullptr) self_ = std::make_unique<Box>();
+  return Connect::ready;
 }
 
 std::string TcpFabric::why(Rank peer) const {
-  return peer == rank() ? "too much memory is exposed at a time" : links_[peer].why;
+  return peer == rank() ? "too much memory is exposed at a time" : connector_.why(peer);
 }
 
-void TcpFabric::begin(Rank peer) {
-  Link& link = links_[peer];
-  link.since = now_milliseconds();
-  // From the interface that was asked for, unless the peer speaks another protocol.
-  const Address& own = addresses_[rank()];
-  const bool same = own.storage.ss_family == addresses_[peer].storage.ss_family;
-  Socket socket = begin_connect(addresses_[peer], options_.silence_milliseconds, same ? &own : nullptr);
-  if (!socket) {
-    const int error = errno;
-    if (out_of_means(error)) return pause(link, kRestMilliseconds);
-    return end_attempt(peer, ended(error) ? Connect::closed : Connect::broken, std::strerror(error));
-  }
-  try {
-    link.handshake = std::make_unique<Handshake>(std::move(socket), identity_, peer);
-    parking_.add(link.handshake->socket(), events_of(*link.handshake), name_of(kOwn, peer));
-  } catch (const FabricError& error) {
-    end_attempt(peer, Connect::broken, error.message);
-  }
+void TcpFabric::take(Rank peer, Socket socket) {
+  auto connection = std::make_unique<Connection>(peer, std::move(socket), counters_);
+  allow_slow_reader(connection->socket());
+  connection->watched = EPOLLIN;
+  parking_.change(connection->socket(), EPOLLIN, name_of(kConnection, peer));
+  connections_[peer] = std::move(connection);
 }
 
-void TcpFabric::end_attempt(Rank peer, Connect verdict, std::string why) {
-  Link& link = links_[peer];
-  link.handshake.reset();
-  link.verdict = verdict;
-  link.why = "connecting to rank " + std::to_string(peer) + " of the world at " + text_of(addresses_[peer]) + ": " +
-             std::move(why);
-  tell_answer(peer);
-}
-
-// Whoever asks for the connection may be about to sleep.
-void TcpFabric::tell_answer(Rank peer) {
-  arrived_.push({Completion::Kind::answered, Error::none, peer, 0, 0, nullptr});
-}
-
-void TcpFabric::advance_own(Rank peer) {
-  Link& link = links_[peer];
-  if (link.handshake == nullptr) return;
-  Handshake& handshake = *link.handshake;
-  const Handshake::State state = handshake.advance();
-  const bool over = state == Handshake::State::failed || state == Handshake::State::settled;
-  const bool welcome = state == Handshake::State::settled && handshake.verdict() == Verdict::welcome;
-  // The peer's connection has taken the place of this one, or is about to; see judge().
-  if (over && (link.connection != nullptr || (link.pause != 0 && !welcome))) return link.handshake.reset();
-  switch (state) {
-    case Handshake::State::going_on:
-    case Handshake::State::asked:
-      parking_.change(handshake.socket(), events_of(handshake), name_of(kOwn, peer));
-      break;
-    case Handshake::State::failed:
-      // It ended without a word. We may have taken longer to answer than strangers may; or the peer was closing its
-      // world, and then nobody answers the second time. A rank that closes those who do not know the secret does it
-      // every time; and what is no rank may do it after any time.
-      if (handshake.cut_off() && (now_milliseconds() - link.since >= door_.youth() || link.again == 0) &&
-          link.again < kAttempts) {
-        ++link.again;
-        return begin(peer);
-      }
-      // An attempt that ended because the peer has gone; it may be closing its world, or its process may have died.
-      end_attempt(peer, handshake.error() != 0 && ended(handshake.error()) ? Connect::closed : Connect::broken,
-                  handshake.why());
-      break;
-    case Handshake::State::settled:
-      settle(peer);
-      break;
-  }
-}
-
-// Until its connection comes. If it does not come, the peer is asked again: it may have died.
-void TcpFabric::await(Link& link) {
-  link.handshake.reset();
-  pause(link, options_.handshake_milliseconds);
-}
-
-void TcpFabric::pause(Link& link, int64_t milliseconds) {
-  link.pause = now_milliseconds() + milliseconds;
-  set_timer();
-}
-
-void TcpFabric::settle(Rank peer) {
-  Link& link = links_[peer];
-  const Handshake& handshake = *link.handshake;
-  switch (handshake.verdict()) {
-    case Verdict::welcome: {
-      Socket socket = link.handshake->take_socket();
-      link.handshake.reset();
-      return welcome(peer, std::move(socket));
-    }
-    case Verdict::mine_comes:
-      await(link);
-      return;
-    case Verdict::other_settings:
-      return end_attempt(peer, Connect::refused, other_eager_limit(peer, handshake.their_eager_limit()));
-    case Verdict::doubled:
-      return end_attempt(peer, Connect::refused,
-                         "it is connected to another process that says it is rank " + std::to_string(rank()));
-    case Verdict::gave_up:
-      return end_attempt(peer, Connect::broken, "it has tried to connect to this rank itself, and failed");
-    case Verdict::none:
-      return end_attempt(peer, Connect::broken, "it gave an answer that makes no sense");
-  }
-}
-
-std::string TcpFabric::other_eager_limit(Rank peer, uint32_t theirs) const {
-  return other_setting(peer, "eagerLimit", std::to_string(theirs), std::to_string(options_.eager_limit));
-}
-
-void TcpFabric::welcome(Rank peer, Socket socket) {
-  Link& link = links_[peer];
-  try {
-    link.connection = std::make_unique<Connection>(peer, std::move(socket), counters_);
-  } catch (const FabricError& error) {
-    link.pause = 0;
-    return end_attempt(peer, Connect::broken, error.message);
-  }
-  allow_slow_reader(link.connection->socket());
-  link.connection->watched = EPOLLIN;
-  link.pause = 0;
-  link.verdict = Connect::ready;
-  tell_answer(peer);
-  parking_.change(link.connection->socket(), EPOLLIN, name_of(kConnection, peer));
-}
-
-// Of somebody who has connected to us, and knows the secret.
-Verdict TcpFabric::judge(const Handshake& stranger) {
-  Link& link = links_[stranger.peer()];
-  if (stranger.their_eager_limit() != options_.eager_limit) {
-    if (link.verdict == Connect::later)
-      end_attempt(stranger.peer(), Connect::refused, other_eager_limit(stranger.peer(), stranger.their_eager_limit()));
-    return Verdict::other_settings;
-  }
-  if (link.verdict != Connect::later) return link.connection != nullptr ? Verdict::doubled : Verdict::gave_up;
-  if (link.handshake != nullptr && rank() < stranger.peer()) return Verdict::mine_comes;
-  // Its connection takes the place of ours, which goes on until the peer has answered it: to the peer, who hangs up
-  // before is a stranger.
-  pause(link, options_.handshake_milliseconds);
-  return Verdict::welcome;
-}
+// The rank that asked for the connection may be about to sleep, so poll() tells it.
+void TcpFabric::answered(Rank peer) { arrived_.push({Completion::Kind::answered, Error::none, peer, 0, 0, nullptr}); }
 
 // --- what is limited in time -----------------------------------------------------------------------------------------
 
-// Next time when the first of all has had its time.
+// The timer fires when the first of all limits has passed.
 void TcpFabric::set_timer() {
-  int64_t first = 0;
-  const auto at = [&](int64_t time) {
-    if (time != 0 && (first == 0 || time < first)) first = time;
-  };
-  at(door_.next());
-  for (const Link& link : links_) at(link.pause);
-  at(pulse_);
+  int64_t first = connector_.next();
+  if (silence_check_ != 0 && (first == 0 || silence_check_ < first)) first = silence_check_;
   itimerspec when{};
   if (first != 0) {
     const int64_t left = std::max<int64_t>(first - now_milliseconds(), 1) + 1;
@@ -248,55 +102,43 @@ void TcpFabric::set_timer() {
 void TcpFabric::on_timer() {
   uint64_t expirations;
   static_cast<void>(!::read(timer_.get(), &expirations, sizeof expirations));
-  door_.on_time(now_milliseconds());
-  end_pauses();
-  if (pulse_ != 0 && pulse_ <= now_milliseconds()) look_for_silence();
+  connector_.on_time(now_milliseconds());
+  if (silence_check_ != 0 && silence_check_ <= now_milliseconds()) look_for_silence();
   set_timer();
 }
 
-void TcpFabric::end_pauses() {
-  const int64_t now = now_milliseconds();
-  for (Rank peer = 0; peer < size(); ++peer) {
-    Link& link = links_[peer];
-    if (link.pause == 0 || link.pause > now) continue;
-    link.pause = 0;
-    begin(peer);
-  }
-}
-
-// The system tells of peers whose machine is gone only while nothing is on its way to them.
+// The system notices that a machine is gone only while nothing is on its way to it.
 void TcpFabric::look_for_silence() {
   bool owed = false;
-  for (Link& link : links_) {
-    Connection* connection = link.connection.get();
+  for (const auto& connection : connections_) {
     if (connection == nullptr || connection->state != Connection::State::open) continue;
     if (unacknowledged(connection->socket()) == 0) continue;
     owed = true;
     if (is_silent(connection->socket(), options_.silence_milliseconds))
       break_off(*connection, Error::unreachable, "its machine does not answer");
   }
-  pulse_ = owed ? now_milliseconds() + options_.silence_milliseconds / 4 : 0;
+  silence_check_ = owed ? now_milliseconds() + options_.silence_milliseconds / 4 : 0;
 }
 
 // --- connections -----------------------------------------------------------------------------------------------------
 
 Connection* TcpFabric::open(Rank peer) const {
-  Connection* connection = links_[peer].connection.get();
+  Connection* connection = connections_[peer].get();
   return connection != nullptr && connection->state == Connection::State::open ? connection : nullptr;
 }
 
 Mailbox TcpFabric::outbox(Rank peer) {
-  return peer == rank() ? Mailbox{self_->bytes, self_->bytes + kControlBytes} : links_[peer].connection->outbox();
+  return peer == rank() ? Mailbox{self_->bytes, self_->bytes + kControlBytes} : connections_[peer]->outbox();
 }
 
 Mailbox TcpFabric::inbox(Rank peer) {
-  return peer == rank() ? Mailbox{self_->bytes, self_->bytes + kControlBytes} : links_[peer].connection->inbox();
+  return peer == rank() ? Mailbox{self_->bytes, self_->bytes + kControlBytes} : connections_[peer]->inbox();
 }
 
 bool TcpFabric::has_closed(Rank peer) {
   if (peer == rank()) return closed_;
   const Connection* connection = open(peer);
-  return connection != nullptr ? connection->peer_closed : links_[peer].verdict == Connect::closed;
+  return connection != nullptr ? connection->peer_closed : connector_.verdict(peer) == Connect::closed;
 }
 
 void TcpFabric::abandon(Rank peer) {
@@ -310,9 +152,8 @@ void TcpFabric::reject(Rank peer, const std::string& why) {
 void TcpFabric::break_off(Connection& connection, Error error, const std::string& why) {
   if (connection.state == Connection::State::broken) return;
   if (connection.peer_closed) error = Error::peer_closed;
-  Link& link = links_[connection.peer];
-  link.why = "the connection to rank " + std::to_string(connection.peer) + " of the world broke: " + why;
-  link.verdict = error == Error::peer_closed ? Connect::closed : Connect::broken;
+  connector_.lost(connection.peer, error == Error::peer_closed ? Connect::closed : Connect::broken,
+                  "the connection to rank " + std::to_string(connection.peer) + " of the world broke: " + why);
   connection.state = Connection::State::broken;
   finish_puts(connection, Error::none);
   connection.give_up();
@@ -365,8 +206,8 @@ void TcpFabric::send(Connection& connection, size_t budget) {
   }
   finish_puts(connection, Error::none);
   watch(connection);
-  if (pulse_ == 0) {
-    pulse_ = now_milliseconds() + options_.silence_milliseconds / 4;
+  if (silence_check_ == 0) {
+    silence_check_ = now_milliseconds() + options_.silence_milliseconds / 4;
     set_timer();
   }
 }
@@ -380,7 +221,7 @@ void TcpFabric::look(Effort effort) {
   const size_t budget = budget_of(effort);
   epoll_event events[kEvents];
   const int count = epoll_wait(parking_.sockets(), events, kEvents, 0);
-  // There may be others, who have been answered for already.
+  // There may be others, of which nothing will tell again.
   if (count == kEvents) parking_.note_call();
   for (int i = 0; i < count; ++i) {
     const auto name = static_cast<Name>(events[i].data.u64 >> 32);
@@ -390,14 +231,10 @@ void TcpFabric::look(Effort effort) {
       if (connection == nullptr) continue;
       if (events[i].events & EPOLLOUT) connection->unblock();
       if (events[i].events & ~EPOLLOUT) receive(*connection, budget);
-    } else if (name == kOwn) {
-      advance_own(index);
-    } else if (name == kStranger) {
-      door_.advance(index);
-    } else if (name == kListener) {
-      door_.accept_all();
-    } else {
+    } else if (name == kTimer) {
       on_timer();
+    } else {
+      connector_.advance(name, index);
     }
   }
   move_listed(effort == Effort::look ? 0 : budget);
@@ -456,6 +293,11 @@ bool TcpFabric::expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out)
   return out.key != 0;
 }
 
+void TcpFabric::conceal(Rank peer, const ExposedBuffer& buffer) {
+  regions_.close(buffer.key);
+  if (peer != rank() && connections_[peer] != nullptr) connections_[peer]->conceal(buffer.key);
+}
+
 void TcpFabric::commit(Rank peer, const void* written, size_t bytes, uint32_t note, void* cookie) {
   if (peer == rank()) {
     arrived_.push({Completion::Kind::message, Error::none, peer, note, 0, nullptr});
@@ -472,7 +314,7 @@ void TcpFabric::put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from,
   if (peer == rank()) {
     put_to_self(to, from, immediate, error, cookie);
   } else if (connection == nullptr) {
-    const Error why = links_[peer].verdict == Connect::closed ? Error::peer_closed : Error::unreachable;
+    const Error why = connector_.verdict(peer) == Connect::closed ? Error::peer_closed : Error::unreachable;
     arrived_.push({Completion::Kind::put_done, why, peer, 0, 0, cookie});
   } else if (error != Error::none) {
     connection->queue_failure(immediate, error, from.bytes);
@@ -511,14 +353,13 @@ void TcpFabric::sleep(Sleeper who, uint32_t /*ticket*/, int64_t nanoseconds) {
 void TcpFabric::announce_closed() {
   if (closed_) return;
   closed_ = true;
-  for (Link& link : links_) {
-    if (link.connection == nullptr || link.connection->state != Connection::State::open) continue;
-    link.connection->queue_closed();
-    list(*link.connection);
+  for (const auto& connection : connections_) {
+    if (connection == nullptr || connection->state != Connection::State::open) continue;
+    connection->queue_closed();
+    list(*connection);
   }
   const auto pending = [&] {
-    return std::any_of(links_.begin(), links_.end(), [](const Link& link) {
-      const Connection* c = link.connection.get();
+    return std::any_of(connections_.begin(), connections_.end(), [](const auto& c) {
       return c != nullptr && c->state == Connection::State::open && !c->peer_closed &&
              (c->has_to_send() || unacknowledged(c->socket()) > 0);
     });
@@ -546,8 +387,8 @@ void TcpFabric::visit_counters(const std::function<void(const char*, double)>& v
   add("bytesSent", counters_.bytes_sent);
   add("bytesReceived", counters_.bytes_received);
   add("bytesCopied", counters_.copied);
-  add("connectionsAccepted", door_.accepted());
-  add("connectionsRefused", door_.refused());
+  add("connectionsAccepted", connector_.acceptor().accepted());
+  add("connectionsRefused", connector_.acceptor().refused());
   add("events", parking_.events());
   add("parks", parks_);
 }

@@ -5,8 +5,8 @@
 // Local completion of what was committed is at once: the outbox belongs to the writer's messages until the peer has
 // reported them.
 //
-// A peer that closes says so behind everything else. One whose process ends closes its socket; one whose machine is
-// gone is noticed by keep-alives, or by look_for_silence() while it owes acknowledgements.
+// A peer that closes says so behind everything else. The system closes the socket of a process that ends. Keep-alives
+// find out that a machine is gone, and look_for_silence() does so while it owes acknowledgements.
 //
 // Threads: see fabric.h.
 #pragma once
@@ -16,7 +16,7 @@
 
 #include "fabric/fabric.h"
 #include "fabric/tcp/connection.h"
-#include "fabric/tcp/acceptor.h"
+#include "fabric/tcp/connector.h"
 #include "fabric/tcp/handshake.h"
 #include "fabric/tcp/memory.h"
 #include "fabric/tcp/parking.h"
@@ -31,18 +31,20 @@ struct Job {
   std::vector<Address> addresses;  // of all ranks
   std::vector<uint32_t> hosts;     // of all ranks: equal numbers, equal machines
   uint32_t processors = 1;         // for all ranks of this machine
-  std::string secret;
-  Socket listener;  // of this rank, at its address
+  std::string key;                 // that connections prove that they know (handshake.h)
+  Socket listener;                 // of this rank, at its address
 };
 
 struct TcpOptions {
   uint32_t eager_limit = 0;
+  int64_t connect_milliseconds = 30'000;            // that a peer is given to answer when this rank connects to it
   int64_t handshake_milliseconds = 10'000;          // until a connection that did not prove itself is closed
-  size_t strangers = 256;                           // connections that have not proven themselves, at most
+  int64_t grace_milliseconds = 100;                 // until its place may be given to another connection
+  size_t pending = 256;                             // places for such connections, beside two for each rank
   int silence_milliseconds = kSilenceMilliseconds;  // of a peer's machine that owes an acknowledgement
 };
 
-class TcpFabric final : public FarFabric, private Host {
+class TcpFabric final : public FarFabric, private ConnectionOwner {
  public:
   // `exposed`: where its exposed memory is to come from; null: from the system. Throws FabricError.
   TcpFabric(Job job, const TcpOptions& options, std::shared_ptr<ExposedMemory> exposed = nullptr);
@@ -57,7 +59,7 @@ class TcpFabric final : public FarFabric, private Host {
   bool has_closed(Rank peer) override;
   const std::shared_ptr<ExposedMemory>& memory() const override { return memory_; }
   bool expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) override;
-  void conceal(Rank, const ExposedBuffer& buffer) override { regions_.close(buffer.key); }
+  void conceal(Rank peer, const ExposedBuffer& buffer) override;
   void commit(Rank peer, const void* written, size_t bytes, uint32_t note, void* cookie) override;
   bool asynchronous(Rank) const override { return true; }
   void flush() override;
@@ -90,33 +92,10 @@ class TcpFabric final : public FarFabric, private Host {
   void visit_counters(const std::function<void(const char*, double)>& visit) const override;
 
  private:
-  // What is known about a peer.
-  struct Link {
-    std::unique_ptr<Handshake> handshake;  // that this rank began
-    std::unique_ptr<Connection> connection;
-    Connect verdict = Connect::later;
-    int again = 0;      // handshakes that were cut off, after each of which the peer was called once more
-    int64_t since = 0;  // milliseconds: when the handshake began
-    int64_t pause =
-        // milliseconds: until when none begins, since the peer's own connection comes or there was no descriptor; 0:
-        // none
-        0;
-    std::string why;
-  };
-  void begin(Rank peer);
-  void end_attempt(Rank peer, Connect verdict, std::string why);
-  void advance_own(Rank peer);
-  void await(Link& link);
-  void pause(Link& link, int64_t milliseconds);
-  void settle(Rank peer);
-  std::string other_eager_limit(Rank peer, uint32_t theirs) const;
-  Verdict judge(const Handshake& stranger) override;
-  void welcome(Rank peer, Socket socket) override;
-  void tell_answer(Rank peer);
-
+  void take(Rank peer, Socket socket) override;
+  void answered(Rank peer) override;
   void set_timer() override;
   void on_timer();
-  void end_pauses();
   void look_for_silence();
 
   Connection* open(Rank peer) const;
@@ -135,18 +114,17 @@ class TcpFabric final : public FarFabric, private Host {
 
   Identity identity_;
   TcpOptions options_;
-  std::vector<Address> addresses_;
   Crowd crowd_;
   std::shared_ptr<ExposedMemory> memory_;
   Socket timer_;  // fires when the first of what is limited in time has had its time
   Regions regions_;
   Parking parking_;
   Counters counters_;
-  Door door_;
-  std::vector<Link> links_;          // by rank
-  std::vector<Connection*> listed_;  // with something to send, or to receive that a budget cut off
-  int64_t pulse_ = 0;                // milliseconds: when to look for peers that are silent; 0: none owes anything
-  uint64_t parks_ = 0;               // times the calling thread slept
+  Connector connector_;
+  std::vector<std::unique_ptr<Connection>> connections_;  // by rank; null: none was made. One that broke stays
+  std::vector<Connection*> listed_;                       // with something to send, or to receive that a budget cut off
+  int64_t silence_check_ = 0;  // milliseconds: when to look for silent peers; 0: none owes an acknowledgement
+  uint64_t parks_ = 0;         // times the calling thread slept
   struct alignas(64) Box {
     std::byte bytes[kInboxBytes];
   };
