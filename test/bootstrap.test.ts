@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { program, skip } from './helpers.js';
 import { freePort, LIMIT_MS, run } from './support/commands.js';
 
-const STORE = { NBC_STORE: '127.0.0.1:4711', NBC_SECRET: 'of this test' };
+const STORE = { NBC_STORE: '127.0.0.1:4711', NBC_SECRET: 'a secret of this test' };
 const PMI = { PMI_RANK: '0', PMI_SIZE: '2', PMI_FD: '99' };
 const PMIX = { PMIX_RANK: '0', PMIX_NAMESPACE: 'nobody' };
 const TORCHRUN = { RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: '127.0.0.1', MASTER_PORT: '4711' };
@@ -133,7 +133,13 @@ describe('what launchers say', function () {
       [{ PMI_FD: '9' }, /PMI_SIZE: is not set/],
       [{ ...PMIX, PMIX_RANK: 'x' }, /PMIX_RANK: must be a whole number/],
       [{ ...TORCHRUN, MASTER_PORT: '99999' }, /MASTER_ADDR:MASTER_PORT: must be host:port.*127\.0\.0\.1:99999/],
-      [{ ...TORCHRUN, NBC_SECRET: 'x', RANK: '7' }, /RANK: is 7, but the job has 2 ranks/],
+      [
+        { ...STORE, NBC_SECRET: '…', NBC_RANK: '0', NBC_SIZE: '2' },
+        /NBC_SECRET: has 1 characters, and needs at least 16.*openssl rand -hex 32/,
+      ],
+      [{ ...STORE, NBC_SECRET: 'fifteen letters', NBC_RANK: '0', NBC_SIZE: '2' }, /NBC_SECRET: has 15 characters/],
+      [{ ...STORE, NBC_JOB: 'x'.repeat(129), NBC_RANK: '0', NBC_SIZE: '2' }, /NBC_JOB: must have at most 128 bytes/],
+      [{ ...TORCHRUN, NBC_SECRET: 'a secret of this test', RANK: '7' }, /RANK: is 7, but the job has 2 ranks/],
     ] as [Record<string, string>, RegExp][]) {
       const shown = Object.entries(env).filter(
         ([name]) => !(name in STORE && env[name] === STORE[name as 'NBC_STORE']),

@@ -8,7 +8,7 @@ import { ROOT } from './support/launch.js';
 /** What two ranks of a job find. A secret that nbcrun itself finds is not the job's. */
 function secrets(): string[] {
   const args = [join(ROOT, 'dist/cli/nbcrun.js'), '-n', '2', program('secret')];
-  const env = { ...process.env, NBC_SECRET: 'of another job' };
+  const env = { ...process.env, NBC_SECRET: 'a secret of another job' };
   const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', env, timeout: 30_000 });
   assert.equal(status, 0, stderr);
   return stdout.trim().split('\n');

@@ -1,6 +1,6 @@
 /**
- * The start of a job by a store, by real processes of which one is late, missing, there twice or a stranger: each says
- * what is wrong, in time.
+ * The start of a job by a store, by real processes of which one is late, missing, there twice or of another job: each
+ * says what is wrong, in time.
  */
 import assert from 'node:assert/strict';
 import { createConnection } from 'node:net';
@@ -36,18 +36,19 @@ class Start {
     this.port = port;
   }
 
-  async rank(rank: number, { secret = 'of this test', joinMs = JOIN_MS } = {}): Promise<End> {
+  async rank(rank: number, { secret = 'a secret of this test', job = '', joinMs = JOIN_MS } = {}): Promise<End> {
     const begun = performance.now();
-    const place = { NBC_RANK: `${rank}`, NBC_SIZE: `${SIZE}`, NBC_STORE: `127.0.0.1:${this.port}`, NBC_SECRET: secret };
-    const end = await run(process.execPath, [program('exchange')], { ...place, NBC_JOIN_TIMEOUT: `${joinMs}` });
+    const place = { NBC_RANK: `${rank}`, NBC_SIZE: `${SIZE}`, NBC_STORE: `127.0.0.1:${this.port}` };
+    const settings = { NBC_SECRET: secret, NBC_JOB: job, NBC_JOIN_TIMEOUT: `${joinMs}` };
+    const end = await run(process.execPath, [program('exchange')], { ...place, ...settings });
     assert(performance.now() - begun < joinMs + LIMIT_MS, `rank ${rank} took too long\n${both(end)}`);
     return end;
   }
 
-  /** Rank 0 is there. */
+  /** Returns when rank 0 has opened the store. */
   async open(): Promise<void> {
     let connected = false;
-    await until(`somebody listens at ${this.port}`, () => {
+    await until(`a store listens at ${this.port}`, () => {
       const socket = createConnection({ host: '127.0.0.1', port: this.port }, () => {
         connected = true;
         socket.destroy();
@@ -103,11 +104,20 @@ describe('ranks that start one by one, of which', function () {
     for (const end of joined) assertJoined(end);
   });
 
+  it('one is left from an earlier attempt: it learns that, and the job starts without it', async () => {
+    const joinMs = 30_000;
+    const leftover = job.rank(2, { joinMs, job: 'attempt 1' });
+    const zero = job.rank(0, { joinMs, job: 'attempt 2' });
+    assertRefused(await leftover, /another job: its NBC_JOB is 'attempt 1', .* that starts here is 'attempt 2'/);
+    const others = [1, 2].map((rank) => job.rank(rank, { joinMs, job: 'attempt 2' }));
+    for (const end of await Promise.all([zero, ...others])) assertJoined(end);
+  });
+
   it('one has another secret: it learns that, and the others name it', async () => {
     const [zero, one, stranger] = await Promise.all(
-      [0, 1, 2].map((rank) => job.rank(rank, rank === 2 ? { secret: 'another' } : {})),
+      [0, 1, 2].map((rank) => job.rank(rank, rank === 2 ? { secret: 'a quite different secret' } : {})),
     );
-    assertRefused(stranger, /did not let this rank in: is NBC_SECRET the same on all ranks/);
+    assertRefused(stranger, /refused this rank: is NBC_SECRET the same on all ranks/);
     for (const end of [zero, one]) assertRefused(end, /rank 2 of 3 did not join within 1500 ms/);
   });
 });
@@ -134,7 +144,7 @@ describe('nbcrun --store', function () {
 
   it('fails when not all join, takes the secret that is set, and says what is wrong', async () => {
     const place = `127.0.0.1:${await freePort()}`;
-    const secret = { NBC_SECRET: 'of this test' };
+    const secret = { NBC_SECRET: 'a secret of this test' };
     const serving = run(process.execPath, [nbcrun, '--store', place, '-n', '3'], secret);
     const rank = { NBC_RANK: '1', NBC_SIZE: '3', NBC_STORE: place, NBC_JOIN_TIMEOUT: `${JOIN_MS}`, ...secret };
     assertRefused(await run(process.execPath, [program('exchange')], rank), /ranks 0 and 2 of 3 did not join/);

@@ -70,7 +70,7 @@ async function listening(
   given = '',
   machines: [ReturnType<typeof machine>, ReturnType<typeof machine>] | [] = [],
 ): Promise<string[]> {
-  const [secret, size] = ['of this test', 2];
+  const [secret, size] = ['a secret of this test', 2];
   const server = await StoreServer.open({ host: address, port: 0, secret, size, timeout: 10_000 });
   try {
     const settings = resolveOptions({}, { NBC_TRANSPORT: 'tcp', NBC_TCP_ADDRESS: given, NBC_JOIN_TIMEOUT: '10000' });
@@ -113,7 +113,7 @@ describe('init() while another is under way', function () {
   this.timeout(30_000);
 
   it('is refused, and the other goes on', () => {
-    const store = { NBC_STORE: '127.0.0.1:1', NBC_SECRET: 'of this test', NBC_RANK: '1', NBC_SIZE: '2' };
+    const store = { NBC_STORE: '127.0.0.1:1', NBC_SECRET: 'a secret of this test', NBC_RANK: '1', NBC_SIZE: '2' };
     const env = { ...process.env, ...store, NBC_TRANSPORT: 'tcp', NBC_JOIN_TIMEOUT: '300', NBC_JOB_FD: undefined };
     const child = spawnSync(process.execPath, ['--input-type=module', '-e', TWICE], { cwd: ROOT, env });
     assert.deepEqual(JSON.parse(child.stdout.toString()), ['ERR_NBC_BOOTSTRAP', 'ERR_NBC_ALREADY_OPEN']);
@@ -258,7 +258,7 @@ describe('memory that a rank of the host cannot open', function () {
         return openSync('/', 'r');
       }
     }
-    const [secret, size] = ['of this test', 2];
+    const [secret, size] = ['a secret of this test', 2];
     const store = await StoreServer.open({ host: '127.0.0.1', port: 0, secret, size, timeout: 10_000 });
     try {
       const ranks = [0, 1].map((rank) => {
@@ -289,7 +289,7 @@ describe('what a failed init() leaves open', function () {
           return false;
         }
       }).length;
-    const [secret, hosts] = ['of this test', ['a', 'a', 'b']];
+    const [secret, hosts] = ['a secret of this test', ['a', 'a', 'b']];
     const store = await StoreServer.open({ host: '127.0.0.1', port: 0, secret, size: hosts.length, timeout: 10_000 });
     // Everything goes through here but that a rank has done.
     const between = createServer((near) => {

@@ -49,7 +49,7 @@ describe('Slurm', function () {
     'by a store': {
       options: ['--mpi=none'],
       nodes: 2,
-      variables: async () => ({ NBC_STORE: `127.0.0.1:${await freePort()}`, NBC_SECRET: 'of this test' }),
+      variables: async () => ({ NBC_STORE: `127.0.0.1:${await freePort()}`, NBC_SECRET: 'a secret of this test' }),
     },
   };
 

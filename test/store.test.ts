@@ -1,6 +1,6 @@
 /**
- * The store through which ranks of a job find each other: who is late, missing, there twice or a stranger gets, and
- * gives, a clear error.
+ * The store through which ranks of a job find each other. A rank that is late, missing, there twice or of another job
+ * gets a clear error, and so do the others.
  */
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
@@ -21,19 +21,20 @@ const { throughStore } = (await import(
   dist('../directory/store.js')
 )) as typeof import('../src/transport/directory/store.js');
 
-const SECRET = 'of this test';
+const SECRET = 'a secret of this test';
 const HOST = '127.0.0.1';
 
 interface Given {
   rank: number;
+  job?: string;
   size?: number;
   secret?: string;
   timeout?: number;
 }
 
 function joiner(port: number, size: number) {
-  return ({ rank, timeout = 5000, secret = SECRET, size: own = size }: Given): Promise<unknown[]> => {
-    const options = { host: HOST, port, secret, rank, size: own, timeout };
+  return ({ rank, job, timeout = 5000, secret = SECRET, size: own = size }: Given): Promise<unknown[]> => {
+    const options = { host: HOST, port, secret, rank, size: own, job, timeout };
     return throughStore(options, (directory) => directory.exchange('rank', { me: rank }));
   };
 }
@@ -54,7 +55,7 @@ describe('the store', function () {
     assert.equal(listRanks([0, 2, 3, 4, 9]), '0, 2 to 4 and 9');
   });
 
-  it('gives everybody what all ranks told, whoever comes first', async () => {
+  it('gives all ranks what all told, in whatever order they come', async () => {
     const size = 32;
     const join = joiner(await freePort(), size);
     const late = Array.from({ length: size }, (_, rank) => size - 1 - rank);
@@ -101,10 +102,10 @@ describe('the store', function () {
     for (const table of await Promise.all(first)) assert.equal(table[2], 'here');
   });
 
-  it('cuts off who has another secret, and it learns why', async () => {
+  it('refuses a rank that has another secret, and the rank learns why', async () => {
     const join = joiner(await freePort(), 2);
     const good = join({ rank: 0, timeout: 1500 });
-    const [bad] = await Promise.allSettled([join({ rank: 1, secret: 'of another job', timeout: 1500 })]);
+    const [bad] = await Promise.allSettled([join({ rank: 1, secret: 'a secret of another job', timeout: 1500 })]);
     assert.match(why(bad), /is NBC_SECRET the same on all ranks/);
     const [result] = await Promise.allSettled([good]);
     assert.match(why(result), /rank 1 of 2 did not join/);
@@ -113,8 +114,9 @@ describe('the store', function () {
   it('is not believed if it does not know the secret itself', async () => {
     // It lets everybody in, or tells everybody to go, with a proof of its own or with the client's.
     const answers = [
-      (_: Record<string, unknown>) => ({ proof: 'f'.repeat(64) }),
-      (_: Record<string, unknown>) => ({ proof: 'f'.repeat(64), error: 'go away' }),
+      (_: Record<string, unknown>) => ({ job: 'x', proof: 'f'.repeat(64) }),
+      (_: Record<string, unknown>) => ({ job: 'x', proof: 'f'.repeat(64), error: 'go away' }),
+      ({ proof }: Record<string, unknown>) => ({ job: 'x', proof }),
       ({ proof }: Record<string, unknown>) => ({ proof }),
       (_: Record<string, unknown>) => ({}),
     ];
@@ -122,7 +124,7 @@ describe('the store', function () {
       const server = createServer((socket) => {
         socket.setEncoding('utf8');
         socket.on('error', () => undefined);
-        socket.write(`${JSON.stringify({ store: 1, nonce: 'a'.repeat(32) })}\n`);
+        socket.write(`${JSON.stringify({ store: 2, nonce: 'a'.repeat(32) })}\n`);
         socket.on('data', (line: string) => {
           socket.write(`${JSON.stringify(answer(JSON.parse(line) as Record<string, unknown>))}\n`);
         });
@@ -132,6 +134,76 @@ describe('the store', function () {
       const [result] = await Promise.allSettled([joiner(port, 2)({ rank: 1, timeout: 2000 })]);
       server.close();
       assert.match(why(result), /does not know the secret of this job/);
+    }
+  });
+
+  it('refuses a rank of another job, which learns that, and the job goes on', async () => {
+    // Rank 1 is left from an earlier attempt, and waits for a store.
+    const port = await freePort();
+    const join = joiner(port, 2);
+    const leftover = join({ rank: 1, job: 'attempt 1' });
+    const zero = join({ rank: 0, job: 'attempt 2' });
+    const [refused] = await Promise.allSettled([leftover]);
+    assert.match(
+      why(refused),
+      /this rank was started in another job: its NBC_JOB is 'attempt 1', and that of the job that starts here is 'attempt 2'/,
+    );
+    const one = await join({ rank: 1, job: 'attempt 2' });
+    assert.deepEqual(await zero, one);
+  });
+
+  it('says to ranks of different jobs at one address that they are, and not which is right', async () => {
+    const join = joiner(await freePort(), 2);
+    const first = join({ rank: 0, job: 'a', timeout: 1500 });
+    const [second] = await Promise.allSettled([join({ rank: 0, job: 'b' })]);
+    assert.match(why(second), /its NBC_JOB is 'b', and that of the job that starts here is 'a'/);
+    await assert.rejects(first, /rank 1 of 2/);
+  });
+
+  it('makes a new key for each job, which all its ranks have', async () => {
+    const keys = await Promise.all(
+      [0, 1].map(async () => {
+        const options = { host: HOST, port: await freePort(), secret: SECRET, size: 2, timeout: 5000 };
+        const own = (rank: number): Promise<string | undefined> =>
+          throughStore({ ...options, rank }, async (directory) => {
+            await directory.exchange('rank', rank);
+            return directory.key;
+          });
+        return Promise.all([own(0), own(1)]);
+      }),
+    );
+    for (const [zero, one] of keys) {
+      assert.match(zero ?? '', /^[0-9a-f]{64}$/);
+      assert.equal(one, zero);
+    }
+    assert.notEqual(keys[0][0], keys[1][0]);
+  });
+
+  it('that rank 0 cannot open because something else has its port is an error that names the port', async () => {
+    for (const greeting of ['SSH-2.0-hello\r\n', '']) {
+      const other = createServer((socket) => {
+        socket.on('error', () => undefined);
+        if (greeting !== '') socket.write(greeting);
+      }).listen(0, HOST);
+      await once(other, 'listening');
+      try {
+        const { port } = other.address() as AddressInfo;
+        const results = await Promise.allSettled([0, 1].map((rank) => joiner(port, 2)({ rank, timeout: 500 })));
+        assert.match(
+          why(results[0]),
+          new RegExp(`rank 0 could not open its store there, because port ${port} is taken`),
+        );
+        assert.doesNotMatch(why(results[1]), /is taken/);
+      } finally {
+        other.close();
+      }
+    }
+    const store = await StoreServer.open({ host: HOST, port: 0, secret: 'another secret', size: 2, timeout: 5000 });
+    try {
+      const [result] = await Promise.allSettled([joiner(store.port, 2)({ rank: 0 })]);
+      assert.match(why(result), new RegExp(`is NBC_SECRET the same on all ranks.*port ${store.port} is taken`));
+    } finally {
+      store.close();
     }
   });
 
@@ -240,7 +312,7 @@ describe('the store', function () {
 
   for (const [what, greeting, expected] of [
     ['speaks something else', 'SSH-2.0-hello\r\n', /what answers at the store at .* is no store/],
-    ['speaks another version', '{"store":2,"nonce":"x"}\n', /what answers at the store at .* is no store/],
+    ['speaks another version', '{"store":3,"nonce":"x"}\n', /what answers at the store at .* is no store/],
     ['says nothing', '', /what answers at the store at .* has said nothing within 500 ms; is it a store/],
     ['ends what it says', undefined, /the store at .* ended the connection/],
   ] as const) {
@@ -264,7 +336,7 @@ describe('the store', function () {
   }
 
   it('lets ranks in although many say nothing', async () => {
-    const options = { host: HOST, port: 0, secret: SECRET, size: 2, timeout: 60_000, strangers: 4, patience: 50 };
+    const options = { host: HOST, port: 0, secret: SECRET, size: 2, timeout: 60_000, pending: 4, handshakeMs: 50 };
     const server = await StoreServer.open(options);
     const silent = Array.from({ length: 20 }, () => createConnection({ host: HOST, port: server.port }));
     try {
@@ -286,15 +358,15 @@ describe('the store', function () {
     }
   });
 
-  it('does not listen to a stranger any more that it has cut off', async () => {
+  it('does not read what comes after a wrong proof', async () => {
     const server = await StoreServer.open({ host: HOST, port: 0, secret: SECRET, size: 1, timeout: 5000 });
     const socket = createConnection({ host: HOST, port: server.port }).on('error', () => undefined);
     try {
       const [greeting] = (await once(socket, 'data')) as [Buffer];
       const { nonce: serverNonce } = JSON.parse(greeting.toString()) as { nonce: string };
       const introduce = (secret: string): string => {
-        const said = { rank: 0, size: 1, nonce: 'x' };
-        const proof = proofOf('client', secret, { serverNonce, clientNonce: said.nonce, rank: 0, size: 1 });
+        const said = { rank: 0, size: 1, job: '', nonce: 'x' };
+        const proof = proofOf('client', secret, { serverNonce, clientNonce: said.nonce, rank: 0, size: 1, job: '' });
         return `${JSON.stringify({ ...said, proof })}\n`;
       };
       socket.write(introduce('another') + introduce(SECRET) + introduce(SECRET));
@@ -308,7 +380,7 @@ describe('the store', function () {
     }
   });
 
-  it('is not harmed by strangers', async () => {
+  it('is not harmed by what is no rank', async () => {
     const server = await StoreServer.open({ host: HOST, port: 0, secret: SECRET, size: 1, timeout: 1000 });
     const noise = [
       randomBytes(100_000),
@@ -333,7 +405,7 @@ describe('the store', function () {
     );
     try {
       // It sees the ends of their connections a moment after they do.
-      await until('all strangers are counted', () => server.refused === noise.length);
+      await until('all are counted', () => server.refused === noise.length);
       const [table] = await joiner(server.port, 1)({ rank: 0 });
       assert.deepEqual(table, { me: 0 });
     } finally {

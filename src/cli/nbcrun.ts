@@ -13,6 +13,7 @@ import { version } from './version.js';
 import { NbcError } from '../errors.js';
 import { parseStore } from '../transport/bootstrap.js';
 import { type LocalStore, openLocalStore } from '../transport/store/local.js';
+import { checkJob, checkSecret } from '../transport/store/proof.js';
 import { StoreServer } from '../transport/store/server.js';
 import { ExitCode, Job } from './nbcrun/job.js';
 
@@ -110,10 +111,11 @@ async function openStore(size: number): Promise<LocalStore> {
 async function serve(place: string, { ranks: size, timeout: seconds }: Options): Promise<number> {
   const { host, port } = parseStore('--store', place);
   const given = process.env.NBC_SECRET ?? '';
-  const secret = given === '' ? randomBytes(32).toString('hex') : given;
+  const secret = given === '' ? randomBytes(32).toString('hex') : checkSecret(given);
+  const job = checkJob(process.env.NBC_JOB ?? '');
   let store: StoreServer;
   try {
-    store = await StoreServer.open({ host, port, secret, size, timeout: JOIN_TIMEOUT_MS });
+    store = await StoreServer.open({ host, port, secret, size, job, timeout: JOIN_TIMEOUT_MS });
   } catch (error) {
     throw new LaunchError(`the store cannot be opened at ${place}: ${(error as Error).message}`);
   }

@@ -12,7 +12,8 @@
  * too:
  *
  *     NBC_STORE    host:port where the store of the job is, or where rank 0 is to open it
- *     NBC_SECRET   what only ranks of this job know; any text, the longer the better
+ *     NBC_SECRET   what only ranks of this job know: random text of at least 16 characters
+ *     NBC_JOB      optional: a name for this job, or this attempt at it. A rank with another one is refused
  *
  * Other launchers have names of their own for the rank and the number of ranks, which are as good beside NBC_STORE: see
  * LAUNCHERS. What torchrun and its like set (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT) needs nothing but NBC_SECRET.
@@ -28,6 +29,7 @@
 import { OptionError } from '../errors.js';
 import type { PmiPlace } from './directory/pmi.js';
 import { offersPmix } from './directory/pmix.js';
+import { checkJob, checkSecret } from './store/proof.js';
 
 export interface Bootstrap {
   rank: number;
@@ -51,6 +53,8 @@ export interface StoreAddress {
   host: string;
   port: number;
   secret: string;
+  /** NBC_JOB; empty: not set. */
+  job: string;
 }
 
 type Environment = Record<string, string | undefined>;
@@ -177,7 +181,7 @@ function readStore(environment: Environment, variable: string, text: string): St
   if (secret === undefined || secret === '') {
     throw new OptionError('NBC_SECRET', `must be set where ${variable} is, to the same random text on all ranks`);
   }
-  return { ...place, secret };
+  return { ...place, secret: checkSecret(secret), job: checkJob(environment.NBC_JOB ?? '') };
 }
 
 function readHost(environment: Environment): string {

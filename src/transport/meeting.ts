@@ -26,7 +26,7 @@ export interface Ways {
   jobFd: number;
   /** Where all ranks listen, if TCP is needed. Its listening socket belongs to the world that is opened with it. */
   tcp: NativeTcp | undefined;
-  /** Processes of ranks on this host, by rank, whose ends nobody else would notice; 0: another host's. */
+  /** Processes of ranks on this host, by rank, whose ends no socket tells; 0: of another host. */
   neighbours: number[];
   /** The caller closes it when the world is open, or could not be opened. */
   closeFile: () => void;
@@ -39,7 +39,7 @@ interface Home {
   network: string;
   /** What it may use, as the kernel writes it. */
   processors: string;
-  /** Its number, for those who see it. */
+  /** Its number, for ranks in the same process namespace. */
   process: number;
 }
 
@@ -82,7 +82,7 @@ export async function meet(
     if (pmi !== undefined) return await throughPmi(pmi, joinTimeout, tell);
     if (pmix) return await throughPmix(native, { rank, size }, joinTimeout, tell);
   } catch (error) {
-    // The directory may fail when all has been told: nobody gets what was opened by then.
+    // The directory may fail when all has been told. Then what was opened is closed again.
     if (ways?.tcp !== undefined) closeSync(ways.tcp.listener);
     ways?.closeFile();
     throw error;
@@ -111,14 +111,14 @@ async function tellEverybody(
   const neighbours = homes.map((home) => (home.host === mine.host ? home.process : 0));
   // Ranks may be bound one by one, so only all of them together tell how many processors they have.
   const processors = new Set(here.flatMap((home) => parseCpuList(home.processors))).size;
-  const secret = directory.secret ?? (await sharedSecret(directory));
+  const key = directory.key ?? (await sharedKey(directory));
   const known = await findOwnAddress(directory, homes, machine);
   const address = wanted === '' ? await known() : findAddress(inTurn(wanted, rank), machine.interfaces());
   const { fd: listener, port } = native.listenTcp(address);
   try {
     const places = (await directory.exchange('place', { address, port })) as Place[];
     const addresses = places.map((place) => place.address);
-    const tcp = { listener, addresses, ports: places.map((place) => place.port), hosts, processors, secret };
+    const tcp = { listener, addresses, ports: places.map((place) => place.port), hosts, processors, secret: key };
     // All ranks take part in the making of files, also those who have no use for one.
     const jobFd = transport === 'tcp' ? -1 : await shareFile(native, directory, hosts);
     if (jobFd < 0) return { transport: 'tcp', jobFd, tcp, neighbours: [], closeFile: NOTHING_TO_CLOSE };
@@ -132,19 +132,20 @@ async function tellEverybody(
   }
 }
 
-/** Where the process manager keeps other jobs out, rank 0 makes the secret of this one. */
-async function sharedSecret(directory: Directory): Promise<string> {
-  const [secret] = await directory.exchange('secret', directory.rank === 0 ? newSecret() : '');
-  return secret as string;
+/** Where the process manager keeps other jobs out, rank 0 makes the key of this one. */
+async function sharedKey(directory: Directory): Promise<string> {
+  const [key] = await directory.exchange('key', directory.rank === 0 ? newKey() : '');
+  return key as string;
 }
 
-function newSecret(): string {
+function newKey(): string {
   return randomBytes(32).toString('hex');
 }
 
 /**
- * Loopback if nobody else needs to reach this machine, otherwise the address that is known to be reached, or one that
- * can be. All ranks call it, also those that are told their address; who is not goes on to call what it returns.
+ * Finds loopback if no other machine has ranks, otherwise the address that is known to be reached, or one that can be.
+ * All ranks call it, since they exchange their addresses here. A rank that was not told its address (NBC_TCP_ADDRESS)
+ * then calls the function that it returns.
  */
 async function findOwnAddress(
   directory: Directory,
@@ -175,7 +176,7 @@ async function shareFile(native: Native, directory: Directory, hosts: number[]):
   try {
     const paths = await directory.exchange('file', made < 0 ? '' : `/proc/${process.pid}/fd/${made}`);
     if (shared && made < 0) opened = openShared(paths[first] as string, first, rank);
-    // Whoever made it may close it now.
+    // All have opened it: the rank that made it may close its descriptor.
     await directory.exchange('opened', 1);
     return opened;
   } catch (error) {
@@ -197,7 +198,7 @@ function openShared(path: string, owner: number, rank: number): number {
 
 function aloneOverTcp(native: Native): Ways {
   const { fd, port } = native.listenTcp(LOOPBACK);
-  const tcp = { listener: fd, addresses: [LOOPBACK], ports: [port], hosts: [0], processors: 1, secret: newSecret() };
+  const tcp = { listener: fd, addresses: [LOOPBACK], ports: [port], hosts: [0], processors: 1, secret: newKey() };
   return { transport: 'tcp', jobFd: -1, tcp, neighbours: [], closeFile: NOTHING_TO_CLOSE };
 }
 

@@ -123,7 +123,7 @@ export async function throughPmi<T>(
     const result = await meet({
       rank: place.rank,
       size: place.size,
-      secret: undefined,
+      key: undefined,
       localAddress: undefined,
       async exchange(name, mine) {
         const value = Buffer.from(JSON.stringify(mine)).toString('base64url');

@@ -64,7 +64,7 @@ export async function throughPmix<T>(
       throw failure(rank, error, who);
     }
   };
-  return meet({ rank, size, secret: undefined, localAddress: undefined, exchange });
+  return meet({ rank, size, key: undefined, localAddress: undefined, exchange });
 }
 
 async function whoIsMissing(native: Native, key: string): Promise<number[]> {

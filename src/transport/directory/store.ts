@@ -1,10 +1,10 @@
 /**
- * The directory that is a store of ours. Rank 0 opens it at its address, unless somebody else (a launcher) has opened
- * it there or the address is another machine's.
+ * The directory that is a store of ours. Rank 0 opens it at its address, unless a launcher has opened it there or the
+ * address is another machine's.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { BootstrapError } from '../../errors.js';
-import { AGAIN_MS, left, StoreClient, type StoreClientOptions } from '../store/client.js';
+import { AGAIN_MS, StoreClient, type StoreClientOptions, timeLeft } from '../store/client.js';
 import { StoreServer } from '../store/server.js';
 import type { Directory } from './directory.js';
 
@@ -18,13 +18,25 @@ export async function throughStore<T>(
 ): Promise<T> {
   const end = performance.now() + options.timeout;
   const server = options.rank === 0 ? await openHere(options, end) : undefined;
+  const hint =
+    server === 'taken' ? `; rank 0 could not open its store there, because port ${options.port} is taken` : undefined;
+  return throughOpened(typeof server === 'object' ? server : undefined, { ...options, hint }, end, meet);
+}
+
+async function throughOpened<T>(
+  server: StoreServer | undefined,
+  options: StoreClientOptions,
+  end: number,
+  meet: (directory: Directory) => Promise<T>,
+): Promise<T> {
   try {
     const client = await StoreClient.open(options);
     try {
       const result = await meet(directoryOf(client, options));
       await client.done();
       // A program may keep the event loop busy from now on; the others must have got theirs before.
-      if (server !== undefined) await Promise.race([server.finished(), delay(left(end), undefined, { ref: false })]);
+      if (server !== undefined)
+        await Promise.race([server.finished(), delay(timeLeft(end), undefined, { ref: false })]);
       return result;
     } finally {
       client.close();
@@ -38,11 +50,11 @@ export async function throughStore<T>(
   }
 }
 
-function directoryOf(client: StoreClient, { rank, size, secret }: StoreClientOptions): Directory {
+function directoryOf(client: StoreClient, { rank, size }: StoreClientOptions): Directory {
   return {
     rank,
     size,
-    secret,
+    key: client.key,
     localAddress: client.localAddress,
     async exchange(name, mine) {
       await client.set(`${name}/${rank}`, mine);
@@ -52,19 +64,20 @@ function directoryOf(client: StoreClient, { rank, size, secret }: StoreClientOpt
   };
 }
 
-async function openHere(options: StoreClientOptions, end: number): Promise<StoreServer | undefined> {
+/** @returns 'taken': something listens there, probably the store; 'elsewhere': it is another machine's address */
+async function openHere(options: StoreClientOptions, end: number): Promise<StoreServer | 'taken' | 'elsewhere'> {
   const { host, port, rank } = options;
   for (;;) {
     try {
       return await StoreServer.open(options);
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
-      // Somebody listens there already, or it is another machine's: then the store is there.
-      if (code === 'EADDRINUSE' || code === 'EADDRNOTAVAIL') return undefined;
+      if (code === 'EADDRINUSE') return 'taken';
+      if (code === 'EADDRNOTAVAIL') return 'elsewhere';
       // A name may appear late.
       if (code !== 'ENOTFOUND' && code !== 'EAI_AGAIN')
         throw new BootstrapError(`the store cannot be opened at ${host}:${port}: ${message}`, rank);
-      if (left(end) <= AGAIN_MS) throw new BootstrapError(`no address is known for '${host}' (NBC_STORE)`, rank);
+      if (timeLeft(end) <= AGAIN_MS) throw new BootstrapError(`no address is known for '${host}' (NBC_STORE)`, rank);
       await delay(AGAIN_MS);
     }
   }

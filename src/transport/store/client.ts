@@ -3,7 +3,7 @@ import { createConnection, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { BootstrapError } from '../../errors.js';
 import { Lines, LONGEST_LINE } from './lines.js';
-import { newNonce, proofOf, proves } from './proof.js';
+import { keyOf, newNonce, proofOf, proves } from './proof.js';
 
 export interface StoreClientOptions {
   host: string;
@@ -11,15 +11,19 @@ export interface StoreClientOptions {
   secret: string;
   rank: number;
   size: number;
+  /** NBC_JOB (default: empty). */
+  job?: string | undefined;
   /** Milliseconds, for everything together. */
   timeout: number;
+  /** What to add to the error if what answers is no store of this job. */
+  hint?: string | undefined;
 }
 
 /** Between two attempts to reach a store that is not there yet, in milliseconds. */
 export const AGAIN_MS = 50;
-/** The store itself says who is missing when the time is up; only if it does not, the client says so. */
+/** The store itself says which ranks are missing when the time is up. Only if it does not, the client ends it. */
 const GRACE_MS = 1000;
-/** Whoever takes as long as this to say who it is may be cut off for that alone. */
+/** The store may have given the place away of a client that took as long as this to say who it is. */
 const SLOW_MS = 1000;
 const NO_STORE = new Error('is no store of this version of node-nbc');
 
@@ -29,7 +33,7 @@ interface Pending {
 }
 
 /** Milliseconds until then, for a timer. */
-export function left(end: number): number {
+export function timeLeft(end: number): number {
   return Math.max(end - performance.now(), 1);
 }
 
@@ -47,6 +51,7 @@ export class StoreClient {
   readonly #limit: NodeJS.Timeout;
   #lines: Lines | undefined;
   #next = 1;
+  #key = '';
   #ended: Error | undefined;
 
   /** @throws {BootstrapError} saying why the store could not be joined */
@@ -54,8 +59,8 @@ export class StoreClient {
     const client = new StoreClient(options);
     try {
       let cutOff: string | undefined;
-      while ((cutOff = await client.#introduce(await client.#connect())) !== undefined) {
-        if (left(client.#deadline) <= AGAIN_MS) throw client.#error(cutOff);
+      while ((cutOff = await client.#handshake(await client.#connect())) !== undefined) {
+        if (timeLeft(client.#deadline) <= AGAIN_MS) throw client.#error(cutOff);
         await delay(AGAIN_MS);
       }
       return client;
@@ -74,6 +79,11 @@ export class StoreClient {
     }, options.timeout + GRACE_MS);
   }
 
+  /** What data connections of this job prove that they know; new for each store. */
+  get key(): string {
+    return this.#key;
+  }
+
   /** The address of this machine from which the store is reached. */
   get localAddress(): string {
     return this.#lines?.socket.localAddress ?? '';
@@ -83,14 +93,14 @@ export class StoreClient {
     await this.#ask({ op: 'set', key, value });
   }
 
-  /** Waits until somebody sets it. */
+  /** Waits until a rank sets it. */
   async get(key: string): Promise<unknown> {
-    return this.#ask({ op: 'get', key, ...this.#patience() });
+    return this.#ask({ op: 'get', key, ...this.#limits() });
   }
 
   /** Waits until all ranks have come. */
   async barrier(name: string): Promise<void> {
-    await this.#ask({ op: 'barrier', name, ...this.#patience() });
+    await this.#ask({ op: 'barrier', name, ...this.#limits() });
   }
 
   /** This rank needs the store no more. */
@@ -104,9 +114,9 @@ export class StoreClient {
     this.#end(this.#error('the store was left'));
   }
 
-  /** How long the store may let this rank wait; it may have been told to wait for longer itself. */
-  #patience(): { left: number; timeout: number } {
-    return { left: left(this.#deadline), timeout: this.#options.timeout };
+  /** How long the store may let this rank wait. The store's own limit may be longer. */
+  #limits(): { left: number; timeout: number } {
+    return { left: timeLeft(this.#deadline), timeout: this.#options.timeout };
   }
 
   #error(message: string): BootstrapError {
@@ -120,7 +130,7 @@ export class StoreClient {
     for (;;) {
       const socket = createConnection({ host, port });
       const failure = await new Promise<NodeJS.ErrnoException | undefined>((resolve) => {
-        const limit = setTimeout(() => resolve(new Error('no answer')), left(end));
+        const limit = setTimeout(() => resolve(new Error('no answer')), timeLeft(end));
         socket.once('connect', () => {
           clearTimeout(limit);
           resolve(undefined);
@@ -134,8 +144,8 @@ export class StoreClient {
       socket.destroy();
       if (failure.code === 'ENOTFOUND' || failure.code === 'EAI_AGAIN') {
         // A name may appear late, too (pods get theirs when they are ready).
-        if (left(end) <= AGAIN_MS) throw this.#error(`no address is known for '${host}' (NBC_STORE)`);
-      } else if (left(end) <= AGAIN_MS) {
+        if (timeLeft(end) <= AGAIN_MS) throw this.#error(`no address is known for '${host}' (NBC_STORE)`);
+      } else if (timeLeft(end) <= AGAIN_MS) {
         throw this.#error(
           `${this.#where} could not be reached within ${timeout} ms: ${textOf(failure)}; is rank 0 running, and is NBC_STORE its address?`,
         );
@@ -144,16 +154,16 @@ export class StoreClient {
     }
   }
 
-  /** @returns why it was cut off before anybody had looked at it; undefined: this rank is in */
-  #introduce(socket: Socket): Promise<string | undefined> {
-    const { rank, size, secret, timeout } = this.#options;
+  /** @returns why the store closed the connection before it had looked at it; undefined: this rank has joined */
+  #handshake(socket: Socket): Promise<string | undefined> {
+    const { rank, size, job = '', secret, timeout, hint = '' } = this.#options;
     const clientNonce = newNonce();
     const begun = performance.now();
     let serverNonce: string | undefined;
     let known = false;
     return new Promise((resolve, reject) => {
       const silent = new Error(`has said nothing within ${timeout} ms; is it a store of node-nbc?`);
-      const limit = setTimeout(() => socket.destroy(silent), left(this.#deadline));
+      const limit = setTimeout(() => socket.destroy(silent), timeLeft(this.#deadline));
       const refuse = (message: string): void => {
         reject(this.#error(message));
         socket.destroy();
@@ -162,16 +172,20 @@ export class StoreClient {
         if (known) {
           this.#receive(value);
         } else if (serverNonce === undefined) {
-          if (value.store !== 1 || typeof value.nonce !== 'string') throw NO_STORE;
+          if (value.store !== 2 || typeof value.nonce !== 'string') throw NO_STORE;
           serverNonce = value.nonce;
-          const proof = proofOf('client', secret, { serverNonce, clientNonce, rank, size });
-          lines.send({ rank, size, nonce: clientNonce, proof });
-        } else if (!proves('server', secret, { serverNonce, clientNonce, rank, size }, value.proof)) {
-          refuse(`${this.#where} does not know the secret of this job`);
+          const proof = proofOf('client', secret, { serverNonce, clientNonce, rank, size, job });
+          lines.send({ rank, size, job, nonce: clientNonce, proof });
+        } else if (
+          typeof value.job !== 'string' ||
+          !proves('server', secret, { serverNonce, clientNonce, rank, size, job }, value.proof, value.job)
+        ) {
+          refuse(`${this.#where} does not know the secret of this job${hint}`);
         } else if (typeof value.error === 'string') {
           refuse(value.error);
         } else {
           known = true;
+          this.#key = keyOf(secret, value.job);
           clearTimeout(limit);
           resolve(undefined);
         }
@@ -182,14 +196,15 @@ export class StoreClient {
         if (known) {
           this.#end(this.#error(ended));
         } else if (serverNonce === undefined) {
-          if (error === undefined || (error as NodeJS.ErrnoException).code === 'ECONNRESET') resolve(ended);
-          else
-            reject(
-              this.#error(`what answers at ${this.#where} ${error === silent ? error.message : NO_STORE.message}`),
-            );
+          if (error === undefined || (error as NodeJS.ErrnoException).code === 'ECONNRESET') {
+            resolve(ended + hint);
+            return;
+          }
+          const what = error === silent ? error.message : NO_STORE.message;
+          reject(this.#error(`what answers at ${this.#where} ${what}${hint}`));
         } else {
-          const why = `${this.#where} did not let this rank in: is NBC_SECRET the same on all ranks?`;
-          // It may have taken us for one that has nothing to say.
+          const why = `${this.#where} refused this rank: is NBC_SECRET the same on all ranks?${hint}`;
+          // The store may have given the place of this connection away.
           if (performance.now() - begun >= SLOW_MS) resolve(why);
           else reject(this.#error(why));
         }

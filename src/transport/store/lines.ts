@@ -1,5 +1,5 @@
 /**
- * A socket that carries one JSON value per line. Whoever sends a line that is too long, or none, is cut off.
+ * A socket that carries one JSON value per line. The connection ends where a line is too long, or no JSON.
  */
 import type { Socket } from 'node:net';
 
@@ -12,7 +12,7 @@ export class Lines {
   #longest: number;
 
   /**
-   * @param longest bytes of a line at most; whoever has not proven itself gets less
+   * @param longest bytes of a line at most, until trust()
    * @param onLine sees each value; what it throws ends the connection
    * @param onEnd is called once, with the reason if there is one
    */
@@ -30,7 +30,7 @@ export class Lines {
     socket.on('data', (text: string) => {
       try {
         for (const value of this.#split(text)) {
-          // Whoever was cut off is not listened to any more, whatever else came with that.
+          // After onLine has ended the connection, lines that came with the last one do not count.
           if (socket.destroyed || socket.writableEnded) return;
           onLine(value);
         }

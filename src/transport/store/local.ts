@@ -6,12 +6,12 @@ const LOOPBACK = '127.0.0.1';
 
 export interface LocalStore {
   /** What the ranks find in their environment. */
-  environment: { NBC_STORE: string; NBC_SECRET: string };
+  environment: { NBC_STORE: string; NBC_SECRET: string; NBC_JOB: string };
   close(): void;
 }
 
 /**
- * On a free port of loopback, with a secret that nobody had before.
+ * On a free port of loopback, with a secret that is new.
  * @param timeoutMs how long ranks wait for those that are missing
  * @throws the error of `listen`
  */
@@ -19,7 +19,7 @@ export async function openLocalStore(size: number, timeoutMs: number): Promise<L
   const secret = randomBytes(32).toString('hex');
   const store = await StoreServer.open({ host: LOOPBACK, port: 0, secret, size, timeout: timeoutMs });
   return {
-    environment: { NBC_STORE: `${LOOPBACK}:${store.port}`, NBC_SECRET: secret },
+    environment: { NBC_STORE: `${LOOPBACK}:${store.port}`, NBC_SECRET: secret, NBC_JOB: '' },
     close: () => store.close(),
   };
 }

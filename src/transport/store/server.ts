@@ -3,18 +3,24 @@
  * a launcher) until all ranks have started.
  *
  *     server                                client
- *     { store: 1, nonce }            --->
- *                                    <---   { rank, size, nonce, proof }
- *     { proof } or { proof, error }  --->
- *                                    <---   { id, op: 'set', key, value } | { id, op: 'get', key, … } | { id, op:
- *                                           'barrier', name, … }
+ *     { store: 2, nonce }            --->
+ *                                    <---   { rank, size, job, nonce, proof }
+ *     { job, proof[, error] }        --->
+ *                                    <---   { id, op: 'set', key, value }
+ *                                           { id, op: 'get', key, left, timeout }
+ *                                           { id, op: 'barrier', name, left, timeout }
  *     { id, value } or { id, error } --->
  *
- * A client that does not know the secret is cut off without a word; one that finds all places for strangers taken is so
- * before the first word, and comes again. Nothing here waits for ever: when the time of one that waits in a `get` or a
- * `barrier` is up (it says how much is `left` of its `timeout`), all fail, and are told which ranks are missing; so
- * they do when a rank leaves before its job has started.
+ * The client's `job` is its NBC_JOB. The server's is a random number, from which the key of the data connections
+ * follows (proof.ts).
+ *
+ * The server closes the connection of a client that does not know the secret, and says nothing. Connections that have
+ * not proven themselves are limited in number and time; a client that finds no place among them tries again. No client
+ * waits for ever: when the time of one is up that waits in a `get` or a `barrier` (it says how much is `left` of its
+ * `timeout`), all fail, and learn which ranks are missing. They also fail when a rank leaves before the job has
+ * started.
  */
+import { randomBytes } from 'node:crypto';
 import { createServer, type Server, type Socket } from 'node:net';
 import { Lines } from './lines.js';
 import { type Introduction, newNonce, proofOf, proves } from './proof.js';
@@ -24,12 +30,14 @@ export interface StoreServerOptions {
   port: number;
   secret: string;
   size: number;
+  /** NBC_JOB of its ranks (default: empty). */
+  job?: string | undefined;
   /** Milliseconds. */
   timeout: number;
   /** Connections that have not proven themselves, at most (default 1024). */
-  strangers?: number;
+  pending?: number;
   /** Milliseconds that each of them has for that (default 10 000, or the time limit if that is shorter). */
-  patience?: number;
+  handshakeMs?: number;
 }
 
 interface Client {
@@ -43,15 +51,15 @@ interface Waiting {
   timer?: NodeJS.Timeout;
 }
 
-interface Gate {
+interface Barrier {
   arrived: Map<number, Waiting>;
   open: boolean;
 }
 
-/** Bytes and connections that somebody without the secret may cost. */
-const LONGEST_INTRODUCTION = 512;
-const MOST_STRANGERS = 1024;
-const PATIENCE_MS = 10_000;
+/** What connections may cost that have not proven themselves: bytes of a line, their number, and their time. */
+const LONGEST_INTRODUCTION = 1024;
+const MOST_PENDING = 1024;
+const HANDSHAKE_MS = 10_000;
 const MOST_KEYS_PER_RANK = 64;
 
 /** `0, 1 and 5 to 9`: ranks in ascending order. */
@@ -77,12 +85,14 @@ export class StoreServer {
   readonly port: number;
   readonly #options: StoreServerOptions;
   readonly #server: Server;
-  /** Since when they are here; the oldest comes first. */
-  readonly #strangers = new Map<Socket, number>();
+  /** Connections that have not proven themselves, and since when they are here; the oldest comes first. */
+  readonly #pending = new Map<Socket, number>();
   readonly #clients = new Map<number, Client>();
   readonly #values = new Map<string, unknown>();
   readonly #waiting = new Map<string, Waiting[]>();
-  readonly #gates = new Map<string, Gate>();
+  readonly #barriers = new Map<string, Barrier>();
+  /** New for each store. */
+  readonly #id = randomBytes(16).toString('hex');
   readonly #done = new Set<number>();
   /** Why the job cannot start any more. */
   #failure: string | undefined;
@@ -106,7 +116,7 @@ export class StoreServer {
     this.#options = options;
     this.port = port;
     this.#finished = new Promise((resolve) => (this.#finish = resolve));
-    server.on('connection', (socket) => this.#greet(socket));
+    server.on('connection', (socket) => this.#accept(socket));
     // After it listens, an error is one of a single connection that could not be accepted.
     server.on('error', () => this.#refused++);
   }
@@ -131,41 +141,41 @@ export class StoreServer {
     this.#fail(`rank ${rank} ended before the job had started`);
   }
 
-  /** What was sent before is delivered; nobody is let in any more. */
+  /** What was sent before is delivered. No client is accepted any more. */
   close(): void {
     this.#server.close();
-    for (const socket of this.#strangers.keys()) socket.destroy();
+    for (const socket of this.#pending.keys()) socket.destroy();
     for (const { lines } of this.#clients.values()) {
       lines.end();
       // One that does not end its side is no reason for this process to go on.
       lines.socket.unref();
     }
     for (const waiting of this.#waiting.values()) for (const { timer } of waiting) clearTimeout(timer);
-    for (const { arrived } of this.#gates.values()) for (const { timer } of arrived.values()) clearTimeout(timer);
+    for (const { arrived } of this.#barriers.values()) for (const { timer } of arrived.values()) clearTimeout(timer);
   }
 
-  /** Where all are taken, the oldest loses its own if it had time enough. */
-  #hasPlace(patience: number): boolean {
-    if (this.#strangers.size < (this.#options.strangers ?? MOST_STRANGERS)) return true;
-    const [[oldest, since]] = this.#strangers;
-    if (performance.now() - since < patience / 10) return false;
-    this.#strangers.delete(oldest);
+  /** Where all are taken, the oldest pending connection loses its place after a grace period. */
+  #hasPlace(handshakeMs: number): boolean {
+    if (this.#pending.size < (this.#options.pending ?? MOST_PENDING)) return true;
+    const [[oldest, since]] = this.#pending;
+    if (performance.now() - since < handshakeMs / 10) return false;
+    this.#pending.delete(oldest);
     this.#refused++;
     oldest.destroy();
     return true;
   }
 
-  #greet(socket: Socket): void {
-    const patience = this.#options.patience ?? Math.min(PATIENCE_MS, this.#options.timeout);
-    if (!this.#hasPlace(patience)) {
+  #accept(socket: Socket): void {
+    const handshakeMs = this.#options.handshakeMs ?? Math.min(HANDSHAKE_MS, this.#options.timeout);
+    if (!this.#hasPlace(handshakeMs)) {
       this.#refused++;
       socket.destroy();
       return;
     }
     const serverNonce = newNonce();
     let client: Client | undefined;
-    this.#strangers.set(socket, performance.now());
-    const limit = setTimeout(() => socket.destroy(), patience);
+    this.#pending.set(socket, performance.now());
+    const limit = setTimeout(() => socket.destroy(), handshakeMs);
     const lines = new Lines(
       socket,
       LONGEST_INTRODUCTION,
@@ -174,31 +184,37 @@ export class StoreServer {
           this.#serve(client, value);
           return;
         }
-        client = this.#admit(lines, serverNonce, value);
+        client = this.#authorize(lines, serverNonce, value);
         if (client === undefined) return;
         clearTimeout(limit);
-        this.#strangers.delete(socket);
+        this.#pending.delete(socket);
       },
       () => {
         clearTimeout(limit);
-        if (this.#strangers.delete(socket)) this.#refused++;
+        if (this.#pending.delete(socket)) this.#refused++;
         if (client !== undefined) this.#left(client);
       },
     );
-    lines.send({ store: 1, nonce: serverNonce });
+    lines.send({ store: 2, nonce: serverNonce });
   }
 
-  /** Lets a client in that knows the secret; one that cannot be a rank of this job is told why. */
-  #admit(lines: Lines, serverNonce: string, value: Record<string, unknown>): Client | undefined {
-    const { rank, size, nonce, proof } = value;
-    const said: Introduction = { serverNonce, clientNonce: String(nonce), rank: Number(rank), size: Number(size) };
+  /** Accepts a client that knows the secret, or tells it why it cannot be a rank of this job. */
+  #authorize(lines: Lines, serverNonce: string, value: Record<string, unknown>): Client | undefined {
+    const { rank, size, job, nonce, proof } = value;
+    const said: Introduction = {
+      serverNonce,
+      clientNonce: String(nonce),
+      rank: Number(rank),
+      size: Number(size),
+      job: String(job),
+    };
     if (!proves('client', this.#options.secret, said, proof)) {
       lines.socket.destroy();
       return undefined;
     }
     lines.trust();
     const error = this.#objection(said);
-    const answer = { proof: proofOf('server', this.#options.secret, said) };
+    const answer = { job: this.#id, proof: proofOf('server', this.#options.secret, said, this.#id) };
     if (error !== undefined) {
       lines.send({ ...answer, error });
       lines.end();
@@ -210,13 +226,19 @@ export class StoreServer {
     return client;
   }
 
-  #objection({ rank, size }: Introduction): string | undefined {
+  #objection({ rank, size, job }: Introduction): string | undefined {
+    const { job: own = '' } = this.#options;
+    if (job !== own) {
+      return `this rank was started in another job: its NBC_JOB is '${job}', and that of the job that starts here is '${own}'`;
+    }
     if (this.#failure !== undefined) return this.#failure;
     if (size !== this.#options.size) {
       return `this rank was started in a job of ${size} ranks, the others in one of ${this.#options.size}`;
     }
     if (!Number.isInteger(rank) || rank < 0 || rank >= size) return `there is no rank ${rank} in a job of ${size}`;
-    if (this.#clients.has(rank)) return `another process has joined as rank ${rank} already`;
+    if (this.#clients.has(rank)) {
+      return `another process has joined as rank ${rank} already; if it is left from an earlier attempt, give each attempt an NBC_JOB of its own`;
+    }
     return undefined;
   }
 
@@ -276,7 +298,7 @@ export class StoreServer {
       const waiters = this.#waiting.get(key);
       if (waiters !== undefined) waiters.push(waiting);
       else this.#waiting.set(key, [waiting]);
-      this.#limit(waiting, request, (timeout) => `nobody has set ${key} within ${timeout} ms`);
+      this.#limit(waiting, request, (timeout) => `no rank has set ${key} within ${timeout} ms`);
     }
   }
 
@@ -285,22 +307,22 @@ export class StoreServer {
       this.#answer(waiting, { error: this.#failure });
       return;
     }
-    let gate = this.#gates.get(name);
-    if (gate === undefined) {
-      gate = { arrived: new Map(), open: false };
-      this.#gates.set(name, gate);
+    let barrier = this.#barriers.get(name);
+    if (barrier === undefined) {
+      barrier = { arrived: new Map(), open: false };
+      this.#barriers.set(name, barrier);
     }
-    clearTimeout(gate.arrived.get(waiting.client.rank)?.timer);
-    gate.arrived.set(waiting.client.rank, waiting);
+    clearTimeout(barrier.arrived.get(waiting.client.rank)?.timer);
+    barrier.arrived.set(waiting.client.rank, waiting);
     this.#limit(waiting, request, (timeout) => this.#whoIsMissing(name, timeout));
-    if (gate.arrived.size < this.#options.size) return;
-    gate.open = true;
-    for (const arrived of gate.arrived.values()) this.#answer(arrived, {});
+    if (barrier.arrived.size < this.#options.size) return;
+    barrier.open = true;
+    for (const arrived of barrier.arrived.values()) this.#answer(arrived, {});
   }
 
   #whoIsMissing(name: string, timeout: number): string {
     const missing = Array.from({ length: this.#options.size }, (_, rank) => rank).filter(
-      (rank) => this.#gates.get(name)?.arrived.has(rank) !== true,
+      (rank) => this.#barriers.get(name)?.arrived.has(rank) !== true,
     );
     const hint = missing.some((rank) => this.#clients.has(rank))
       ? ''
@@ -314,15 +336,15 @@ export class StoreServer {
     this.endedEarly(client.rank);
   }
 
-  /** The job cannot start: everybody who waits, or still comes, is told. */
+  /** The job cannot start: all clients that wait, and those that come later, are told. */
   #fail(why: string): void {
     if (this.#failure !== undefined) return;
     this.#failure = why;
     for (const waiting of this.#waiting.values()) for (const waiter of waiting) this.#answer(waiter, { error: why });
     this.#waiting.clear();
-    for (const gate of this.#gates.values()) {
-      if (gate.open) continue;
-      for (const waiter of gate.arrived.values()) this.#answer(waiter, { error: why });
+    for (const barrier of this.#barriers.values()) {
+      if (barrier.open) continue;
+      for (const waiter of barrier.arrived.values()) this.#answer(waiter, { error: why });
     }
     this.#finish();
   }
