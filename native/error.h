@@ -1,13 +1,14 @@
 // Error values of the core. They are data, not exceptions: the values are also what a request's slot in the state table
-// holds.
+// holds. Sentences about them are made in TypeScript (src/native-errors.ts).
 #pragma once
 #include <cstdint>
+#include <string>
 
 namespace nbc {
 
 enum class Error : uint32_t {
   none = 0,
-  // 1 is "done" in the state table, so errors start at 2. The same numbers stand in src/native.ts.
+  // 1 is "done" in the state table, so errors start at 2. code_of() in addon/errors.cc names them.
   truncated = 2,    // a message was longer than the buffer posted for it
   closed = 3,       // the world was closed while the request was pending
   peer_closed = 4,  // the peer closed its world while the request still depended on it
@@ -17,5 +18,14 @@ enum class Error : uint32_t {
   memory = 8,       // memory could not be registered with the network card
 };
 constexpr uint32_t kLastError = static_cast<uint32_t>(Error::memory);
+
+// What is known about a request that failed.
+struct RequestFailure {
+  Error error = Error::none;
+  uint32_t peer = 0;        // world rank of the other side
+  uint64_t bytes_here = 0;  // truncated: the size of the message on this rank, and on the peer
+  uint64_t bytes_there = 0;
+  std::string detail;  // mismatch, unreachable, memory: the reason that the fabric gives
+};
 
 }  // namespace nbc

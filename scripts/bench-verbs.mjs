@@ -78,7 +78,7 @@ async function measure() {
 /**
  * A software device does a card's work in threads of the kernel, ksoftirqd. Beside processes that poll, these get their
  * turn at the next tick of the scheduler, 4 ms, or not, as it happens. With a real-time priority they run at once, as a
- * card would, whoever is measured.
+ * card would, for all implementations.
  */
 function hurryPackets() {
   const script = 'for thread in $(pgrep -x "ksoftirqd/[0-9]+"); do chrt --fifo --pid 1 $thread || exit; done';

@@ -1,6 +1,7 @@
 /** How to get the fastest kind of buffer there is. */
 import { constants } from 'node:buffer';
-import { ArgumentError, errorFromNative, ExhaustedError, show } from './errors.js';
+import { ArgumentError, ExhaustedError, show } from './errors.js';
+import { errorFromNative } from './native-errors.js';
 import { currentWorld } from './world.js';
 
 /** What `alloc` makes: a constructor of a view. */

@@ -5,8 +5,10 @@
  * here check arguments, look up the plan for the shape of the call, and start it: schedules/ says what a plan does.
  */
 import { bytesOf, checkView, elementBytes, IN_PLACE, type InPlace, overlap } from './views.js';
-import { ArgumentError, ClosedError, type ErrorContext, errorFromNative, NbcError, show } from './errors.js';
+import type { Stats } from './counters.js';
+import { ArgumentError, ClosedError, type ErrorContext, NbcError, show } from './errors.js';
 import { type Context, duplicate, splitByColor } from './groups.js';
+import { errorFromNative } from './native-errors.js';
 import { PlanCache, type PlanSource, PlanStore } from './plans.js';
 import { Request } from './request.js';
 import {
@@ -301,48 +303,10 @@ export class Communicator {
   }
 
   /**
-   * Counters of this rank since `init()`; the same on all its communicators. Which there are depends on the transport.
-   *
-   * On all: `started` operations and `rounds` of their schedules; `eagerSent`, `dataSent`: small and large messages
-   * sent; `eagerStalled`: small ones that found no room at the peer; `eagerUnexpected`: messages that came before their
-   * receive; `acksPiggybacked`, `acksExplicit`: reports to peers of what was taken from them; `rtrSent`, `rtrEarly`,
-   * `rtrStalled`: requests to peers to send large messages, those of peers that came before our send, and those that
-   * found no room; `rtsSent`: questions of large messages whose receiver was not there; `connections`;
-   * `progressWakeups`, `progressPasses` of the thread; `allocatedBytes` of `alloc()`.
-   *
-   * Over shared memory: `mappedBytes`, `crossMemoryBytes`, `stagedBytes`: data of large messages, by the path they
-   * took; `helpedPieces`: pieces of them that the receiver copied; `doorbells`: sleeping peers that were woken;
-   * `parks`: times that a call went to sleep.
-   *
-   * Over verbs:
-   *
-   * - `workRequests`: RDMA writes that were posted, `chains`: calls that posted them. Messages that start together
-   *   leave together, so there are fewer.
-   * - `inlinedWrites`: of the writes, those whose data went with the request, because it is small.
-   * - `signalledWrites`: of the writes, those that asked for a completion: the data of large messages, and otherwise
-   *   one of any quarter of a send queue.
-   * - `receivesRefilled`: empty receives that were given to the network card; each message takes one.
-   * - `parks`: times that a call went to sleep; `events`: interrupts that woke a thread. A rank that is busy has none.
-   * - `probes`: empty writes that asked a peer, from which nothing was heard for a second, whether it is there.
-   * - `cacheHits`, `cacheMisses`: plain buffers of large messages that were registered already, or had to be;
-   *   `cacheEvictions`: registrations that gave way to others (see `verbs.cacheEntries`); `cacheExpired`: those whose
-   *   buffer was freed; `cacheStale`: times that another buffer lay at the address of a registered one, whose
-   *   registration was therefore not used.
-   *
-   * Over TCP:
-   *
-   * - `framesSent`, `framesReceived`: small messages, reports to peers, and pieces of large messages.
-   * - `bytesSent`, `bytesReceived`: what went through sockets once connections were made, with the heads of frames.
-   * - `socketWrites`, `socketReads`: system calls that did it. What starts together leaves together, so there are fewer
-   *   than frames.
-   * - `bytesCopied`: of the large messages received, those bytes that were not read straight into the buffer that they
-   *   are for.
-   * - `connectionsAccepted`: peers that connected to this rank, not those it connected to; `connectionsRefused`:
-   *   connections that were closed because they did not prove that they belong to the job.
-   * - `parks`: times that a call went to sleep; `events`: times that a socket woke a thread. A rank that is busy has
-   *   none.
+   * Counters of this rank since `init()`; the same on all its communicators. Which there are depends on the transport:
+   * {@link Stats}, and docs/counters.md.
    */
-  stats(): Record<string, number> {
+  stats(): Stats {
     this.requireOpen('stats');
     return this.world.native.stats();
   }

@@ -8,6 +8,10 @@ export interface ErrorContext {
   rank?: number | undefined;
   /** The operation that failed, for example `'ibcast'`. */
   operation?: string | undefined;
+  /** World rank of the other side. */
+  peer?: number | undefined;
+  /** The number of the error of the system call that failed. */
+  errno?: number | undefined;
 }
 
 /** The base of all errors of this library. */
@@ -18,12 +22,18 @@ export class NbcError extends Error {
   readonly rank: number | undefined;
   /** The operation that failed, for example `'ibcast'`. */
   readonly operation: string | undefined;
+  /** World rank of the other side, where the error has to do with one. */
+  declare readonly peer?: number;
+  /** `errno` of the system call that failed, positive as in C: `util.getSystemErrorName(-errno)` has its name. */
+  declare readonly errno?: number;
 
   constructor(code: string, message: string, context: ErrorContext = {}, options?: ErrorOptions) {
     super(message, options);
     this.code = code;
     this.rank = context.rank;
     this.operation = context.operation;
+    if (context.peer !== undefined) this.peer = context.peer;
+    if (context.errno !== undefined) this.errno = context.errno;
   }
 
   static {
@@ -92,13 +102,25 @@ export class ClosedError extends NbcError {
   }
 }
 
+interface TruncatedContext extends ErrorContext {
+  bytesHere: number | undefined;
+  bytesThere: number | undefined;
+}
+
 /**
  * A message was longer than the buffer posted for it: the ranks disagree about a size, or about the order of their
  * calls.
  */
 export class TruncatedError extends NbcError {
-  constructor(message: string, context?: ErrorContext) {
+  /** Size of the message on this rank. */
+  readonly bytesHere: number | undefined;
+  /** Size of the message on the peer. */
+  readonly bytesThere: number | undefined;
+
+  constructor(message: string, context: TruncatedContext) {
     super('ERR_NBC_TRUNCATED', message, context);
+    this.bytesHere = context.bytesHere;
+    this.bytesThere = context.bytesThere;
   }
 
   static {
@@ -180,44 +202,6 @@ export class ExhaustedError extends NbcError {
   static {
     this.prototype.name = 'ExhaustedError';
   }
-}
-
-/** A constructor that all classes below share. */
-type SimpleError = new (message: string, context?: ErrorContext) => NbcError;
-
-/** Errors that native code reports by code, and the class of each. */
-const classOfCode = new Map<string, SimpleError>([
-  ['ERR_NBC_TRUNCATED', TruncatedError],
-  ['ERR_NBC_CLOSED', ClosedError],
-  ['ERR_NBC_NOT_OPEN', ClosedError],
-  ['ERR_NBC_PEER_CLOSED', PeerClosedError],
-  ['ERR_NBC_MISMATCH', MismatchError],
-  ['ERR_NBC_SYSTEM', SystemError],
-  ['ERR_NBC_UNREACHABLE', UnreachableError],
-  ['ERR_NBC_SCHEDULE', ScheduleError],
-]);
-
-/** Codes of errors about running out of something. */
-const exhaustionCodes = new Set(['ERR_NBC_NO_MEMORY', 'ERR_NBC_MEMORY', 'ERR_NBC_TOO_MANY_REQUESTS']);
-
-/** The typed error for a code and a text that come from native code. */
-export function errorFromCode(code: string, message: string, context?: ErrorContext): NbcError {
-  if (code === 'ERR_NBC_ARGUMENT') {
-    const [argument, ...reason] = message.split(': ');
-    return new ArgumentError(argument, reason.join(': '), context);
-  }
-  const Class = classOfCode.get(code);
-  if (Class !== undefined) return new Class(message, context);
-  if (exhaustionCodes.has(code)) return new ExhaustedError(code, message, context);
-  return new NbcError(code, message, context);
-}
-
-/** Gives what native code threw its type. What is not an error of this library comes back unchanged. */
-export function errorFromNative(thrown: unknown, context?: ErrorContext): unknown {
-  if (thrown instanceof NbcError || !(thrown instanceof Error)) return thrown;
-  const code = (thrown as { code?: unknown }).code;
-  if (typeof code !== 'string' || !code.startsWith('ERR_NBC_')) return thrown;
-  return errorFromCode(code, thrown.message, context);
 }
 
 /** For messages: a value that is not what it should be. */

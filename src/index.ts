@@ -12,11 +12,12 @@
  * ```
  */
 export { init } from './init.js';
-export type { InitOptions, VerbsOptions } from './transport/options.js';
+export type { InitOptions, TcpOptions, VerbsOptions } from './transport/options.js';
 export { alloc } from './buffers.js';
 export type { ViewConstructor } from './buffers.js';
 export { IN_PLACE } from './views.js';
 export type { InPlace } from './views.js';
+export type { Stats } from './counters.js';
 export { Communicator, MAX_TAG } from './communicator.js';
 export type { IalltoallOptions, IbcastOptions, IgatherOptions } from './communicator.js';
 export type { Counts } from './vectors.js';

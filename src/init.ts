@@ -2,15 +2,16 @@
  * From the environment of a process to its world.
  */
 import { Communicator } from './communicator.js';
-import { errorFromNative, NbcError } from './errors.js';
+import { NbcError } from './errors.js';
 import { native } from './native.js';
+import { errorFromNative } from './native-errors.js';
 import { readBootstrap } from './transport/bootstrap.js';
 import { closePmix, openPmix } from './transport/directory/pmix.js';
 import { meet, type Ways } from './transport/meeting.js';
-import { inTurn, type InitOptions, resolveOptions } from './transport/options.js';
+import { type InitOptions, resolveOptions } from './transport/options.js';
 import { openWorld, type World } from './world.js';
 
-/** Ranks that meet take their time. */
+/** An `init()` of this process has begun and not ended: ranks that meet wait for each other. */
 let opening = false;
 
 /**
@@ -43,36 +44,14 @@ async function open(options: InitOptions): Promise<Communicator> {
     native.checkNoneOpen();
     if (bootstrap.pmix) Object.assign(bootstrap, await openPmix(native, bootstrap.rank, settings.joinTimeout));
     ways = await meet(native, bootstrap, settings);
-    world = openWorld(
-      native,
-      {
-        rank: bootstrap.rank,
-        size: bootstrap.size,
-        jobFd: ways.jobFd,
-        transport: ways.transport,
-        host: bootstrap.host,
-        verbsDevice: inTurn(settings.verbs.device, bootstrap.rank),
-        verbsPort: settings.verbs.port,
-        verbsGidIndex: settings.verbs.gidIndex,
-        verbsEager: settings.verbs.eager,
-        verbsCacheEntries: settings.verbs.cacheEntries,
-        verbsCacheBytes: settings.verbs.cacheBytes,
-        progressThread: settings.progress === 'thread',
-        eagerLimit: settings.eagerLimit,
-        testOnInit: settings.testOnInit,
-        waitOnSend: settings.waitOnSend,
-        startall: settings.startall,
-        crossMemory: settings.crossMemory,
-        tcp: ways.tcp,
-        neighbours: ways.neighbours,
-      },
-      settings.timeout,
-    );
+    const { rank, size, host } = bootstrap;
+    const { jobFd, transport, tcp, neighbours } = ways;
+    world = openWorld(native, { rank, size, host, jobFd, transport, tcp, neighbours }, settings);
   } catch (thrown) {
     throw errorFromNative(thrown, { rank: bootstrap.rank, operation: 'init' });
   } finally {
     ways?.closeFile();
-    // It has told what it had to tell; that its launcher is gone by now harms nobody.
+    // All values are exchanged by now, so a launcher that has ended does no harm.
     if (bootstrap.pmix) await closePmix(native);
   }
   const everybody = Uint32Array.from({ length: bootstrap.size }, (_, index) => index);

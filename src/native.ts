@@ -1,11 +1,13 @@
 /**
  * The native surface, declared and documented in one place. This is the only file that loads the addon.
  *
- * Everything here trusts its caller to have produced readable errors already; native code checks all arguments again,
- * but only so that no call can crash the process. Failures throw an `Error` with a `code` from {@link NativeErrorCode}.
+ * Callers have checked arguments before, with readable errors. Native code checks them again, so that no call can crash
+ * the process. Failures throw an `Error` with the properties of a {@link NativeFailure}.
  */
 import { createRequire } from 'node:module';
+import type { Stats } from './counters.js';
 import { NbcError } from './errors.js';
+import type { NativeFailure } from './native-errors.js';
 
 /** Values of one entry of the state table: what became of the request in that slot. Written by native code only. */
 export const SlotState = {
@@ -13,29 +15,12 @@ export const SlotState = {
   PENDING: 0,
   /** Complete; its buffers are the user's again. */
   DONE: 1,
-  /** Any value from here on is an error: the value is one of `NativeErrorCode`. */
+  /** Any value from here on is an error: native/error.h has them, and {@link Native.explain} tells. */
   FIRST_ERROR: 2,
 } as const;
 
-/** Error values of a slot (and, as strings `ERR_NBC_…`, the `code` of thrown native errors). */
-export const NativeErrorCode = {
-  /** A message was longer than the buffer posted for it: ranks disagree about a size. */
-  TRUNCATED: 2,
-  /** The world was closed while the request was pending. */
-  CLOSED: 3,
-  /** The peer closed its world (or ended) while this request still depended on it. */
-  PEER_CLOSED: 4,
-  /** The peer runs with other settings (eager limit, version): see the message. */
-  MISMATCH: 5,
-  /** A system call on the data path failed (for example cross-memory attach after it had been available). */
-  SYSTEM: 6,
-  /** There is no way to the peer, or the connection broke: it does not answer, or a network card gave up. */
-  UNREACHABLE: 7,
-  /** Memory could not be registered with the network card. */
-  MEMORY: 8,
-} as const;
-
-export interface NativeOptions {
+/** The place of this process in its job. */
+export interface NativeJob {
   rank: number;
   size: number;
   /** Descriptor of the job's anonymous shared file, or -1 for a job of one rank. Native code duplicates it. */
@@ -44,28 +29,8 @@ export interface NativeOptions {
   transport: 'auto' | 'shm' | 'tcp' | 'verbs';
   /** For 'auto': ranks with equal ones are on one host. Empty: this machine. At most 127 bytes. */
   host: string;
-  /** Verbs: device by name, port, and index of the GID; '', 0 and -1: the best. */
-  verbsDevice: string;
-  verbsPort: number;
-  verbsGidIndex: number;
-  /** Verbs: how what is committed travels. Equal on all ranks. */
-  verbsEager: 'write' | 'send';
-  /** Verbs: the most registrations, and bytes, that the cache holds beside those in use. */
-  verbsCacheEntries: number;
-  verbsCacheBytes: number;
-  /** true: a progress thread; false: the paper's behaviour, progress only inside calls. */
-  progressThread: boolean;
-  /** Largest message, in bytes, that travels through a mailbox. Equal on all ranks. */
-  eagerLimit: number;
-  testOnInit: boolean;
-  /** How long, in microseconds, a rendezvous send polls for its RTR inside start. 0: not at all. */
-  waitOnSend: number;
-  /** How long, in microseconds, a started round drives all its sends until none waits for an RTR. 0: not at all. */
-  startall: number;
-  /** May plain buffers move by cross-memory attach? 'auto' probes each peer; 'off' always stages. */
-  crossMemory: 'auto' | 'off';
   /**
-   * Who is where, if any rank is reached by TCP: with 'tcp', and with 'auto' in a job whose ranks met and are on
+   * Where all ranks are, if any rank is reached by TCP: with 'tcp', and with 'auto' in a job whose ranks met and are on
    * several hosts.
    */
   tcp?: NativeTcp | undefined;
@@ -91,7 +56,20 @@ export interface NativeTcp {
   secret: string;
 }
 
-export type NativeStats = Record<string, number>;
+/** Options that native code reads, by their names in the table of transport/options.ts. It must have all of them. */
+export type NativeOptions = Record<string, string | number | boolean>;
+
+/** Names that native code shares with tables in TypeScript; tests compare them. */
+export interface NativeNames {
+  /** Options that it reads: transport/options.ts. */
+  options: string[];
+  /** Counters: counters.ts. */
+  counters: string[];
+  /** What can be wrong with an argument: ARGUMENT_REASONS in native-errors.ts. */
+  reasons: string[];
+  /** Codes of failed requests: ERROR_OF_CODE in native-errors.ts. */
+  errors: string[];
+}
 
 export interface Native {
   /**
@@ -120,7 +98,7 @@ export interface Native {
    * the event loop, once for any number of watched requests that ended since the last call. Returns the state table:
    * entry i is the state of the request in slot i.
    */
-  open(options: NativeOptions, onCompletions: () => void): Int32Array;
+  open(job: NativeJob, options: NativeOptions, onCompletions: () => void): Int32Array;
   /**
    * Ends the world: pending requests become CLOSED, the progress thread ends, later calls throw ERR_NBC_NOT_OPEN.
    * Idempotent.
@@ -174,11 +152,12 @@ export interface Native {
   watch(slot: number): void;
   /** Whether the world keeps the event loop alive. Initially not. */
   setKeepAlive(on: boolean): void;
-  /** Text that explains an error state of a slot: peer, sizes, errno. Valid until the slot is used again. */
-  explain(slot: number): string;
+  /** Why the request in a slot failed. Valid until the slot is used again. */
+  explain(slot: number): NativeFailure;
 
-  /** Counters since open(): messages, acks, RTRs, bytes by path, doorbells rung, parks… */
-  stats(): NativeStats;
+  /** Counters since open(). */
+  stats(): Stats;
+  names(): NativeNames;
 }
 
 /** What to do when the addon cannot be loaded. */

@@ -2,8 +2,9 @@
  * Compiled schedules of one operation on one communicator, by shape (bytes, root, algorithm) and never by buffer: a
  * program that repeats an operation builds its schedule once.
  */
-import { ArgumentError, type ErrorContext, errorFromNative, show } from './errors.js';
+import { ArgumentError, type ErrorContext, show } from './errors.js';
 import type { Native } from './native.js';
+import { errorFromNative } from './native-errors.js';
 import type { Schedule } from './schedules/schedule.js';
 
 /** Plans kept per operation. Programs have a handful of shapes; a bound is for those that never repeat one. */

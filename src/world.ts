@@ -3,20 +3,17 @@
  * loop (event-loop.ts).
  */
 import { ContextNumbers } from './contexts.js';
-import { ClosedError, errorFromCode, ExhaustedError, NbcError, TimeoutError } from './errors.js';
+import { ClosedError, ExhaustedError, NbcError, TimeoutError } from './errors.js';
 import { EventLoop } from './event-loop.js';
-import { NativeErrorCode, SlotState, type Native, type NativeOptions } from './native.js';
+import { SlotState, type Native, type NativeJob } from './native.js';
+import { errorFromFailure } from './native-errors.js';
 import { type Awaiter, type Pending, SlotTable } from './slots.js';
+import { nativeOptions, type Settings } from './transport/options.js';
 
 /** What the world tells of its end: a communicator. */
 export interface Member {
   forget(): void;
 }
-
-/** `NativeErrorCode` the other way round: 2 → 'ERR_NBC_TRUNCATED'. */
-const codeOfState = new Map<number, string>(
-  Object.entries(NativeErrorCode).map(([name, value]) => [value, `ERR_NBC_${name}`]),
-);
 
 export class World {
   readonly native: Native;
@@ -34,16 +31,17 @@ export class World {
   private readonly manual: boolean;
   private readonly contexts: ContextNumbers;
 
-  constructor(native: Native, options: NativeOptions, timeout: number) {
+  constructor(native: Native, job: NativeJob, settings: Settings) {
+    const { timeout, startall, progress } = settings;
     this.native = native;
-    this.rank = options.rank;
-    this.size = options.size;
+    this.rank = job.rank;
+    this.size = job.size;
     this.timeout = timeout > 0 ? timeout : -1;
-    this.startall = options.startall;
-    this.manual = !options.progressThread;
-    this.contexts = new ContextNumbers(options.rank);
+    this.startall = startall;
+    this.manual = progress === 'manual';
+    this.contexts = new ContextNumbers(job.rank);
     this.slots = new SlotTable(
-      native.open(options, () => this.loop.onCompletions()),
+      native.open(job, nativeOptions(settings, job.rank), () => this.loop.onCompletions()),
       () => this.sweep(),
     );
     this.loop = new EventLoop(native, this.slots, this, this.manual);
@@ -150,7 +148,7 @@ export class World {
   /** Makes a request that has ended settled: frees its slot and its views, tells those who await it. */
   private settle(request: Pending): void {
     const state = this.slots.endOf(request);
-    this.settleAs(request, state === SlotState.DONE ? null : this.failure(request, state));
+    this.settleAs(request, state === SlotState.DONE ? null : this.failure(request));
   }
 
   /** After native code has gone; the state table stays readable. */
@@ -172,9 +170,8 @@ export class World {
     if (request.awaiters !== null) notify(request);
   }
 
-  private failure(request: Pending, state: number): NbcError {
-    const code = codeOfState.get(state) ?? `ERR_NBC_STATE_${state}`;
-    return errorFromCode(code, `${request.operation}: ${this.native.explain(request.slot)}`, this.contextOf(request));
+  private failure(request: Pending): NbcError {
+    return errorFromFailure(this.native.explain(request.slot), `${request.operation}: `, this.contextOf(request));
   }
 }
 
@@ -197,13 +194,13 @@ export function currentWorld(operation: string): World {
 }
 
 /** Opens the world of this thread. @throws {NbcError} ERR_NBC_ALREADY_OPEN: there is one, here or in another thread */
-export function openWorld(native: Native, options: NativeOptions, timeout: number): World {
+export function openWorld(native: Native, job: NativeJob, settings: Settings): World {
   if (current !== null) {
     throw new NbcError(
       'ERR_NBC_ALREADY_OPEN',
       'init: this process has an open world, and can have one at a time; use that one, or close it before init()',
     );
   }
-  current = new World(native, options, timeout);
+  current = new World(native, job, settings);
   return current;
 }

@@ -11,7 +11,7 @@ import { type AddressInfo, createConnection, createServer } from 'node:net';
 import { networkInterfaces, type NetworkInterfaceInfo } from 'node:os';
 import { join } from 'node:path';
 import { BootstrapError, type InitOptions, OptionError } from 'node-nbc';
-import type { Native, NativeOptions } from '../src/native.js';
+import type { Native, NativeJob } from '../src/native.js';
 import { reports, runRanks, skip } from './helpers.js';
 import { ROOT } from './support/launch.js';
 
@@ -20,7 +20,9 @@ const { meet } = (await import(dist('meeting.js'))) as typeof import('../src/tra
 const { candidatesOf, chooseAddress, findAddress, sourceTo } = (await import(
   dist('address.js')
 )) as typeof import('../src/transport/address.js');
-const { resolveOptions } = (await import(dist('options.js'))) as typeof import('../src/transport/options.js');
+const { nativeOptions, resolveOptions } = (await import(
+  dist('options.js')
+)) as typeof import('../src/transport/options.js');
 const { readBootstrap } = (await import(dist('bootstrap.js'))) as typeof import('../src/transport/bootstrap.js');
 const { StoreServer } = (await import(dist('store/server.js'))) as typeof import('../src/transport/store/server.js');
 
@@ -316,35 +318,20 @@ describe('what a failed init() leaves open', function () {
     }
   });
 
-  const OPTIONS: NativeOptions = {
-    rank: 0,
-    size: 2,
-    jobFd: -1,
-    transport: 'tcp',
-    host: '',
-    verbsDevice: '',
-    verbsPort: 0,
-    verbsGidIndex: 0,
-    verbsEager: 'write',
-    verbsCacheEntries: 0,
-    verbsCacheBytes: 0,
-    progressThread: false,
-    eagerLimit: 0,
-    testOnInit: true,
-    waitOnSend: 0,
-    startall: 0,
-    crossMemory: 'off',
-  };
-  for (const [what, given, message] of [
-    ['an option is wrong', { eagerLimit: 1e6 }, /eagerLimit/],
-    ['an option is missing', { rank: undefined }, /rank/],
-    ['the job has another size', { transport: 'auto', jobFd: -1 }, /the job has 1 ranks/],
-    ['addresses are missing', {}, /the addresses of all ranks are needed/],
-  ] as [string, object, RegExp][]) {
+  const JOB: NativeJob = { rank: 0, size: 2, jobFd: -1, transport: 'tcp', host: '' };
+  const OPTIONS = nativeOptions(resolveOptions({ progress: 'manual' }, {}), 0);
+  for (const [what, job, options, message] of [
+    ['an option is wrong', {}, { eagerLimit: 1e6 }, /eagerLimit/],
+    ['an option is missing', {}, { startall: undefined }, /startall/],
+    ['the rank is missing', { rank: undefined }, {}, /rank/],
+    ['the job has another size', { transport: 'auto', jobFd: -1 }, {}, /the job has 1 ranks/],
+    ['addresses are missing', {}, {}, /the addresses of all ranks are needed/],
+  ] as [string, object, object, RegExp][]) {
     it(`not the listening socket if ${what}`, () => {
       const { fd: listener, port } = native.listenTcp('127.0.0.1');
       const tcp = { listener, addresses: ['127.0.0.1'], ports: [port], hosts: [0], processors: 1, secret: 'x' };
-      assert.throws(() => native.open({ ...OPTIONS, ...given, tcp }, () => undefined), message);
+      const open = (): unknown => native.open({ ...JOB, ...job, tcp }, { ...OPTIONS, ...options }, () => undefined);
+      assert.throws(open, message);
       assert.throws(() => fstatSync(listener), { code: 'EBADF' });
     });
   }
@@ -354,7 +341,7 @@ describe('what a failed init() leaves open', function () {
       const { fd: listener, port } = native.listenTcp('127.0.0.1');
       const tcp = { listener, addresses: ['127.0.0.1'], ports: [port], hosts: [0], processors: 1, secret: 'x' };
       try {
-        native.open({ ...OPTIONS, size: 1, tcp }, () => undefined);
+        native.open({ ...JOB, size: 1, tcp }, OPTIONS, () => undefined);
       } catch (error) {
         assert.throws(() => fstatSync(listener), { code: 'EBADF' });
         throw error;

@@ -8,7 +8,7 @@ export class Progress {
   constructor(steps: number) {
     if (!process.stderr.isTTY) return;
     this.#bar = new SingleBar(
-      // The terminal's settings are left alone: nobody would restore them if this were killed.
+      // The terminal's settings are left alone: a killed process could not restore them.
       { format: '{bar} {value}/{total}  {stage}', clearOnComplete: true, hideCursor: null, linewrap: null },
       Presets.shades_classic,
     );

@@ -30,7 +30,7 @@ export const product = ([x, y, z]: Triple): number => x * y * z;
 
 export const format = (triple: Triple): string => triple.map((value) => +value.toFixed(3)).join(' x ');
 
-/** A mistake of whoever started the program: its message is all they need to see. */
+/** A wrong argument of the program: only its message is shown. */
 export class UsageError extends Error {
   override name = 'UsageError';
 }

@@ -61,7 +61,7 @@ function load({ input, grid: phantomSize, voxel: distance, volumes, slice, borde
   return { series, shape: { size, voxel, grid } };
 }
 
-/** What whoever looks at the result should know. */
+/** What the reader of the result should know. */
 function notesOn(volume: Series | NiftiSeries, fwhm: number): string[] {
   const notes = 'notes' in volume ? volume.notes : [];
   const coarse = AXES.filter((_, axis) => fwhm > 0 && fwhm < 2 * volume.voxel[axis]);

@@ -13,7 +13,7 @@ export class Progress {
     this.#show = show;
     if (!show || !process.stderr.isTTY) return;
     this.#bar = new SingleBar(
-      // The terminal's settings are left alone: nobody would restore them if the job were killed.
+      // The terminal's settings are left alone: a killed job could not restore them.
       { format: '{bar} {percentage} %  {stage}', clearOnComplete: true, hideCursor: null, linewrap: null },
       Presets.shades_classic,
     );

@@ -3,7 +3,7 @@
  *
  * A dimension is cut into slabs of equal width, one a rank. Where its length is not divisible by the number of ranks,
  * the last slabs are partly (or wholly) padding: it travels with the rest, because an alltoall moves equal blocks, but
- * nobody reads it.
+ * no rank reads it.
  */
 export class Slabs {
   /** Indices a rank has room for; the last ranks may own fewer. */

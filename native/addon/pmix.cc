@@ -94,7 +94,7 @@ Answer open() {
 
 Answer close() {
   const std::unique_lock<std::mutex> call(g_calls, std::try_to_lock);
-  if (!call) throw std::runtime_error("another call is under way, and may be for ever");
+  if (!call) throw std::runtime_error("another call has not returned yet, and may never return");
   if (!g_client.open) return {};
   g_client.open = false;
   check(g_client.library.finalize(nullptr, 0), "PMIx_Finalize");
@@ -159,7 +159,7 @@ Answer missing(const std::string& name, int seconds) {
 void send_all(int socket, const std::string& text) {
   for (size_t sent = 0; sent < text.size();) {
     const ssize_t bytes = ::send(socket, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
-    if (bytes < 0 && errno != EINTR) return;  // nobody waits for it any more
+    if (bytes < 0 && errno != EINTR) return;  // the reader has closed its end
     if (bytes > 0) sent += static_cast<size_t>(bytes);
   }
 }

@@ -1,6 +1,6 @@
 // The PMIx client that Open MPI's mpirun, Slurm's srun (--mpi=pmix) and others serve, loaded at run time: values that
-// all ranks of a job tell each other. Calls wait for the others, perhaps for ever, so each runs on a thread of its own,
-// and returns a socket from which its answer is read.
+// all ranks of a job tell each other. A call waits for all ranks and may never return. So each call runs on its own
+// thread, and returns a socket from which its answer is read.
 #pragma once
 #include <napi.h>
 

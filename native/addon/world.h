@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "addon/opening.h"
 #include "engine/engine.h"
 #include "job/segment.h"
 #include "job/watch.h"
@@ -16,39 +17,18 @@ namespace nbc::addon {
 
 class World {
  public:
-  struct Options {
-    Rank rank;
-    Rank size;
-    int job_fd;             // -1: a job of its own
-    std::string transport;  // "auto", "shm", "tcp" or "verbs"
-    std::string host;       // ranks with equal ones are on one host; empty: the machine
-    bool cross_memory;
-    std::string verbs_device;  // empty, 0, −1: the best
-    uint8_t verbs_port;
-    int verbs_gid_index;
-    bool verbs_sends;            // eager 'send'
-    double verbs_cache_entries;  // the most that the registration cache holds
-    double verbs_cache_bytes;
-    struct Tcp {
-      std::vector<std::string> addresses;  // of all ranks: numeric, without port
-      std::vector<uint32_t> ports;
-      std::vector<uint32_t> hosts;  // of all ranks: equal numbers, equal machines
-      uint32_t processors = 1;      // for all ranks of this machine
-      std::string secret;
-    } tcp;
-    std::vector<uint32_t> neighbours;  // processes of ranks to be watched, by rank; 0: not (shm/watch.h)
-    EngineOptions engine;
-  };
-
   explicit World(napi_env env) : env_(env) {}
   ~World() { close(); }
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
+  // The world of this environment, open or not.
+  static World* of(napi_env env);
+
   // Throws Napi::Error if this process has an open world already.
   void check_none_open() const;
   // `listener`: where this rank listens, if any rank is reached by TCP. Throws Napi::Error.
-  void open(const Options& options, tcp::Socket listener, napi_value on_completions);
+  void open(const Opening& opening, tcp::Socket listener, napi_value on_completions);
   void close();
   bool is_open() const { return engine_ != nullptr; }
   Engine& engine() { return *engine_; }
@@ -65,15 +45,7 @@ class World {
 
  private:
   [[noreturn]] void refuse_second() const;
-  static std::unique_ptr<Fabric> make_fabric(const Options& options, tcp::Socket listener,
-                                             std::shared_ptr<shm::Segment> segment);
-  static std::unique_ptr<FarFabric> make_tcp(const Options& options, tcp::Socket listener,
-                                             const std::shared_ptr<ExposedMemory>& exposed);
-  static std::unique_ptr<Fabric> make_beside_tcp(const Options& options, tcp::Socket listener,
-                                                 std::shared_ptr<shm::Segment> segment);
-  static std::unique_ptr<Fabric> make_mixed(const Options& options, std::shared_ptr<shm::Segment> segment);
-  static std::unique_ptr<FarFabric> make_verbs(const Options& options, std::shared_ptr<shm::Segment> segment,
-                                               const std::shared_ptr<ExposedMemory>& exposed);
+  void open_engine(const Opening& opening, tcp::Socket listener, napi_value on_completions);
   static void call_javascript(napi_env env, napi_value callback, void* context, void* data);
   static void at_environment_end(void* world);
   void give_up();
@@ -88,8 +60,8 @@ class World {
   std::vector<std::shared_ptr<LoadedPlan>> plans_;
   std::vector<uint32_t> free_plans_;
   napi_threadsafe_function to_javascript_ = nullptr;
-  // A call to JavaScript is queued: set by whoever ends a watched request, cleared by the event loop before it looks at
-  // the states.
+  // A call to JavaScript is queued: set by the thread that ends a watched request, cleared by the event loop before it
+  // looks at the states.
   std::shared_ptr<std::atomic<bool>> queued_;
 };
 

@@ -159,35 +159,35 @@ void Engine::poll_for_rtr(Operation& operation, uint32_t target, uint32_t micros
 
 // --- telling ---------------------------------------------------------------------------------------------------------
 
-std::string Engine::explain(uint32_t slot) {
+RequestFailure Engine::failure(uint32_t slot) {
   enter();
-  const auto it = explanations_.find(slot);
-  std::string text = it == explanations_.end() ? std::string() : it->second;
+  const auto it = failures_.find(slot);
+  RequestFailure failure = it == failures_.end() ? RequestFailure() : it->second;
   leave();
-  return text;
+  return failure;
 }
 
-void Engine::visit_counters(const std::function<void(const char*, double)>& visit) {
+void Engine::visit_counters(const CounterVisitor& visit) {
   enter();
-  const auto add = [&](const char* name, uint64_t value) { visit(name, static_cast<double>(value)); };
+  const auto add = [&](Counter counter, uint64_t value) { visit(counter, static_cast<double>(value)); };
   const libof::Counters& l = libof_.counters();
-  add("started", counters_.started);
-  add("rounds", counters_.rounds);
-  add("eagerSent", l.eager_sent);
-  add("eagerStalled", l.eager_stalled);
-  add("eagerUnexpected", l.eager_unexpected);
-  add("acksPiggybacked", l.acks_piggybacked);
-  add("acksExplicit", l.acks_explicit);
-  add("rtrSent", l.rtr_sent);
-  add("rtrStalled", l.rtr_stalled);
-  add("rtrEarly", l.rtr_early);
-  add("rtsSent", l.rts_sent);
-  add("dataSent", l.data_sent);
-  add("connections", l.connections);
+  add(Counter::started, counters_.started);
+  add(Counter::rounds, counters_.rounds);
+  add(Counter::eager_sent, l.eager_sent);
+  add(Counter::eager_stalled, l.eager_stalled);
+  add(Counter::eager_unexpected, l.eager_unexpected);
+  add(Counter::acks_piggybacked, l.acks_piggybacked);
+  add(Counter::acks_explicit, l.acks_explicit);
+  add(Counter::rtr_sent, l.rtr_sent);
+  add(Counter::rtr_stalled, l.rtr_stalled);
+  add(Counter::rtr_early, l.rtr_early);
+  add(Counter::rts_sent, l.rts_sent);
+  add(Counter::data_sent, l.data_sent);
+  add(Counter::connections, l.connections);
   fabric_->visit_counters(visit);
-  add("progressWakeups", counters_.progress_wakeups);
-  add("progressPasses", counters_.progress_passes);
-  add("allocatedBytes", fabric_->memory()->used());
+  add(Counter::progress_wakeups, counters_.progress_wakeups);
+  add(Counter::progress_passes, counters_.progress_passes);
+  add(Counter::allocated_bytes, fabric_->memory()->used());
   leave();
 }
 

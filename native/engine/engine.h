@@ -33,6 +33,14 @@ struct EngineOptions {
   bool progress_thread = true;
   uint32_t wait_on_send_us = 0;  // how long a rendezvous send polls for its RTR
   uint32_t startall_us = 0;      // how long a started round drives all its sends until none waits for an RTR
+
+  template <typename Reader>
+  void read_options(Reader& from) {
+    libof.read_options(from);
+    from.choice("progress", progress_thread, {{"thread", true}, {"manual", false}});
+    from("waitOnSend", wait_on_send_us);
+    from("startall", startall_us);
+  }
 };
 
 struct EngineCounters {
@@ -87,12 +95,13 @@ class Engine {
   bool wait(const uint32_t* slots, size_t count, bool all, int64_t nanoseconds);
   void startall(const uint32_t* slots, size_t count, uint32_t microseconds);
   void watch(uint32_t slot);
-  std::string explain(uint32_t slot);
+  // What is known about the request that failed in this slot, until the slot is used again.
+  RequestFailure failure(uint32_t slot);
 
   const Fabric& fabric() const { return *fabric_; }
   libof::LibOF& libof() { return libof_; }  // for tests, before the first request
   // Adds all counters to the visitor; takes the lock.
-  void visit_counters(const std::function<void(const char*, double)>& visit);
+  void visit_counters(const CounterVisitor& visit);
 
  private:
   static constexpr uint32_t kNoSlot = UINT32_MAX;
@@ -151,8 +160,8 @@ class Engine {
   // Ranks for each processor, rounded up. Stored by the calling thread, also read by the progress thread; nothing
   // depends on when.
   std::atomic<uint32_t> crowd_{1};
-  bool crowd_known_ = false;  // all ranks have opened, so it stays
-  std::unordered_map<uint32_t, std::string> explanations_;
+  bool crowd_known_ = false;                               // all ranks have opened, so it stays
+  std::unordered_map<uint32_t, RequestFailure> failures_;  // by slot
   EngineCounters counters_;
   uint32_t fruitless_tests_ = 0;
   uint64_t entries_ = 0;      // how often the calling thread took the engine

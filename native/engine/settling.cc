@@ -12,26 +12,11 @@ void Engine::report_failure(Operation& operation) {
     operation.watched = false;
     notify_pending_ = true;
   }
-  const std::string peer = "rank " + std::to_string(operation.error_peer) + " of the world";
-  std::string& text = explanations_[operation.slot];
-  switch (operation.error) {
-    case Error::truncated:
-      text = peer + " and this rank disagree about the size of a message: " + std::to_string(operation.error_expected) +
-             " bytes here, " + std::to_string(operation.error_got) + " there";
-      break;
-    case Error::peer_closed:
-      text = peer + " closed its world while this request still needed it";
-      break;
-    case Error::mismatch:
-    case Error::unreachable:
-      text = fabric_->why(operation.error_peer);
-      break;
-    case Error::memory:
-      text = fabric_->why(fabric_->rank());
-      break;
-    default:
-      text = "moving data between this rank and " + peer + " failed: the system refused, or memory ran out";
-  }
+  RequestFailure& failure = failures_[operation.slot];
+  failure = {operation.error, operation.error_peer, operation.error_expected, operation.error_got, {}};
+  if (operation.error == Error::mismatch || operation.error == Error::unreachable)
+    failure.detail = fabric_->why(operation.error_peer);
+  if (operation.error == Error::memory) failure.detail = fabric_->why(fabric_->rank());
   by_slot_[operation.slot] = nullptr;
   slots_->set(operation.slot, static_cast<int32_t>(operation.error));
   operation.slot = kNoSlot;

@@ -18,12 +18,15 @@
 // call, which may run beside it, and ExposedMemory, which any thread may use. Nothing here blocks, except sleep() and
 // announce_closed().
 #pragma once
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "counters.h"
 #include "error.h"
 
 namespace nbc {
@@ -68,7 +71,13 @@ class ExposedMemory {
 // A fabric, or a part of it, could not be set up; the message says what to do about it.
 struct FabricError {
   std::string message;
+  int system_errno = 0;  // where a system call failed
 };
+
+// A system call failed: `what` was being done.
+inline FabricError system_failure(const std::string& what, int error = errno) {
+  return {what + ": " + std::strerror(error), error};
+}
 
 // One direction of a connection, as one side sees it: the two parts that LibOF lays out.
 struct Mailbox {
@@ -203,7 +212,7 @@ class Fabric {
   // ends without it, too. May wait for a bounded time until what was committed has arrived.
   virtual void announce_closed() = 0;
   virtual Crowd crowd() const = 0;
-  virtual void visit_counters(const std::function<void(const char*, double)>& visit) const = 0;
+  virtual void visit_counters(const CounterVisitor& visit) const = 0;
 };
 
 // A fabric that sleeps on descriptors, so that another one can share its sleepers (mixed/mixed_fabric.h).

@@ -24,7 +24,7 @@ Sleepers::Sleepers(std::string transport) : transport_(std::move(transport)) {
 }
 
 void Sleepers::need(bool good) const {
-  if (!good) throw FabricError{"transport '" + transport_ + "': no descriptors to sleep on: " + std::strerror(errno)};
+  if (!good) throw system_failure("transport '" + transport_ + "': no descriptors to sleep on");
 }
 
 bool Sleepers::control(Sleeper who, int operation, int descriptor, uint32_t events, uint32_t name) const {

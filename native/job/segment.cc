@@ -28,7 +28,7 @@ size_t default_arena_bytes() {
   return round_up(pages * kPage, gib);
 }
 
-[[noreturn]] void fail(const char* what) { throw FabricError{std::string(what) + ": " + std::strerror(errno)}; }
+[[noreturn]] void fail(const char* what) { throw system_failure(what); }
 
 }  // namespace
 

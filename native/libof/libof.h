@@ -23,6 +23,12 @@ struct Options {
   // Number of the first message and of the first RTR of every peer. Numbers wrap; tests start close to the end. Equal
   // on all ranks.
   uint32_t first_message = 0;
+
+  template <typename Reader>
+  void read_options(Reader& from) {
+    from("eagerLimit", eager_limit);
+    from("testOnInit", test_on_init);
+  }
 };
 
 struct Counters {

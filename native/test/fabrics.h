@@ -13,8 +13,8 @@ namespace nbc::check {
 
 inline double counter(const Fabric& fabric, const std::string& wanted) {
   double found = -1;
-  fabric.visit_counters([&](const char* name, double value) {
-    if (wanted == name) found = value;
+  fabric.visit_counters([&](Counter counter, double value) {
+    if (wanted == name_of(counter)) found = value;
   });
   CHECK(found >= 0);
   return found;

@@ -207,7 +207,7 @@ class FakeFabric final : public Fabric {
   void ring_self(Sleeper) override {}
   void announce_closed() override {}
   Crowd crowd() const override { return {network_.size_, network_.size_, true}; }
-  void visit_counters(const std::function<void(const char*, double)>&) const override {}
+  void visit_counters(const CounterVisitor&) const override {}
 
   bool expects(Rank peer) const { return expected_[peer]; }
   // Nothing is on its way from this rank, and nothing arrived that was not taken.

@@ -51,7 +51,7 @@ void run_mixed(Job& job, const RankOptions& options, const std::function<void(Te
     body(me, meeting);
     meeting.meet();
     // What was opened to the network is closed again.
-    CHECK_EQ(me.counter("exposedBuffers"), 0.0);
+    CHECK_EQ(me.counter("cacheMisses"), 0.0);
   });
 }
 

@@ -142,7 +142,9 @@ class TestRank {
   }
   void finish(uint32_t request) {
     if (request == kNoRequest) return;
-    if (error(request) != Error::none) throw Failure{"rank " + std::to_string(rank) + ": " + engine->explain(request)};
+    if (error(request) != Error::none)
+      throw Failure{"rank " + std::to_string(rank) + ": error " + std::to_string(state(request)) + " " +
+                    engine->failure(request).detail};
     CHECK_EQ(state(request), 1);
     free_slots_.push_back(request);
   }
@@ -150,7 +152,8 @@ class TestRank {
   Error failure(uint32_t request) {
     CHECK(request != kNoRequest);
     CHECK(engine->wait(&request, 1, true, -1));
-    CHECK(error(request) == Error::none || error(request) == Error::closed || !engine->explain(request).empty());
+    CHECK(error(request) == Error::none || error(request) == Error::closed ||
+          engine->failure(request).error == error(request));
     const Error why = error(request);
     free_slots_.push_back(request);
     return why;
@@ -160,8 +163,8 @@ class TestRank {
 
   double counter(const std::string& wanted) {
     double found = -1;
-    engine->visit_counters([&](const char* name, double value) {
-      if (wanted == name) found = value;
+    engine->visit_counters([&](Counter counter, double value) {
+      if (wanted == name_of(counter)) found = value;
     });
     CHECK(found >= 0);
     return found;

@@ -839,7 +839,7 @@ TEST(other_eager_limits_are_refused) {
       const uint32_t receive = me.irecv(me.plain(bytes), 1 - rank, 0);
       CHECK(me.engine->wait(&receive, 1, true, -1));
       CHECK_EQ(me.error(receive), Error::mismatch);
-      CHECK(me.engine->explain(receive).find("eagerLimit") != std::string::npos);
+      CHECK(me.engine->failure(receive).detail.find("eagerLimit") != std::string::npos);
     }
     end.meet();
   });

@@ -166,10 +166,10 @@ class ThreadFabric final : public FarFabric {
     }
   }
   Crowd crowd() const override { return {size(), 1, true}; }
-  void visit_counters(const std::function<void(const char*, double)>& visit) const override {
-    visit("parks", static_cast<double>(slept_.load(std::memory_order_relaxed)));
-    visit("events", static_cast<double>(rung_.load(std::memory_order_relaxed)));
-    visit("exposedBuffers", exposed_);
+  void visit_counters(const CounterVisitor& visit) const override {
+    visit(Counter::parks, static_cast<double>(slept_.load(std::memory_order_relaxed)));
+    visit(Counter::events, static_cast<double>(rung_.load(std::memory_order_relaxed)));
+    visit(Counter::cache_misses, exposed_);  // plain buffers that were exposed
   }
   void wake_on(Sleeper who, int descriptor) override { descriptors_[index(who)].push_back(descriptor); }
 

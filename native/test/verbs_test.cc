@@ -769,8 +769,8 @@ TEST(exposed_memory_is_in_the_arena_and_registered) {
   }
   const auto counter = [&](const std::string& wanted) {
     double found = -1;
-    me->visit_counters([&](const char* name, double value) {
-      if (wanted == name) found = value;
+    me->visit_counters([&](Counter counter, double value) {
+      if (wanted == name_of(counter)) found = value;
     });
     return found;
   };
@@ -1075,7 +1075,7 @@ TEST(a_wrong_key_fails_whatever_needs_the_connection_and_writes_nothing) {
           bool refused = false;
           for (const uint32_t request : requests) {
             CHECK_EQ(me.failure(request), Error::unreachable);
-            refused |= me.engine->explain(request).find(kRefused) != std::string::npos;
+            refused |= me.engine->failure(request).detail.find(kRefused) != std::string::npos;
           }
           CHECK(Clock::now() - begin < std::chrono::seconds(10));
           CHECK_EQ(refused, me.rank == 0);
@@ -1167,7 +1167,7 @@ TEST(an_event_of_the_device_is_an_error_for_all_that_needs_it) {
       const auto begin = Clock::now();
       for (const uint32_t request : requests) {
         CHECK_EQ(me.failure(request), Error::unreachable);
-        CHECK(me.engine->explain(request).find(fabric.device().name + " reports: ") != std::string::npos);
+        CHECK(me.engine->failure(request).detail.find(fabric.device().name + " reports: ") != std::string::npos);
       }
       CHECK(Clock::now() - begin < std::chrono::seconds(10));
       CHECK(FalseEvents::changed > 0);

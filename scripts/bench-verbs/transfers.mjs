@@ -26,7 +26,7 @@ export async function measureTransfers({ quick, save, say }) {
   const failures = [];
   for (let round = 0; round < rounds; round++) {
     for (let i = 0; i < names.length; i++) {
-      const side = names[(i + round) % names.length]; // nobody is always the first
+      const side = names[(i + round) % names.length]; // the first side changes from round to round
       say(`transfers, round ${round + 1} of ${rounds}: ${side}`);
       try {
         for (const figure of await sides[side](cases)) found.push({ round, ...figure });

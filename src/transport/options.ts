@@ -1,141 +1,13 @@
 /**
- * The options of `init()`: defaults, environment variables, checks. An option that is given wins over its variable.
+ * The options of `init()`: one table, {@link TABLE}, from which everything else follows: the type of the options, their
+ * environment variables, defaults and checks, and what native code is given. An option that is given wins over its
+ * variable.
+ *
+ * A new option is a row here, and the field that its reader names: `settings` in TypeScript, a function read_options()
+ * in native code (native/addon/options.h). A test compares the two sides.
  */
 import { OptionError, show } from '../errors.js';
 import { isPlace } from './address.js';
-
-/** What only verbs look at. */
-export interface VerbsOptions {
-  /**
-   * The device, by its name (default: the first with an active port). Several names, with commas between them, are for
-   * a machine with several devices: its ranks take them in turns, rank 0 the first. Variable NBC_VERBS_DEVICE.
-   */
-  device?: string | undefined;
-  /** The port of the device (default 0: the first active one). Variable NBC_VERBS_PORT. */
-  port?: number | undefined;
-  /**
-   * Which of the port's addresses (default -1: RoCE v2 before v1, routable before link-local). Variable
-   * NBC_VERBS_GID_INDEX.
-   */
-  gidIndex?: number | undefined;
-  /**
-   * How small messages travel. `'write'` (default): written into the receiver's mailbox by RDMA. `'send'`: sent into
-   * receives that all peers of a rank share, with flow control. Equal on all ranks. Variable NBC_VERBS_EAGER.
-   */
-  eager?: 'write' | 'send' | undefined;
-  /**
-   * How many plain buffers stay registered with the network card after use (default 1024), so that to use them again
-   * costs nothing. 0: none. Variable NBC_VERBS_CACHE_ENTRIES.
-   */
-  cacheEntries?: number | undefined;
-  /**
-   * How many bytes these may have together (default 2³⁰): that much memory is locked. Variable NBC_VERBS_CACHE_BYTES.
-   */
-  cacheBytes?: number | undefined;
-}
-
-/** What only TCP looks at. */
-export interface TcpOptions {
-  /**
-   * Where this rank listens, and other ranks connect to: a numeric address of this machine, an interface (`'eth0'`) or
-   * a network (`'10.1.0.0/16'`), whose first address on this machine it is then (IPv4 before IPv6), so that all
-   * machines may be given the same text. Several, with commas between them, are for a machine with several interfaces:
-   * its ranks take them in turns, rank 0 the first.
-   *
-   * Default: loopback if all ranks are on one machine, else the address from which this rank reaches the store of the
-   * job. Where there is no store (PMI, PMIx), a machine's only address, or the one from which the system reaches an
-   * address of the other machines; if there is none, `init()` rejects. Variable NBC_TCP_ADDRESS.
-   */
-  address?: string | undefined;
-}
-
-export interface InitOptions {
-  /**
-   * How ranks reach each other; all ranks must say the same. `'shm'`: shared memory of one machine. `'tcp'`: any
-   * network. `'verbs'`: RDMA, over InfiniBand or RoCE; in this version between ranks of one machine. `'auto'`
-   * (default): shared memory between ranks of one host, and a network to others, side by side. Variable NBC_TRANSPORT.
-   *
-   * Which network that is depends on how the job was started. Where ranks find each other by a store, PMI or PMIx
-   * (docs/jobs.md), it is TCP, and ranks are on one host that run on one boot of one kernel, in one process namespace
-   * and one network namespace, and whose NBC_HOST are equal. Where they have a file from `nbcrun`, it is verbs, and
-   * ranks are on one host if their variables NBC_HOST are equal; not set, as `nbcrun` leaves it, stands for this
-   * machine. So only where NBC_HOST is set a device is looked for. Without an active one the rank still reaches the
-   * ranks of its host; what needs another host fails with an `UnreachableError` that says what is missing. `'shm'` and
-   * `'verbs'` take their way to every rank, whatever NBC_HOST says.
-   */
-  transport?: 'auto' | 'shm' | 'tcp' | 'verbs' | undefined;
-  /** Options of TCP, for `transport: 'tcp'` and `'auto'`. */
-  tcp?: TcpOptions | undefined;
-  /**
-   * How long, in milliseconds, ranks that find each other through a store, PMI or PMIx wait for those that are missing
-   * (default 60 000). Variable NBC_JOIN_TIMEOUT.
-   */
-  joinTimeout?: number | undefined;
-  /** Options of verbs, for `transport: 'verbs'` and `'auto'`. */
-  verbs?: VerbsOptions | undefined;
-  /**
-   * `'thread'` (default): operations progress by themselves. `'manual'`: only inside calls of this library, as in the
-   * LibOF paper. Variable NBC_PROGRESS.
-   */
-  progress?: 'thread' | 'manual' | undefined;
-  /**
-   * Largest message, in bytes, that is sent without waiting for its receiver (default 4096; with `transport: 'tcp'`
-   * 8192). Equal on all ranks. Variable NBC_EAGER_LIMIT.
-   */
-  eagerLimit?: number | undefined;
-  /**
-   * Whether starting an operation also begins to send and receive (default true). Variable NBC_TEST_ON_INIT (1 or 0).
-   */
-  testOnInit?: boolean | undefined;
-  /**
-   * How long, in microseconds, starting a large send waits for its receiver (default 0: not at all). Variable
-   * NBC_WAIT_ON_SEND.
-   */
-  waitOnSend?: number | undefined;
-  /**
-   * How long, in microseconds, a started round drives its sends together until all their receivers are ready (default
-   * 0: not at all). Variable NBC_STARTALL.
-   */
-  startall?: number | undefined;
-  /** Time limit, in milliseconds, of `wait()` and of awaited requests (default 0: none). Variable NBC_TIMEOUT. */
-  timeout?: number | undefined;
-  /**
-   * Whether large plain buffers may be copied straight from process to process. `'auto'` (default): where the system
-   * allows it. `'off'`: always through shared memory. Variable NBC_CROSS_MEMORY.
-   */
-  crossMemory?: 'auto' | 'off' | undefined;
-}
-
-interface VerbsSettings {
-  device: string;
-  port: number;
-  gidIndex: number;
-  eager: 'write' | 'send';
-  cacheEntries: number;
-  cacheBytes: number;
-}
-
-interface TcpSettings {
-  address: string;
-}
-
-interface CommonSettings {
-  transport: 'auto' | 'shm' | 'tcp' | 'verbs';
-  joinTimeout: number;
-  progress: 'thread' | 'manual';
-  eagerLimit: number;
-  testOnInit: boolean;
-  waitOnSend: number;
-  startall: number;
-  timeout: number;
-  crossMemory: 'auto' | 'off';
-}
-
-/** Complete and checked options. */
-export interface Settings extends CommonSettings {
-  tcp: TcpSettings;
-  verbs: VerbsSettings;
-}
 
 /**
  * Bytes. The paper has 255; on shared memory 4 KiB by mailbox take 0.4 µs and by rendezvous 2.3 µs, and a mailbox of 60
@@ -158,9 +30,7 @@ const MAX_TIMEOUT = 2 ** 31 - 1;
 /** Microseconds; a bounded poll that blocks the caller for longer than a minute is a mistake in the unit. */
 const MAX_POLL = 60e6;
 
-type Environment = Record<string, string | undefined>;
-
-/** What an option may be: parses the text of a variable, and says what is wrong with a value. */
+/** One option: its variable, its default, and what it may be. */
 interface Rule<T> {
   variable: string;
   fallback: T;
@@ -170,59 +40,199 @@ interface Rule<T> {
   accepts(value: unknown): boolean;
   /** Ends the sentence "must be …". */
   expected: string;
+  /** Native code reads it, by its name here. */
+  native: boolean;
+  /** A list with commas, of which each rank takes one: see {@link inTurn}. */
+  inTurn?: boolean;
 }
 
-type Rules<T> = { [K in keyof T]: Rule<T[K]> };
-
-const rules: Rules<CommonSettings> = {
-  transport: oneOf('NBC_TRANSPORT', 'auto', ['auto', 'shm', 'tcp', 'verbs']),
-  progress: oneOf('NBC_PROGRESS', 'thread', ['thread', 'manual']),
-  eagerLimit: integer('NBC_EAGER_LIMIT', DEFAULT_EAGER_LIMIT, MAX_EAGER_LIMIT, 'bytes'),
-  testOnInit: flag('NBC_TEST_ON_INIT', true),
-  waitOnSend: integer('NBC_WAIT_ON_SEND', 0, MAX_POLL, 'microseconds'),
-  startall: integer('NBC_STARTALL', 0, MAX_POLL, 'microseconds'),
-  timeout: integer('NBC_TIMEOUT', 0, MAX_TIMEOUT, 'milliseconds'),
-  joinTimeout: integer('NBC_JOIN_TIMEOUT', 60_000, MAX_TIMEOUT, 'milliseconds', 1),
-  crossMemory: oneOf('NBC_CROSS_MEMORY', 'auto', ['auto', 'off']),
+const VERBS = {
+  /**
+   * The device, by its name (default: the first with an active port). Several names, with commas between them, are for
+   * a machine with several devices: its ranks take them in turns, rank 0 the first. Variable NBC_VERBS_DEVICE.
+   */
+  device: native(names('NBC_VERBS_DEVICE')),
+  /** The port of the device (default 0: the first active one). Variable NBC_VERBS_PORT. */
+  port: native(integer('NBC_VERBS_PORT', 0, 255, '')),
+  /**
+   * Which of the port's addresses (default -1: RoCE v2 before v1, routable before link-local). Variable
+   * NBC_VERBS_GID_INDEX.
+   */
+  gidIndex: native(integer('NBC_VERBS_GID_INDEX', -1, 65535, '', -1)),
+  /**
+   * How small messages travel. `'write'` (default): written into the receiver's mailbox by RDMA. `'send'`: sent into
+   * receives that all peers of a rank share, with flow control. Equal on all ranks. Variable NBC_VERBS_EAGER.
+   */
+  eager: native(oneOf('NBC_VERBS_EAGER', 'write', ['write', 'send'])),
+  /**
+   * How many plain buffers stay registered with the network card after use (default 1024), so that to use them again
+   * costs nothing. 0: none. Variable NBC_VERBS_CACHE_ENTRIES.
+   */
+  cacheEntries: native(integer('NBC_VERBS_CACHE_ENTRIES', 1024, 2 ** 20, '')),
+  /**
+   * How many bytes these may have together (default 2³⁰): that much memory is locked. Variable NBC_VERBS_CACHE_BYTES.
+   */
+  cacheBytes: native(integer('NBC_VERBS_CACHE_BYTES', 2 ** 30, Number.MAX_SAFE_INTEGER, 'bytes')),
 };
 
-const verbsRules: Rules<VerbsSettings> = {
-  device: names('NBC_VERBS_DEVICE'),
-  port: integer('NBC_VERBS_PORT', 0, 255, ''),
-  gidIndex: integer('NBC_VERBS_GID_INDEX', -1, 65535, '', -1),
-  eager: oneOf('NBC_VERBS_EAGER', 'write', ['write', 'send']),
-  cacheEntries: integer('NBC_VERBS_CACHE_ENTRIES', 1024, 2 ** 20, ''),
-  cacheBytes: integer('NBC_VERBS_CACHE_BYTES', 2 ** 30, Number.MAX_SAFE_INTEGER, 'bytes'),
-};
-
-const tcpRules: Rules<TcpSettings> = {
+const TCP = {
+  /**
+   * Where this rank listens, and other ranks connect to: a numeric address of this machine, an interface (`'eth0'`) or
+   * a network (`'10.1.0.0/16'`), whose first address on this machine it is then (IPv4 before IPv6), so that all
+   * machines may be given the same text. Several, with commas between them, are for a machine with several interfaces:
+   * its ranks take them in turns, rank 0 the first.
+   *
+   * Default: loopback if all ranks are on one machine, else the address from which this rank reaches the store of the
+   * job. Where there is no store (PMI, PMIx), a machine's only address, or the one from which the system reaches an
+   * address of the other machines; if there is none, `init()` rejects. Variable NBC_TCP_ADDRESS.
+   */
   address: {
     variable: 'NBC_TCP_ADDRESS',
-    fallback: '',
-    parse: (text) => text.trim(),
-    accepts: (value) => typeof value === 'string' && value.split(',').every((part) => isPlace(part.trim())),
+    fallback: '' as string,
+    native: false,
+    parse: (text: string) => text.trim(),
+    accepts: (value: unknown) => typeof value === 'string' && value.split(',').every((part) => isPlace(part.trim())),
     expected:
       "a numeric address of one interface of this machine ('10.1.2.3'), the interface ('eth0') or its network " +
       "('10.1.0.0/16'), or several with commas between them",
   },
 };
 
+const COMMON = {
+  /**
+   * How ranks reach each other; all ranks must say the same. `'shm'`: shared memory of one machine. `'tcp'`: any
+   * network. `'verbs'`: RDMA, over InfiniBand or RoCE; in this version between ranks of one machine. `'auto'`
+   * (default): shared memory between ranks of one host, and a network to others, side by side. Variable NBC_TRANSPORT.
+   *
+   * Which network that is depends on how the job was started. Where ranks find each other by a store, PMI or PMIx
+   * (docs/jobs.md), it is TCP, and ranks are on one host that run on one boot of one kernel, in one process namespace
+   * and one network namespace, and whose NBC_HOST are equal. Where they have a file from `nbcrun`, it is verbs, and
+   * ranks are on one host if their variables NBC_HOST are equal; not set, as `nbcrun` leaves it, stands for this
+   * machine. So only where NBC_HOST is set a device is looked for. Without an active one the rank still reaches the
+   * ranks of its host; what needs another host fails with an `UnreachableError` that says what is missing. `'shm'` and
+   * `'verbs'` take their way to every rank, whatever NBC_HOST says.
+   */
+  transport: oneOf('NBC_TRANSPORT', 'auto', ['auto', 'shm', 'tcp', 'verbs']),
+  /**
+   * How long, in milliseconds, ranks that find each other through a store, PMI or PMIx wait for those that are missing
+   * (default 60 000). Variable NBC_JOIN_TIMEOUT.
+   */
+  joinTimeout: integer('NBC_JOIN_TIMEOUT', 60_000, MAX_TIMEOUT, 'milliseconds', 1),
+  /**
+   * `'thread'` (default): operations progress by themselves. `'manual'`: only inside calls of this library, as in the
+   * LibOF paper. Variable NBC_PROGRESS.
+   */
+  progress: native(oneOf('NBC_PROGRESS', 'thread', ['thread', 'manual'])),
+  /**
+   * Largest message, in bytes, that is sent without waiting for its receiver (default 4096; with `transport: 'tcp'`
+   * 8192). Equal on all ranks. Variable NBC_EAGER_LIMIT.
+   */
+  eagerLimit: native(integer('NBC_EAGER_LIMIT', DEFAULT_EAGER_LIMIT, MAX_EAGER_LIMIT, 'bytes')),
+  /**
+   * Whether starting an operation also begins to send and receive (default true). Variable NBC_TEST_ON_INIT (1 or 0).
+   */
+  testOnInit: native(flag('NBC_TEST_ON_INIT', true)),
+  /**
+   * How long, in microseconds, starting a large send waits for its receiver (default 0: not at all). Variable
+   * NBC_WAIT_ON_SEND.
+   */
+  waitOnSend: native(integer('NBC_WAIT_ON_SEND', 0, MAX_POLL, 'microseconds')),
+  /**
+   * How long, in microseconds, a started round drives its sends together until all their receivers are ready (default
+   * 0: not at all). Variable NBC_STARTALL.
+   */
+  startall: native(integer('NBC_STARTALL', 0, MAX_POLL, 'microseconds')),
+  /** Time limit, in milliseconds, of `wait()` and of awaited requests (default 0: none). Variable NBC_TIMEOUT. */
+  timeout: integer('NBC_TIMEOUT', 0, MAX_TIMEOUT, 'milliseconds'),
+  /**
+   * Whether large plain buffers may be copied straight from process to process. `'auto'` (default): where the system
+   * allows it. `'off'`: always through shared memory. Variable NBC_CROSS_MEMORY.
+   */
+  crossMemory: native(oneOf('NBC_CROSS_MEMORY', 'auto', ['auto', 'off'])),
+};
+
+/** Every option. Groups are objects of options of their own. */
+const TABLE = { ...COMMON, tcp: TCP, verbs: VERBS };
+
+type Value<R> = R extends Rule<infer T> ? T : never;
+type Given<Rules> = { [Name in keyof Rules]?: Value<Rules[Name]> | undefined };
+type Resolved<Rules> = { [Name in keyof Rules]: Value<Rules[Name]> };
+
+/** Options of verbs, for `transport: 'verbs'` and `'auto'`. */
+export type VerbsOptions = Given<typeof VERBS>;
+
+/** Options of TCP, for `transport: 'tcp'` and `'auto'`. */
+export type TcpOptions = Given<typeof TCP>;
+
+/** What `init()` takes. Each option has an environment variable, and a default. */
+export interface InitOptions extends Given<typeof COMMON> {
+  /** Options of TCP, for `transport: 'tcp'` and `'auto'`. */
+  tcp?: TcpOptions | undefined;
+  /** Options of verbs, for `transport: 'verbs'` and `'auto'`. */
+  verbs?: VerbsOptions | undefined;
+}
+
+/** Complete and checked options. */
+export interface Settings extends Resolved<typeof COMMON> {
+  tcp: Resolved<typeof TCP>;
+  verbs: Resolved<typeof VERBS>;
+}
+
+type Environment = Record<string, string | undefined>;
+
 /**
  * Options, environment and defaults, in this order.
  * @throws {OptionError} naming the option or the variable
  */
 export function resolveOptions(options: InitOptions = {}, environment: Environment = process.env): Settings {
-  mustBeGroup('options', options, [...Object.keys(rules), 'tcp', 'verbs']);
+  mustBeGroup('options', options, Object.keys(TABLE));
   const { tcp = {}, verbs = {}, ...common } = options;
-  mustBeGroup('tcp', tcp, Object.keys(tcpRules), 'tcp.');
-  mustBeGroup('verbs', verbs, Object.keys(verbsRules), 'verbs.');
-  const transport = resolve('transport', rules.transport, common.transport, environment);
-  const eagerLimit = transport === 'tcp' ? { ...rules.eagerLimit, fallback: TCP_EAGER_LIMIT } : rules.eagerLimit;
+  mustBeGroup('tcp', tcp, Object.keys(TCP), 'tcp.');
+  mustBeGroup('verbs', verbs, Object.keys(VERBS), 'verbs.');
+  const transport = resolve('transport', COMMON.transport, common.transport, environment);
+  const eagerLimit = transport === 'tcp' ? { ...COMMON.eagerLimit, fallback: TCP_EAGER_LIMIT } : COMMON.eagerLimit;
   return {
-    ...resolveAll<CommonSettings>({ ...rules, eagerLimit }, common, environment),
-    tcp: resolveAll(tcpRules, tcp, environment, 'tcp.'),
-    verbs: resolveAll(verbsRules, verbs, environment, 'verbs.'),
+    ...resolveAll({ ...COMMON, eagerLimit }, common, environment),
+    tcp: resolveAll(TCP, tcp, environment, 'tcp.'),
+    verbs: resolveAll(VERBS, verbs, environment, 'verbs.'),
   };
+}
+
+/** One option of the table, with its group: `'verbs.port'`. */
+interface NamedRule {
+  name: string;
+  rule: Rule<unknown>;
+  valueIn: (settings: Settings) => string | number | boolean;
+}
+
+/** Every option, by its full name. */
+export function allOptions(): NamedRule[] {
+  return Object.entries(TABLE).flatMap(([name, row]) => {
+    if (isRule(row)) {
+      return [{ name, rule: row, valueIn: (settings) => settings[name as keyof typeof COMMON] } satisfies NamedRule];
+    }
+    return Object.entries(row).map(([inner, rule]: [string, Rule<unknown>]): NamedRule => {
+      type Group = Record<string, string | number | boolean>;
+      const valueIn = (settings: Settings): string | number | boolean =>
+        (settings[name as 'tcp' | 'verbs'] as Group)[inner];
+      return { name: `${name}.${inner}`, rule, valueIn };
+    });
+  });
+}
+
+/** What native code is told: its options by their full names. */
+export function nativeOptions(settings: Settings, rank: number): Record<string, string | number | boolean> {
+  const chosen = allOptions().filter(({ rule }) => rule.native);
+  return Object.fromEntries(
+    chosen.map(({ name, rule, valueIn }) => {
+      const value = valueIn(settings);
+      return [name, rule.inTurn === true ? inTurn(value as string, rank) : value];
+    }),
+  );
+}
+
+function isRule(row: object): row is Rule<unknown> {
+  return 'variable' in row;
 }
 
 /** What one rank takes of a list with commas, of devices or addresses: see {@link VerbsOptions.device}. */
@@ -242,16 +252,16 @@ function mustBeGroup(group: string, given: unknown, names: string[], prefix = ''
   }
 }
 
-function resolveAll<T>(
-  rules: Rules<T>,
-  given: Partial<Record<keyof T, unknown>>,
+function resolveAll<T extends Record<string, Rule<unknown>>>(
+  rules: T,
+  given: Given<T>,
   environment: Environment,
   prefix = '',
-): T {
+): Resolved<T> {
   const names = Object.keys(rules) as (keyof T & string)[];
   return Object.fromEntries(
     names.map((name) => [name, resolve(`${prefix}${name}`, rules[name], given[name], environment)]),
-  ) as T;
+  ) as Resolved<T>;
 }
 
 function resolve<T>(option: string, rule: Rule<T>, given: unknown, environment: Environment): T {
@@ -266,12 +276,18 @@ function check<T>(name: string, rule: Rule<T>, value: unknown, shown: unknown): 
   throw new OptionError(name, `must be ${rule.expected}, not ${show(shown)}`);
 }
 
-function oneOf<T extends string>(variable: string, fallback: T, values: readonly T[]): Rule<T> {
+/** An option that native code reads. */
+function native<T>(rule: Rule<T>): Rule<T> {
+  return { ...rule, native: true };
+}
+
+function oneOf<const T extends string>(variable: string, fallback: T, values: readonly T[]): Rule<T> {
   const expected = values.map((value) => `'${value}'`).join(' or ');
   return {
     variable,
     fallback,
     expected,
+    native: false,
     parse: (text) => text.trim().toLowerCase(),
     accepts: (value) => values.includes(value as T),
   };
@@ -282,6 +298,7 @@ function integer(variable: string, fallback: number, max: number, unit: string, 
     variable,
     fallback,
     expected: `a whole number ${unit === '' ? '' : `of ${unit} `}from ${min} to ${max}`,
+    native: false,
     parse: (text) => (/^\s*-?\d+\s*$/.test(text) ? Number(text) : undefined),
     accepts: (value) => Number.isInteger(value) && (value as number) >= min && (value as number) <= max,
   };
@@ -292,7 +309,9 @@ function names(variable: string): Rule<string> {
   return {
     variable,
     fallback: '',
+    inTurn: true,
     expected: 'a name, or several with commas between them',
+    native: false,
     parse: (text) => text.trim(),
     accepts: (value) => typeof value === 'string' && complete(value),
   };
@@ -307,6 +326,7 @@ function flag(variable: string, fallback: boolean): Rule<boolean> {
     variable,
     fallback,
     expected: 'true or false (in the environment: 1 or 0)',
+    native: false,
     parse: (text) => texts.get(text.trim().toLowerCase()),
     accepts: (value) => typeof value === 'boolean',
   };

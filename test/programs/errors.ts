@@ -12,6 +12,7 @@ import {
   startall,
   testAll,
   TimeoutError,
+  TruncatedError,
   waitAll,
   waitAny,
 } from 'node-nbc';
@@ -25,7 +26,7 @@ type Resizable<T> = new (bytes: number, options: { maxByteLength: number }) => T
 const ResizableArrayBuffer = ArrayBuffer as unknown as Resizable<ArrayBuffer>;
 const GrowableSharedArrayBuffer = SharedArrayBuffer as unknown as Resizable<SharedArrayBuffer>;
 
-await play({ arguments: wrongArguments, sizes, sizesOfCollectives, eagerLimits });
+await play({ arguments: wrongArguments, sizes, sizesOfCollectives, eagerLimits, fields });
 
 /** Calls and the argument that their error must name. All fail on one rank alone: nothing may reach the other one. */
 async function wrongArguments(): Promise<void> {
@@ -263,6 +264,24 @@ async function sizesOfCollectives(): Promise<void> {
   await world.ibcast(new Uint8Array(1), 1);
   await world.close();
   report(outcomes);
+}
+
+/** What an error of a request has as properties. */
+async function fields(): Promise<void> {
+  const world = await init({ eagerLimit: 255 });
+  const { rank } = world;
+  const [[zero, one]] = JSON.parse(process.env['TEST_PAIRS'] ?? '') as Pair[];
+  const request = rank === 0 ? world.isend(new Uint8Array(zero), 1) : world.irecv(new Uint8Array(one), 0);
+  assert.throws(
+    () => request.wait(LIMIT_MS),
+    (error: unknown) => {
+      assert(error instanceof TruncatedError, String(error));
+      const { name, rank: own, peer: other, bytesHere, bytesThere } = error;
+      report({ name, rank: own, peer: other, bytesHere, bytesThere });
+      return true;
+    },
+  );
+  await world.close();
 }
 
 /** Ranks whose eager limits differ: told by the environment. */

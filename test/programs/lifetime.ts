@@ -253,14 +253,14 @@ async function released(): Promise<void> {
 
 /** Memory of alloc() comes back after a collection, and is zeroed when it is handed out again. */
 async function allocated(): Promise<void> {
-  const before = world.stats()['allocatedBytes'];
+  const before = world.stats().allocatedBytes;
   const zeros = new Uint8Array(1 << 20);
   let most = 0;
   for (let number = 0; number < 200; number++) {
     const memory = alloc(Uint8Array, 1 << 20);
     assertBytes(memory, zeros, 'what alloc() hands out');
     memory.fill(0xff);
-    most = Math.max(most, world.stats()['allocatedBytes']);
+    most = Math.max(most, world.stats().allocatedBytes);
     if (number % 10 === 9) {
       gc();
       await new Promise((resolve) => setImmediate(resolve));
@@ -268,7 +268,7 @@ async function allocated(): Promise<void> {
   }
   gc();
   await new Promise((resolve) => setImmediate(resolve));
-  report({ before, most, after: world.stats()['allocatedBytes'] });
+  report({ before, most, after: world.stats().allocatedBytes });
 }
 
 async function sync(communicator: Communicator): Promise<void> {

@@ -22,7 +22,7 @@ await run(OPERATIONS);
 const after = measure();
 const stats = world.stats();
 await world.close();
-report({ before, after, started, slots: stats['started'] });
+report({ before, after, started, slots: stats.started });
 
 async function run(until: number): Promise<void> {
   while (started < until) {
@@ -49,5 +49,5 @@ async function run(until: number): Promise<void> {
 
 function measure(): NodeJS.MemoryUsage & { allocated: number } {
   globalThis.gc!();
-  return { ...process.memoryUsage(), allocated: world.stats()['allocatedBytes'] };
+  return { ...process.memoryUsage(), allocated: world.stats().allocatedBytes };
 }

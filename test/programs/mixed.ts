@@ -60,8 +60,8 @@ async function waking(): Promise<void> {
   const PAUSE_MS = 20;
   const spent: Record<string, number> = {};
   for (const [how, sleeps] of [
-    ['wait', () => world.stats()['parks']],
-    ['await', () => world.stats()['progressWakeups']],
+    ['wait', () => world.stats().parks],
+    ['await', () => world.stats().progressWakeups],
   ] as const) {
     for (const sender of [1, 2]) {
       const byte = new Uint8Array(1);

@@ -23,12 +23,15 @@ const gc = globalThis.gc!;
 const limits: Record<string, InitOptions> = { bounded: { verbs: { cacheEntries: 4, cacheBytes: 3 * MIB } } };
 const world = await init(limits[process.argv[2]]);
 
+/** Counters, by names that are made here. */
+const counts = (): Record<string, number> => world.stats();
+
 /** How much the counters with these names, without "cache" in front, have grown; starts again with each look. */
 class Gains {
-  private before = world.stats();
+  private before = counts();
 
   take(...names: string[]): Record<string, number> {
-    const now = world.stats();
+    const now = counts();
     const gains = names.map((name): [string, number] => [name, now[`cache${name}`] - this.before[`cache${name}`]]);
     this.before = now;
     return Object.fromEntries(gains);
@@ -78,8 +81,8 @@ function withServer(act: (gains: Gains) => Promise<void>): () => Promise<void> {
  */
 const freed = withServer(async (gains) => {
   let rounds = 0;
-  const before = world.stats()['cacheStale'];
-  while (rounds < 300 && world.stats()['cacheStale'] < before + 5) {
+  const before = counts()['cacheStale'];
+  while (rounds < 300 && counts()['cacheStale'] < before + 5) {
     await useAndDrop();
     rounds++;
     gc();
@@ -157,9 +160,9 @@ const bounded = withServer(async (gains) => {
 /** What stats() says about writes, receives and events. */
 async function counters(): Promise<void> {
   const names = ['workRequests', 'chains', 'inlinedWrites', 'signalledWrites', 'receivesRefilled', 'events', 'probes'];
-  let before = world.stats();
+  let before = counts();
   const gained = (): Record<string, number> => {
-    const now = world.stats();
+    const now = counts();
     const gains = Object.fromEntries(names.map((name) => [name, now[name] - before[name]]));
     before = now;
     return gains;

@@ -75,9 +75,9 @@ void MixedFabric::announce_closed() {
 }
 
 // Whoever sleeps, sleeps on the network: it counts that.
-void MixedFabric::visit_counters(const std::function<void(const char*, double)>& visit) const {
-  near_->visit_counters([&](const char* name, double value) {
-    if (std::strcmp(name, "parks") != 0) visit(name, value);
+void MixedFabric::visit_counters(const CounterVisitor& visit) const {
+  near_->visit_counters([&](Counter counter, double value) {
+    if (counter != Counter::parks) visit(counter, value);
   });
   far_->visit_counters(visit);
 }

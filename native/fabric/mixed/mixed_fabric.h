@@ -79,7 +79,7 @@ class MixedFabric final : public Fabric {
   bool ring_self_later(Sleeper who, int64_t nanoseconds) override { return far_->ring_self_later(who, nanoseconds); }
   void announce_closed() override;
   Crowd crowd() const override { return known_ ? far_->crowd() : near_->crowd(); }
-  void visit_counters(const std::function<void(const char*, double)>& visit) const override;
+  void visit_counters(const CounterVisitor& visit) const override;
 
  private:
   Fabric& to(Rank peer) const {

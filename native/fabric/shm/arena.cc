@@ -9,7 +9,7 @@ namespace nbc::shm {
 
 Arena::Arena(std::shared_ptr<Segment> segment, Rank rank)
     : segment_(std::move(segment)), rank_(rank), base_(segment_->map_arena(rank)), bytes_(segment_->arena_bytes()) {
-  if (base_ == nullptr) throw FabricError{std::string("mapping the exposed arena: ") + std::strerror(errno)};
+  if (base_ == nullptr) throw system_failure("mapping the exposed arena");
   free_.emplace(0, bytes_);
 }
 

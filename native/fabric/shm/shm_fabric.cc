@@ -18,7 +18,7 @@ bool attach_works(const uint64_t& word) {
   return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(sizeof copy) && copy == word;
 }
 
-std::string no_sockets() { return std::string("no sockets for ranks to wake one another: ") + std::strerror(errno); }
+FabricError no_sockets() { return system_failure("no sockets for ranks to wake one another"); }
 
 }  // namespace
 
@@ -43,7 +43,7 @@ ShmFabric::ShmFabric(std::shared_ptr<Segment> segment, const ShmOptions& options
   line.attaches = options_.cross_memory ? 1 : 0;
   // Where hosts are named, peers may sleep on sockets, and must not be left asleep because there are no more
   // descriptors by then.
-  if (!options_.host.empty() && !caller_.prepare()) throw FabricError{no_sockets()};
+  if (!options_.host.empty() && !caller_.prepare()) throw no_sockets();
   if (opening == Opening::now) open(false, {});
 }
 
@@ -63,15 +63,15 @@ void ShmFabric::announce_closed() { shm::announce_closed(*segment_, rank(), call
 
 Crowd ShmFabric::crowd() const { return crowd_of(*segment_); }
 
-void ShmFabric::visit_counters(const std::function<void(const char*, double)>& visit) const {
-  const auto add = [&](const char* name, uint64_t value) { visit(name, static_cast<double>(value)); };
+void ShmFabric::visit_counters(const CounterVisitor& visit) const {
+  const auto add = [&](Counter counter, uint64_t value) { visit(counter, static_cast<double>(value)); };
   const BulkCounters& bulk = bulk_.counters();
-  add("mappedBytes", bulk.mapped_bytes);
-  add("crossMemoryBytes", bulk.cross_memory_bytes);
-  add("stagedBytes", bulk.staged_bytes);
-  add("helpedPieces", bulk.helped_pieces);
-  add("doorbells", counters_.doorbells);
-  add("parks", counters_.parks);
+  add(Counter::mapped_bytes, bulk.mapped_bytes);
+  add(Counter::cross_memory_bytes, bulk.cross_memory_bytes);
+  add(Counter::staged_bytes, bulk.staged_bytes);
+  add(Counter::helped_pieces, bulk.helped_pieces);
+  add(Counter::doorbells, counters_.doorbells);
+  add(Counter::parks, counters_.parks);
 }
 
 Connect ShmFabric::connect(Rank peer) {
@@ -101,7 +101,7 @@ Way ShmFabric::way_to(Rank peer) const {
 void ShmFabric::open_sockets() {
   if (!socket_of(Sleeper::caller).open(*segment_, rank(), Call::caller) ||
       !socket_of(Sleeper::progress).open(*segment_, rank(), Call::progress))
-    throw FabricError{no_sockets()};
+    throw no_sockets();
 }
 
 bool ShmFabric::has_closed(Rank peer) { return shm::has_closed(*segment_, peer); }

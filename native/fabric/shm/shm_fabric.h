@@ -21,6 +21,11 @@ struct ShmOptions {
   bool cross_memory = true;  // may be tried; whether it works is found out for each peer
   bool by_host = false;      // only ranks of the same host are reached (presence.h)
   std::string host = {};
+
+  template <typename Reader>
+  void read_options(Reader& from) {
+    from.choice("crossMemory", cross_memory, {{"auto", true}, {"off", false}});
+  }
 };
 
 struct ShmCounters {
@@ -70,7 +75,7 @@ class ShmFabric final : public Fabric {
 
   void announce_closed() override;
   Crowd crowd() const override;
-  void visit_counters(const std::function<void(const char*, double)>& visit) const override;
+  void visit_counters(const CounterVisitor& visit) const override;
 
   // For a rank that is also on a network. open(): it is ready, and that network, too; or it is not, and the text says
   // why.

@@ -14,7 +14,7 @@ constexpr uint32_t kVersion = 1;
 Nonce new_nonce() {
   Nonce nonce;
   if (getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size()))
-    throw FabricError{std::string("transport 'tcp': no random numbers: ") + std::strerror(errno)};
+    throw system_failure("transport 'tcp': no random numbers");
   return nonce;
 }
 

@@ -38,9 +38,7 @@ bool come_from(const Socket& socket, Address own) {
   return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&own.storage), own.bytes) == 0;
 }
 
-[[noreturn]] void fail(const std::string& what) {
-  throw FabricError{"transport 'tcp': " + what + ": " + std::strerror(errno)};
-}
+[[noreturn]] void fail(const std::string& what) { throw system_failure("transport 'tcp': " + what); }
 
 }  // namespace
 

@@ -55,7 +55,7 @@ TcpFabric::TcpFabric(Job job, const TcpOptions& options, std::shared_ptr<Exposed
            {options.handshake_milliseconds, options.grace_milliseconds, options.pending, options.silence_milliseconds}},
           parking_, *this),
       connections_(identity_.size) {
-  if (!timer_) throw FabricError{std::string("transport 'tcp': no timer: ") + std::strerror(errno)};
+  if (!timer_) throw system_failure("transport 'tcp': no timer");
   parking_.add(timer_, EPOLLIN, name_of(kTimer));
   parking_.add_call(timer_, EPOLLIN);
 }
@@ -378,19 +378,19 @@ void TcpFabric::announce_closed() {
   }
 }
 
-void TcpFabric::visit_counters(const std::function<void(const char*, double)>& visit) const {
-  const auto add = [&](const char* name, uint64_t value) { visit(name, static_cast<double>(value)); };
-  add("framesSent", counters_.frames_sent);
-  add("framesReceived", counters_.frames_received);
-  add("socketWrites", counters_.writes);
-  add("socketReads", counters_.reads);
-  add("bytesSent", counters_.bytes_sent);
-  add("bytesReceived", counters_.bytes_received);
-  add("bytesCopied", counters_.copied);
-  add("connectionsAccepted", connector_.acceptor().accepted());
-  add("connectionsRefused", connector_.acceptor().refused());
-  add("events", parking_.events());
-  add("parks", parks_);
+void TcpFabric::visit_counters(const CounterVisitor& visit) const {
+  const auto add = [&](Counter counter, uint64_t value) { visit(counter, static_cast<double>(value)); };
+  add(Counter::frames_sent, counters_.frames_sent);
+  add(Counter::frames_received, counters_.frames_received);
+  add(Counter::socket_writes, counters_.writes);
+  add(Counter::socket_reads, counters_.reads);
+  add(Counter::bytes_sent, counters_.bytes_sent);
+  add(Counter::bytes_received, counters_.bytes_received);
+  add(Counter::bytes_copied, counters_.copied);
+  add(Counter::connections_accepted, connector_.acceptor().accepted());
+  add(Counter::connections_refused, connector_.acceptor().refused());
+  add(Counter::events, parking_.events());
+  add(Counter::parks, parks_);
 }
 
 }  // namespace nbc::tcp

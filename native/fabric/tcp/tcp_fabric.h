@@ -89,7 +89,7 @@ class TcpFabric final : public FarFabric, private ConnectionOwner {
   void wake_on(Sleeper who, int descriptor) override { parking_.wake_on(who, descriptor); }
   void announce_closed() override;
   Crowd crowd() const override { return crowd_; }
-  void visit_counters(const std::function<void(const char*, double)>& visit) const override;
+  void visit_counters(const CounterVisitor& visit) const override;
 
  private:
   void take(Rank peer, Socket socket) override;

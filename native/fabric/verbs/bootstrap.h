@@ -13,15 +13,9 @@
 #include <string>
 
 #include "fabric/fabric.h"
+#include "fabric/verbs/options.h"
 
 namespace nbc::verbs {
-
-// How what is committed travels. Equal on both sides of a connection.
-enum class Eager : uint8_t {
-  write,  // as a write with an immediate value, into the mailbox
-  send,   // as a SEND into the shared receives of the peer, which copies it into the mailbox
-};
-constexpr const char* name_of(Eager eager) { return eager == Eager::send ? "send" : "write"; }
 
 enum class CardState : uint32_t { none = 0, offered = 1, ready = 2 };
 

@@ -16,7 +16,7 @@ constexpr uint32_t kChain = 32;  // work requests built at a time, on the stack
 constexpr uint32_t kParts = 2;   // a header, and what was committed
 
 [[noreturn]] void fail(const char* what, int error) {
-  throw FabricError{std::string("transport 'verbs': ") + what + ": " + std::strerror(error)};
+  throw system_failure(std::string("transport 'verbs': ") + what, error);
 }
 
 bool takes_receive(const Work& work) { return work.verb != Verb::write; }

@@ -5,14 +5,9 @@
 #include <string>
 
 #include "fabric/verbs/ibverbs.h"
+#include "fabric/verbs/options.h"
 
 namespace nbc::verbs {
-
-struct DeviceOptions {
-  std::string name;    // empty: the first device with an active port
-  uint8_t port = 0;    // 0: the first active one
-  int gid_index = -1;  // −1: the best (see device.cc)
-};
 
 class Device {
  public:

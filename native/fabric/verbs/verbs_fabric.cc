@@ -70,8 +70,7 @@ VerbsFabric::VerbsFabric(std::unique_ptr<Bootstrap> bootstrap, const VerbsOption
                                                sizeof(Header) + kCommitHead + options_.eager_limit, counters_);
   queue_ =
       device_->lib.create_cq(device_->context, static_cast<int>(depths_.completions), nullptr, parking_.channel(), 0);
-  if (queue_ == nullptr)
-    throw FabricError{std::string("transport 'verbs': creating the completion queue: ") + std::strerror(errno)};
+  if (queue_ == nullptr) throw system_failure("transport 'verbs': creating the completion queue");
   parking_.watch(queue_);
 }
 
@@ -543,26 +542,26 @@ void VerbsFabric::announce_closed() {
   bootstrap_->close();
 }
 
-void VerbsFabric::visit_counters(const std::function<void(const char*, double)>& visit) const {
-  const auto add = [&](const char* name, uint64_t value) { visit(name, static_cast<double>(value)); };
+void VerbsFabric::visit_counters(const CounterVisitor& visit) const {
+  const auto add = [&](Counter counter, uint64_t value) { visit(counter, static_cast<double>(value)); };
   const RegistrationCounters& cache = registrations_.counters();
-  add("workRequests", counters_.work_requests);
-  add("chains", counters_.chains);
-  add("inlinedWrites", counters_.inlined);
-  add("signalledWrites", counters_.signalled);
-  add("sends", counters_.sends);
-  add("creditMessages", counters_.credit_messages);
-  add("creditsReturned", counters_.credits_returned);
-  add("creditWaits", counters_.credit_waits);
-  add("receivesRefilled", counters_.receives_refilled);
-  add("events", parking_.events());
-  add("parks", counters_.parks);
-  add("probes", counters_.probes);
-  add("cacheHits", cache.hits);
-  add("cacheMisses", cache.misses);
-  add("cacheEvictions", cache.evictions);
-  add("cacheExpired", cache.expired);
-  add("cacheStale", cache.stale);
+  add(Counter::work_requests, counters_.work_requests);
+  add(Counter::chains, counters_.chains);
+  add(Counter::inlined_writes, counters_.inlined);
+  add(Counter::signalled_writes, counters_.signalled);
+  add(Counter::sends, counters_.sends);
+  add(Counter::credit_messages, counters_.credit_messages);
+  add(Counter::credits_returned, counters_.credits_returned);
+  add(Counter::credit_waits, counters_.credit_waits);
+  add(Counter::receives_refilled, counters_.receives_refilled);
+  add(Counter::events, parking_.events());
+  add(Counter::parks, counters_.parks);
+  add(Counter::probes, counters_.probes);
+  add(Counter::cache_hits, cache.hits);
+  add(Counter::cache_misses, cache.misses);
+  add(Counter::cache_evictions, cache.evictions);
+  add(Counter::cache_expired, cache.expired);
+  add(Counter::cache_stale, cache.stale);
 }
 
 }  // namespace nbc::verbs

@@ -34,26 +34,10 @@
 #include "fabric/verbs/bootstrap.h"
 #include "fabric/verbs/connection.h"
 #include "fabric/verbs/memory.h"
+#include "fabric/verbs/options.h"
 #include "fabric/verbs/parking.h"
 
 namespace nbc::verbs {
-
-struct VerbsOptions {
-  DeviceOptions device;
-  uint32_t eager_limit = 0;    // in the card, so that peers can refuse a rank with another one
-  Eager eager = Eager::write;  // this, too
-  uint32_t most_inline = 512;  // bytes; the device may take less
-  uint32_t send_depth = 128;
-  uint32_t receive_depth = 256;
-  uint32_t share = 64;  // eager 'send': what a connection adds to the shared receives; each has a buffer
-  size_t cache_entries = 1024;
-  size_t cache_bytes = size_t{1} << 30;
-  uint8_t timeout = 16;  // 4.096 µs × 2^16 = 0.27 s until a write is sent again
-  uint8_t retries = 6;   // not 7: Soft-RoCE takes that for "for ever"
-  // Times that a write or SEND is tried again for which the peer has no receive. Without limit: a peer that computes
-  // and does not look is slow, not dead. A dead one does not even say that it has no receive.
-  uint8_t receiver_retries = 7;
-};
 
 class VerbsFabric : public FarFabric {
  public:
@@ -97,7 +81,7 @@ class VerbsFabric : public FarFabric {
   void announce_closed() override;
   Crowd crowd() const override { return bootstrap_->crowd(); }
   void wake_on(Sleeper who, int descriptor) override { parking_.wake_on(who, descriptor); }
-  void visit_counters(const std::function<void(const char*, double)>& visit) const override;
+  void visit_counters(const CounterVisitor& visit) const override;
 
   const Device& device() const { return *device_; }
 

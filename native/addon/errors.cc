@@ -1,0 +1,114 @@
+#include "addon/errors.h"
+
+#include <iterator>
+
+namespace nbc::addon {
+namespace {
+
+constexpr std::string_view kReasons[] = {
+    "notAView",         "detached",   "resizable",  "tooSmall",       "overlapsSend", "notAPlan",
+    "notACommunicator", "notInRange", "notAPeer",   "notATag",        "notANumber",   "tooLarge",
+    "notBytes",         "notAList",   "notAMember", "notThisProcess", "notAnObject",  "notAnOption",
+};
+static_assert(std::size(kReasons) == static_cast<size_t>(Reason::count));
+
+napi_value text(napi_env env, std::string_view from) {
+  napi_value value = nullptr;
+  napi_create_string_utf8(env, from.data(), from.size(), &value);
+  return value;
+}
+
+}  // namespace
+
+std::string_view name_of(Reason reason) { return kReasons[static_cast<size_t>(reason)]; }
+
+const char* code_of(Error error) {
+  switch (error) {
+    case Error::none:
+      break;
+    case Error::truncated:
+      return "ERR_NBC_TRUNCATED";
+    case Error::closed:
+      return "ERR_NBC_CLOSED";
+    case Error::peer_closed:
+      return "ERR_NBC_PEER_CLOSED";
+    case Error::mismatch:
+      return "ERR_NBC_MISMATCH";
+    case Error::system:
+      return "ERR_NBC_SYSTEM";
+    case Error::unreachable:
+      return "ERR_NBC_UNREACHABLE";
+    case Error::memory:
+      return "ERR_NBC_MEMORY";
+  }
+  return "ERR_NBC_UNKNOWN";
+}
+
+Refusal& Refusal::with(const char* name, double value) {
+  properties_.push_back({name, value});
+  return *this;
+}
+
+Refusal& Refusal::with(const char* name, std::string value) {
+  properties_.push_back({name, std::move(value)});
+  return *this;
+}
+
+void Refusal::describe(napi_env env, napi_value object) const {
+  napi_set_named_property(env, object, "code", text(env, code_));
+  for (const Property& property : properties_) {
+    napi_value value = nullptr;
+    if (const auto* number = std::get_if<double>(&property.value)) {
+      napi_create_double(env, *number, &value);
+    } else {
+      value = text(env, std::get<std::string>(property.value));
+    }
+    napi_set_named_property(env, object, property.name, value);
+  }
+}
+
+Napi::Error Refusal::error(napi_env env) const {
+  std::string message = code_;
+  for (const Property& property : properties_) {
+    if (const auto* detail = std::get_if<std::string>(&property.value)) message += ": " + *detail;
+  }
+  const Napi::Error error = Napi::Error::New(env, message);
+  describe(env, error.Value());
+  return error;
+}
+
+napi_value Refusal::raise(napi_env env) const {
+  bool pending = false;
+  napi_is_exception_pending(env, &pending);
+  if (!pending) error(env).ThrowAsJavaScriptException();
+  return nullptr;
+}
+
+Refusal bad_argument(const char* argument, Reason reason) {
+  return Refusal("ERR_NBC_ARGUMENT")
+      .with("argument", std::string(argument))
+      .with("reason", std::string(name_of(reason)));
+}
+
+Refusal not_open() { return Refusal("ERR_NBC_NOT_OPEN"); }
+
+Refusal cannot_open(const char* code, const FabricError& error) {
+  Refusal refusal(code);
+  if (error.system_errno != 0) refusal.with("errno", error.system_errno);
+  refusal.with("detail", error.message);
+  return refusal;
+}
+
+Refusal failed_request(const RequestFailure& failure) {
+  Refusal refusal(code_of(failure.error));
+  // Memory is this rank's own.
+  if (failure.error != Error::memory) refusal.with("peer", failure.peer);
+  if (failure.error == Error::truncated) {
+    refusal.with("bytesHere", static_cast<double>(failure.bytes_here));
+    refusal.with("bytesThere", static_cast<double>(failure.bytes_there));
+  }
+  if (!failure.detail.empty()) refusal.with("detail", failure.detail);
+  return refusal;
+}
+
+}  // namespace nbc::addon

@@ -1,0 +1,14 @@
+// The native surface by subject: each function adds its part. src/native.ts documents all of it.
+#pragma once
+#include <napi.h>
+
+namespace nbc::addon {
+
+void export_opening(Napi::Env env, Napi::Object exports);        // opening.cc: jobs, open and close
+void export_requests(Napi::Env env, Napi::Object exports);       // requests.cc: start, test, wait
+void export_communicators(Napi::Env env, Napi::Object exports);  // communicators.cc: communicators and their plans
+void export_memory(Napi::Env env, Napi::Object exports);         // memory.cc: alloc
+void export_reports(Napi::Env env, Napi::Object exports);        // reports.cc: failures, counters, names
+void export_pmix(Napi::Env env, Napi::Object exports);           // pmix.cc: the PMIx client
+
+}  // namespace nbc::addon

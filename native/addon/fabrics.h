@@ -1,0 +1,17 @@
+// Which fabric a world gets: by its transport and by where the ranks of its job are.
+#pragma once
+#include <memory>
+
+#include "addon/opening.h"
+#include "fabric/fabric.h"
+#include "fabric/tcp/socket.h"
+#include "job/segment.h"
+
+namespace nbc::addon {
+
+// `listener`: where this rank listens, if any rank is reached by TCP. `segment`: what the ranks of this machine share;
+// null: nothing. Throws FabricError.
+std::unique_ptr<Fabric> make_fabric(const Opening& opening, tcp::Socket listener,
+                                    std::shared_ptr<shm::Segment> segment);
+
+}  // namespace nbc::addon

@@ -1,0 +1,40 @@
+// What a world is opened with: the place of this rank in its job, and the options of init().
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "fabric/shm/shm_fabric.h"
+#include "fabric/verbs/options.h"
+
+namespace nbc::addon {
+
+struct Opening {
+  Rank rank = 0;
+  Rank size = 0;
+  int job_fd = -1;        // -1: a job of its own
+  std::string transport;  // "auto", "shm", "tcp" or "verbs"
+  std::string host;       // ranks with equal ones are on one host; empty: the machine
+  struct Tcp {
+    std::vector<std::string> addresses;  // of all ranks: numeric, without port
+    std::vector<uint32_t> ports;
+    std::vector<uint32_t> hosts;  // of all ranks: equal numbers, equal machines
+    uint32_t processors = 1;      // for all ranks of this machine
+    std::string secret;
+  } tcp;
+  std::vector<uint32_t> neighbours;  // processes of ranks to be watched, by rank; 0: not (job/watch.h)
+
+  EngineOptions engine;
+  shm::ShmOptions shm;
+  verbs::VerbsOptions verbs;
+
+  template <typename Reader>
+  void read_options(Reader& from) {
+    engine.read_options(from);
+    shm.read_options(from);
+    verbs.read_options(from);
+  }
+};
+
+}  // namespace nbc::addon

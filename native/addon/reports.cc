@@ -1,0 +1,68 @@
+// What native code says about itself: failures of requests, counters, and the names that it shares with TypeScript.
+#include <napi.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "addon/arguments.h"
+#include "addon/exports.h"
+#include "addon/opening.h"
+#include "addon/options.h"
+
+namespace nbc::addon {
+namespace {
+
+Napi::Value explain(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  World& world = require_open(env);
+  const uint32_t slot = number(env, info[0], "slot");
+  if (slot >= kSlots) throw bad_argument("slot", Reason::not_in_range).error(env);
+  const auto object = Napi::Object::New(env);
+  failed_request(world.engine().failure(slot)).describe(env, object);
+  return object;
+}
+
+Napi::Value stats(const Napi::CallbackInfo& info) {
+  Napi::Object object = Napi::Object::New(info.Env());
+  require_open(info.Env()).engine().visit_counters([&](Counter counter, double value) {
+    object.Set(name_of(counter), value);
+  });
+  return object;
+}
+
+template <typename Names>
+Napi::Array list_of(Napi::Env env, const Names& names) {
+  const auto list = Napi::Array::New(env);
+  for (const auto& name : names) list.Set(list.Length(), Napi::String::New(env, std::string(name)));
+  return list;
+}
+
+// Tests compare these with the tables in TypeScript.
+Napi::Value names(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  OptionNames options;
+  Opening().read_options(options);
+  std::vector<std::string_view> reasons;
+  for (uint32_t i = 0; i < static_cast<uint32_t>(Reason::count); ++i)
+    reasons.push_back(name_of(static_cast<Reason>(i)));
+  std::vector<std::string_view> errors;
+  for (uint32_t i = static_cast<uint32_t>(Error::truncated); i <= kLastError; ++i)
+    errors.emplace_back(code_of(static_cast<Error>(i)));
+  const auto object = Napi::Object::New(env);
+  object.Set("counters", list_of(env, kCounterNames));
+  object.Set("options", list_of(env, options.names));
+  object.Set("reasons", list_of(env, reasons));
+  object.Set("errors", list_of(env, errors));
+  return object;
+}
+
+}  // namespace
+
+void export_reports(Napi::Env env, Napi::Object exports) {
+  exports.Set("explain", Napi::Function::New(env, explain));
+  exports.Set("stats", Napi::Function::New(env, stats));
+  exports.Set("names", Napi::Function::New(env, names));
+}
+
+}  // namespace nbc::addon

@@ -1,0 +1,166 @@
+// Starting operations, and waiting for them: the hot path. These functions use the C interface, which costs a third of
+// the C++ wrappers.
+#include <napi.h>
+
+#include <unistd.h>
+
+#include "addon/arguments.h"
+#include "addon/exports.h"
+
+namespace nbc::addon {
+namespace {
+
+// --- one request -----------------------------------------------------------------------------------------------------
+
+napi_value start(napi_env env, napi_callback_info info) {
+  napi_value arguments[4];
+  World* world = open_world(env);
+  if (world == nullptr || !get_arguments(env, info, arguments)) return nullptr;
+  uint32_t handle;
+  uint32_t slot;
+  const std::shared_ptr<LoadedPlan>* plan = get_uint32(env, arguments[0], handle) ? world->plan(handle) : nullptr;
+  if (plan == nullptr) return bad_argument("plan", Reason::not_a_plan).raise(env);
+  if (!get_slot(env, arguments[1], slot)) return bad_argument("slot", Reason::not_in_range).raise(env);
+  const uint64_t* bytes = (*plan)->plan.role_bytes;
+  Pinned buffers[2];
+  for (uint32_t role = 0; role < 2; ++role) {
+    const char* name = role == 0 ? "send" : "recv";
+    if (bytes[role] == 0 && is_nothing(env, arguments[2 + role])) continue;
+    if (!get_buffer(env, arguments[2 + role], name, bytes[role], buffers[role])) return nullptr;
+  }
+  if (bytes[0] > 0 && bytes[1] > 0 && buffers[0].data < buffers[1].data + bytes[1] &&
+      buffers[1].data < buffers[0].data + bytes[0])
+    return bad_argument("recv", Reason::overlaps_send).raise(env);
+  return boolean(env, world->engine().start(*plan, slot, std::move(buffers[0]), std::move(buffers[1])));
+}
+
+napi_value message(napi_env env, napi_callback_info info, bool sends) {
+  napi_value arguments[5];
+  World* world = open_world(env);
+  if (world == nullptr || !get_arguments(env, info, arguments)) return nullptr;
+  uint32_t handle;
+  uint32_t slot;
+  uint32_t peer;
+  uint32_t tag;
+  const std::shared_ptr<Group> group = get_uint32(env, arguments[0], handle) ? world->group(handle) : nullptr;
+  if (group == nullptr) return bad_argument("communicator", Reason::not_a_communicator).raise(env);
+  if (!get_slot(env, arguments[1], slot)) return bad_argument("slot", Reason::not_in_range).raise(env);
+  if (!get_uint32(env, arguments[3], peer) || peer >= group->members.size())
+    return bad_argument("peer", Reason::not_a_peer).raise(env);
+  if (!get_uint32(env, arguments[4], tag) || tag > 32767) return bad_argument("tag", Reason::not_a_tag).raise(env);
+  Pinned buffer;
+  if (!get_buffer(env, arguments[2], "buffer", 0, buffer)) return nullptr;
+  Engine& engine = world->engine();
+  return boolean(env, sends ? engine.isend(*group, slot, std::move(buffer), peer, tag)
+                            : engine.irecv(*group, slot, std::move(buffer), peer, tag));
+}
+
+napi_value isend(napi_env env, napi_callback_info info) { return message(env, info, true); }
+napi_value irecv(napi_env env, napi_callback_info info) { return message(env, info, false); }
+
+napi_value test(napi_env env, napi_callback_info /*info*/) {
+  World* world = open_world(env);
+  if (world == nullptr) return nullptr;
+  world->engine().test();
+  return undefined(env);
+}
+
+// Milliseconds as JavaScript has them; negative or not a number: no limit.
+int64_t nanoseconds_of(napi_env env, napi_value value) {
+  double milliseconds = -1;
+  napi_get_value_double(env, value, &milliseconds);
+  if (!(milliseconds >= 0) || milliseconds > 9e12) return -1;
+  return static_cast<int64_t>(milliseconds * 1e6);
+}
+
+// A worker thread in native code does not notice that it is to end (terminate(), or the end of the process), and the
+// thread that ends it waits. So a wait on a worker thread checks at this interval. True: nothing may run in this
+// environment any more.
+constexpr int64_t kCheckNanoseconds = 100'000'000;
+bool is_ending(napi_env env) {
+  napi_value value = undefined(env);
+  bool same;
+  return napi_strict_equals(env, value, value, &same) != napi_ok;  // one of the calls that are refused then
+}
+
+napi_value wait_for(napi_env env, Engine& engine, const uint32_t* slots, size_t count, bool all, int64_t nanoseconds) {
+  static const pid_t main_thread = getpid();
+  if (gettid() == main_thread) return boolean(env, engine.wait(slots, count, all, nanoseconds));
+  for (int64_t left = nanoseconds;;) {
+    const bool last = left >= 0 && left <= kCheckNanoseconds;
+    if (engine.wait(slots, count, all, last ? left : kCheckNanoseconds)) return boolean(env, true);
+    if (is_ending(env)) return nullptr;
+    if (last) return boolean(env, false);
+    if (left > 0) left -= kCheckNanoseconds;
+  }
+}
+
+napi_value wait(napi_env env, napi_callback_info info) {
+  napi_value arguments[2];
+  World* world = open_world(env);
+  uint32_t slot;
+  if (world == nullptr || !get_arguments(env, info, arguments)) return nullptr;
+  if (!get_slot(env, arguments[0], slot)) return bad_argument("slot", Reason::not_in_range).raise(env);
+  return wait_for(env, world->engine(), &slot, 1, true, nanoseconds_of(env, arguments[1]));
+}
+
+// --- several requests ------------------------------------------------------------------------------------------------
+
+napi_value wait_many(napi_env env, napi_callback_info info, bool all) {
+  napi_value arguments[2];
+  World* world = open_world(env);
+  if (world == nullptr || !get_arguments(env, info, arguments)) return nullptr;
+  Pinned pinned;
+  const uint32_t* slots;
+  size_t count;
+  if (!get_slots(env, arguments[0], pinned, slots, count)) return nullptr;
+  if (count == 0) return boolean(env, true);
+  return wait_for(env, world->engine(), slots, count, all, nanoseconds_of(env, arguments[1]));
+}
+
+napi_value wait_any(napi_env env, napi_callback_info info) { return wait_many(env, info, false); }
+napi_value wait_all(napi_env env, napi_callback_info info) { return wait_many(env, info, true); }
+
+napi_value startall(napi_env env, napi_callback_info info) {
+  napi_value arguments[2];
+  World* world = open_world(env);
+  if (world == nullptr || !get_arguments(env, info, arguments)) return nullptr;
+  Pinned pinned;
+  const uint32_t* slots;
+  size_t count;
+  uint32_t microseconds;
+  if (!get_slots(env, arguments[0], pinned, slots, count)) return nullptr;
+  if (!get_uint32(env, arguments[1], microseconds))
+    return bad_argument("microseconds", Reason::not_a_number).raise(env);
+  world->engine().startall(slots, count, microseconds);
+  return undefined(env);
+}
+
+napi_value watch(napi_env env, napi_callback_info info) {
+  napi_value arguments[1];
+  World* world = open_world(env);
+  uint32_t slot;
+  if (world == nullptr || !get_arguments(env, info, arguments)) return nullptr;
+  if (!get_slot(env, arguments[0], slot)) return bad_argument("slot", Reason::not_in_range).raise(env);
+  world->engine().watch(slot);
+  return undefined(env);
+}
+
+}  // namespace
+
+void export_requests(Napi::Env env, Napi::Object exports) {
+  const napi_property_descriptor functions[] = {
+      {"start", nullptr, start, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
+      {"isend", nullptr, isend, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
+      {"irecv", nullptr, irecv, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
+      {"test", nullptr, test, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
+      {"wait", nullptr, wait, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
+      {"waitAny", nullptr, wait_any, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
+      {"waitAll", nullptr, wait_all, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
+      {"startall", nullptr, startall, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
+      {"watch", nullptr, watch, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
+  };
+  napi_define_properties(env, exports, sizeof functions / sizeof functions[0], functions);
+}
+
+}  // namespace nbc::addon

@@ -1,0 +1,49 @@
+// Options of the verbs fabric. Also in builds without the headers of libibverbs, which check the same options.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace nbc::verbs {
+
+// How what is committed travels. Equal on both sides of a connection.
+enum class Eager : uint8_t {
+  write,  // as a write with an immediate value, into the mailbox
+  send,   // as a SEND into the shared receives of the peer, which copies it into the mailbox
+};
+constexpr const char* name_of(Eager eager) { return eager == Eager::send ? "send" : "write"; }
+
+struct DeviceOptions {
+  std::string name;    // empty: the first device with an active port
+  uint8_t port = 0;    // 0: the first active one
+  int gid_index = -1;  // −1: the best (see device.cc)
+};
+
+struct VerbsOptions {
+  DeviceOptions device;
+  uint32_t eager_limit = 0;    // in the card, so that peers can refuse a rank with another one
+  Eager eager = Eager::write;  // this, too
+  uint32_t most_inline = 512;  // bytes; the device may take less
+  uint32_t send_depth = 128;
+  uint32_t receive_depth = 256;
+  uint32_t share = 64;  // eager 'send': what a connection adds to the shared receives; each has a buffer
+  size_t cache_entries = 1024;
+  size_t cache_bytes = size_t{1} << 30;
+  uint8_t timeout = 16;  // 4.096 µs × 2^16 = 0.27 s until a write is sent again
+  uint8_t retries = 6;   // not 7: Soft-RoCE takes that for "for ever"
+  // Times that a write or SEND is tried again for which the peer has no receive. Without limit: a peer that computes
+  // and does not look is slow, not dead. A dead one does not even say that it has no receive.
+  uint8_t receiver_retries = 7;
+
+  template <typename Reader>
+  void read_options(Reader& from) {
+    from("verbs.device", device.name);
+    from("verbs.port", device.port);
+    from("verbs.gidIndex", device.gid_index);
+    from.choice("verbs.eager", eager, {{"write", Eager::write}, {"send", Eager::send}});
+    from("verbs.cacheEntries", cache_entries);
+    from("verbs.cacheBytes", cache_bytes);
+  }
+};
+
+}  // namespace nbc::verbs

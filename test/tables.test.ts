@@ -1,0 +1,139 @@
+/**
+ * Tables that TypeScript and native code share: options, counters, codes of errors and reasons. A name on one side only
+ * is a mistake.
+ */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { init, NbcError } from 'node-nbc';
+import { reports, runRanks } from './helpers.js';
+import { ROOT } from './support/launch.js';
+
+const dist = (file: string): string => pathToFileURL(join(ROOT, 'dist', file)).href;
+const { native } = (await import(dist('native.js'))) as typeof import('../src/native.js');
+const { allOptions } = (await import(dist('transport/options.js'))) as typeof import('../src/transport/options.js');
+const { COUNTERS } = (await import(dist('counters.js'))) as typeof import('../src/counters.js');
+const { ARGUMENT_REASONS, ERROR_OF_CODE, errorFromFailure } = (await import(
+  dist('native-errors.js')
+)) as typeof import('../src/native-errors.js');
+
+describe('tables of TypeScript and native code', () => {
+  const names = native.names();
+
+  it('each option that the table gives to native code is read there, once, and no other', () => {
+    const given = allOptions().filter(({ rule }) => rule.native);
+    assert.deepEqual([...names.options].sort(), given.map(({ name }) => name).sort());
+  });
+
+  it('each counter of native code has a row, and each row a counter', () => {
+    assert.deepEqual([...names.counters].sort(), Object.keys(COUNTERS).sort());
+  });
+
+  it('each reason of native code to refuse an argument has a sentence, and no sentence is left over', () => {
+    assert.deepEqual([...names.reasons].sort(), Object.keys(ARGUMENT_REASONS).sort());
+  });
+
+  it('each code of a failed request has its error, which says more than the code', () => {
+    for (const code of names.errors) {
+      assert.ok(code in ERROR_OF_CODE, code);
+      const failure = { code, peer: 3, bytesHere: 8, bytesThere: 16, errno: 5, detail: 'the reason' };
+      const error = errorFromFailure(failure, 'ibcast: ', { rank: 1, operation: 'ibcast' });
+      assert.ok(error instanceof NbcError && error.constructor !== NbcError, code);
+      assert.equal(error.code, code);
+      assert.match(error.message, /^ibcast: .{10}/);
+      assert.doesNotMatch(error.message, /undefined|ERR_/);
+      const { rank, operation, peer, errno } = error;
+      assert.deepEqual({ rank, operation, peer, errno }, { rank: 1, operation: 'ibcast', peer: 3, errno: 5 });
+    }
+  });
+
+  it('each option is in docs/options.md with its variable and its default, and no other', () => {
+    const text = readFileSync(join(ROOT, 'docs/options.md'), 'utf8');
+    const rows = [...text.matchAll(/^\| `([\w.]+)`\s*\| `(\w+)`\s*\| (.*?)\s*\|/gm)];
+    assert.deepEqual(
+      rows.map(([, name, variable]) => [name, variable]).sort(),
+      allOptions()
+        .map(({ name, rule }) => [name, rule.variable])
+        .sort(),
+    );
+    for (const { name, rule } of allOptions()) {
+      const shown = rows.find(([, documented]) => documented === name)![3];
+      if (rule.fallback !== '') assert.match(shown, new RegExp(`^\`${String(rule.fallback)}\``), name);
+    }
+  });
+
+  it('an option that is missing, or of another type, is refused by name', () => {
+    const job = { rank: 0, size: 1, jobFd: -1, transport: 'shm', host: '' } as const;
+    const complete = Object.fromEntries(
+      allOptions()
+        .filter(({ rule }) => rule.native)
+        .map(({ name, rule }) => [name, rule.fallback as string | number | boolean]),
+    );
+    const wrong = { string: 5, number: 'five', boolean: 1 } as Record<string, string | number>;
+    for (const name of names.options) {
+      const { [name]: value, ...others } = complete;
+      const expected = { code: 'ERR_NBC_ARGUMENT', argument: name, reason: 'notAnOption' };
+      assert.throws(() => native.open(job, others, () => undefined), expected, name);
+      assert.throws(() => native.open(job, { ...others, [name]: wrong[typeof value] }, () => undefined), expected);
+    }
+    for (const text of ['', 'threads']) {
+      assert.throws(() => native.open(job, { ...complete, progress: text }, () => undefined), { argument: 'progress' });
+    }
+    for (const number of [-2, 0.5, 2 ** 32, NaN, Infinity]) {
+      assert.throws(() => native.open(job, { ...complete, startall: number }, () => undefined), {
+        argument: 'startall',
+      });
+    }
+  });
+});
+
+describe('stats()', function () {
+  this.timeout(60_000);
+
+  const expected = (...fabrics: string[]): string[] =>
+    Object.entries(COUNTERS)
+      .filter(([, row]) => row.fabrics.some((fabric) => fabrics.includes(fabric)))
+      .map(([name]) => name)
+      .sort();
+
+  for (const [transport, fabrics] of [
+    ['shm', ['shm']],
+    ['tcp', ['tcp']],
+  ] as const) {
+    it(`has the counters whose rows name '${transport}', and no others`, async () => {
+      const world = await init({ transport });
+      const names = Object.keys(world.stats()).sort();
+      await world.close();
+      assert.deepEqual(names, expected(...fabrics));
+    });
+  }
+
+  it('is described, counter by counter, in docs/counters.md', () => {
+    const text = readFileSync(join(ROOT, 'docs/counters.md'), 'utf8');
+    const rows = [...text.matchAll(/^\| `(\w+)`\s*\| (.*?)\s*\| (.*?)\s*\| (.*?)\s*\|$/gm)].map((match) =>
+      match.slice(1),
+    );
+    assert.deepEqual(
+      rows,
+      Object.entries(COUNTERS).map(([name, { unit, fabrics, description }]) => [
+        name,
+        unit,
+        (fabrics as readonly string[]).length === 3 ? 'all' : fabrics.join(', '),
+        description,
+      ]),
+    );
+  });
+});
+
+describe('errors of requests', function () {
+  this.timeout(60_000);
+
+  it('have the peer and the sizes as properties, not only in the text', async () => {
+    const env = { TEST_PAIRS: JSON.stringify([[300, 500]]) };
+    const results = await runRanks('errors', { size: 2, args: ['fields'], env });
+    const [zero, one] = reports<Record<string, unknown>>(results);
+    assert.deepEqual(zero, { name: 'TruncatedError', rank: 0, peer: 1, bytesHere: 300, bytesThere: 500 });
+    assert.deepEqual(one, { name: 'TruncatedError', rank: 1, peer: 0, bytesHere: 500, bytesThere: 300 });
+  });
+});
