@@ -25,6 +25,7 @@
         "native/libof/eager.cc",
         "native/libof/rendezvous.cc",
         "native/libof/peers.cc",
+        "native/libof/cancel.cc",
         "native/fabric/sleepers.cc",
         "native/job/segment.cc",
         "native/fabric/shm/doorbell.cc",

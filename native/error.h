@@ -9,15 +9,17 @@ namespace nbc {
 enum class Error : uint32_t {
   none = 0,
   // 1 is "done" in the state table, so errors start at 2. code_of() in addon/errors.cc names them.
-  truncated = 2,    // a message was longer than the buffer posted for it
-  closed = 3,       // the world was closed while the request was pending
-  peer_closed = 4,  // the peer closed its world while the request still depended on it
-  mismatch = 5,     // the peer runs with other settings
-  system = 6,       // a system call on the data path failed
-  unreachable = 7,  // the connection to the peer broke: it does not answer, or a network card gave up
-  memory = 8,       // memory could not be registered with the network card
+  truncated = 2,           // a message was longer than the buffer posted for it
+  closed = 3,              // the world was closed while the request was pending
+  peer_closed = 4,         // the peer closed its world while the request still depended on it
+  mismatch = 5,            // the peer runs with other settings
+  system = 6,              // a system call on the data path failed
+  unreachable = 7,         // the connection to the peer broke: it does not answer, or a network card gave up
+  memory = 8,              // memory could not be registered with the network card
+  abandoned = 9,           // the peer gave this message up, because another message of its operation had failed
+  too_many_requests = 10,  // more messages pending than can be told apart
 };
-constexpr uint32_t kLastError = static_cast<uint32_t>(Error::memory);
+constexpr uint32_t kLastError = static_cast<uint32_t>(Error::too_many_requests);
 
 // What is known about a request that failed.
 struct RequestFailure {

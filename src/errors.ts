@@ -186,6 +186,20 @@ export class UnreachableError extends NbcError {
   }
 }
 
+/**
+ * A peer gave up a message that this request needs, because another message of the peer's operation had failed there.
+ * The peer's own error says why.
+ */
+export class AbandonedError extends NbcError {
+  constructor(message: string, context?: ErrorContext) {
+    super('ERR_NBC_ABANDONED', message, context);
+  }
+
+  static {
+    this.prototype.name = 'AbandonedError';
+  }
+}
+
 /** A schedule that is malformed: the message names the word or element and the reason. */
 export class ScheduleError extends NbcError {
   constructor(message: string, context?: ErrorContext) {

@@ -35,6 +35,7 @@ export {
   ScheduleError,
   SystemError,
   UnreachableError,
+  AbandonedError,
   TimeoutError,
   TruncatedError,
 } from './errors.js';

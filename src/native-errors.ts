@@ -3,6 +3,7 @@
  * argument, the peer, sizes, errno. The sentences are made here.
  */
 import {
+  AbandonedError,
   ArgumentError,
   ClosedError,
   type ErrorContext,
@@ -91,6 +92,12 @@ export const ERROR_OF_CODE: Readonly<Record<string, Maker | undefined>> = {
     return new SystemError(`${prefix}moving data between this rank and ${worldRank(peer)} failed: ${why}`, context);
   },
   ERR_NBC_UNREACHABLE: ({ detail = '' }, prefix, context) => new UnreachableError(prefix + detail, context),
+  ERR_NBC_ABANDONED: ({ peer }, prefix, context) => {
+    const what = 'gave up a message of this request, because another message of its operation had failed';
+    return new AbandonedError(`${prefix}${worldRank(peer)} ${what}`, context);
+  },
+  ERR_NBC_TOO_MANY_REQUESTS: ({ code }, prefix, context) =>
+    new ExhaustedError(code, `${prefix}more messages are pending than a rank can tell apart (2^22)`, context),
   ERR_NBC_MEMORY: ({ code, detail = '' }, prefix, context) => new ExhaustedError(code, prefix + detail, context),
   ERR_NBC_NO_MEMORY: ({ code, bytes, detail }, _, context) =>
     new ExhaustedError(code, `no ${bytes} bytes of exposed memory: ${detail}`, context),

@@ -65,8 +65,7 @@ describe('ranks that disagree', function () {
       });
 
       it(`about the sizes of a collective hear of it ('${mode}', crossMemory '${crossMemory}')`, async () => {
-        // A rank with nothing to send or to receive sends no message in a collective, so nobody can learn of it.
-        const pairs = PAIRS.filter(([a, b]) => a > 0 && b > 0);
+        const pairs = PAIRS;
         const results = await disagree('sizesOfCollectives', pairs);
         const [zero, one] = reports<Record<string, string[]>>(results) as [
           Record<string, string[]>,
@@ -82,6 +81,14 @@ describe('ranks that disagree', function () {
           assert.match(zero['ibcast'][index], atZero > EAGER ? /^TruncatedError/ : /^(Trunc|fulfilled)/, what);
           assert.match(one['igather'][index], atOne > EAGER ? /^TruncatedError/ : /^(Trunc|fulfilled)/, what);
         }
+      });
+    }
+
+    for (const transport of ['shm', 'tcp']) {
+      it(`get their buffer back with the error, for good ('${mode}', '${transport}')`, async () => {
+        const env = { NBC_PROGRESS: mode, NBC_TRANSPORT: transport };
+        const results = await runRanks('errors', { size: 3, args: ['lateBlock'], env, timeoutMs: 100_000 });
+        assert.equal(reports<string>(results).length, 3);
       });
     }
 

@@ -40,6 +40,10 @@ const char* code_of(Error error) {
       return "ERR_NBC_UNREACHABLE";
     case Error::memory:
       return "ERR_NBC_MEMORY";
+    case Error::abandoned:
+      return "ERR_NBC_ABANDONED";
+    case Error::too_many_requests:
+      return "ERR_NBC_TOO_MANY_REQUESTS";
   }
   return "ERR_NBC_UNKNOWN";
 }

@@ -1,6 +1,8 @@
 // Who drives the engine, and who sleeps: the calling thread in test and wait, otherwise the progress thread.
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -136,6 +138,13 @@ void Engine::entered() {
 }
 
 void Engine::unlock_and_notify() {
+#ifdef NBC_CHECK_INVARIANTS
+  if (!fabric_->flushed()) {
+    std::fprintf(stderr, "rank %u gives the engine up without flush(): a sleeping peer misses a message\n",
+                 fabric_->rank());
+    std::abort();
+  }
+#endif
   const bool notify = notify_pending_;
   notify_pending_ = false;
   lock_.unlock();

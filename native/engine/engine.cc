@@ -9,6 +9,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr auto kCloseLimit = std::chrono::seconds(1);
+
 // Memory of requests that were pending when their world closed: a peer may write to it until it learns of the end.
 std::vector<std::shared_ptr<void>>& leaked_buffers() {
   static auto* keepers = new std::vector<std::shared_ptr<void>>();
@@ -34,15 +36,30 @@ Engine::~Engine() {
     fabric_->ring_self(Sleeper::progress);
     thread_.join();
   }
-  // Peers may still write to temporary buffers and read staged pieces: exposed memory stays too.
+  close_operations();
+  // What is left: peers may still write to these buffers, and read staged pieces of exposed memory.
   if (active_.head != nullptr) leaked_buffers().push_back(fabric_->memory());
   for (Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
-    // Where a failure was reported before, the slot is somebody else's by now.
-    if (operation->slot != kNoSlot) slots_->set(operation->slot, static_cast<int32_t>(Error::closed));
+    slots_->set(operation->slot, static_cast<int32_t>(Error::closed));
     for (const Pinned& pin : operation->buffers) {
       if (pin.keeper != nullptr) leaked_buffers().push_back(pin.keeper);
     }
   }
+}
+
+// Pending operations end when nothing can touch their buffers any more. Only a network card may need its peer for that,
+// and it gets some time.
+void Engine::close_operations() {
+  libof_.closing();
+  for (Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
+    if (operation->error == Error::none) operation->error = Error::closed;
+    libof_.cancel(*operation);
+  }
+  libof_.give_up_cancelled();
+  const auto limit = Clock::now() + kCloseLimit;
+  do {
+    pass(Effort::pass);
+  } while (active_.head != nullptr && Clock::now() < limit);
 }
 
 void Engine::abandon() {
@@ -64,6 +81,7 @@ Engine::Operation& Engine::new_operation(uint32_t slot) {
   operation->outstanding = 0;
   operation->waiting_rtr = 0;
   operation->error = Error::none;
+  operation->cancelled = false;
   operation->round = 0;
   operation->slot = slot;
   operation->watched = false;

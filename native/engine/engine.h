@@ -104,11 +104,10 @@ class Engine {
   void visit_counters(const CounterVisitor& visit);
 
  private:
-  static constexpr uint32_t kNoSlot = UINT32_MAX;
   struct Operation : libof::RequestOwner {
     std::shared_ptr<LoadedPlan> plan;  // null: a single message
     uint32_t round = 0;                // next round to start
-    uint32_t slot = kNoSlot;           // kNoSlot: its failure was reported, the slot is somebody else's
+    uint32_t slot = 0;
     uint32_t tag = 0;
     std::byte* base[kRoles] = {nullptr, nullptr, nullptr};
     Pinned buffers[2];  // of the user: what RequestOwner::pins points to
@@ -124,6 +123,7 @@ class Engine {
   void advance(Operation& operation);
   void start_round(Operation& operation, const Round& round);
   void report_failure(Operation& operation);
+  void close_operations();
   void finish(Operation& operation);
   void poll_for_rtr(Operation& operation, uint32_t target, uint32_t microseconds);
   bool message(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag, bool sends);

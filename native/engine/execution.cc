@@ -55,14 +55,17 @@ void Engine::advance(Operation& operation) {
 
 bool Engine::pass(Effort effort) {
   const bool moved = libof_.progress(effort);
-  while (libof::RequestOwner* waiter = libof_.take_ready()) {
-    auto& operation = static_cast<Operation&>(*waiter);
-    if (operation.outstanding == 0) {
-      advance(operation);
-    } else {
-      report_failure(operation);
+  do {
+    while (libof::RequestOwner* owner = libof_.take_ready()) {
+      auto& operation = static_cast<Operation&>(*owner);
+      if (operation.outstanding == 0) {
+        advance(operation);
+      } else {
+        // It has failed. It ends when nothing of it can touch its buffers any more.
+        libof_.cancel(operation);
+      }
     }
-  }
+  } while (libof_.give_up_cancelled());
   fabric_->flush();
   return moved;
 }
@@ -71,7 +74,13 @@ bool Engine::pass(Effort effort) {
 // said that peers must know. Room for data that wait to leave is work, but nothing that moved; and the pass that finds
 // it takes what would have rung.
 bool Engine::last_pass(Effort effort) {
-  if (pass(effort) || libof_.fail_closed_peers()) return true;
+  if (pass(effort)) return true;
+  if (libof_.fail_closed_peers()) {
+    // It may have completed requests, and committed to peers that live: settle the ones, wake the others. The caller
+    // need not look again.
+    pass(effort);
+    return true;
+  }
   libof_.announce_sends();
   fabric_->flush();
   return fabric_->work() > 0;

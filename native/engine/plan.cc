@@ -100,10 +100,11 @@ class Compiler {
       transfer.bytes = size("a message");
       inside(start, transfer.role, transfer.offset, transfer.bytes);
       if (!sends) writable(start, transfer.role);
-      if (transfer.bytes == 0) return;  // both sides know it: no message
       transfer.sequence = (sends ? sent_ : received_)[peer]++;
       (sends ? plan_.sends : plan_.receives).push_back(transfer);
-      ranges_.push_back({transfer.role, transfer.offset, transfer.offset + transfer.bytes, !sends, start});
+      // An empty message is sent, too: only so do both ranks learn that the other one expects something else.
+      if (transfer.bytes > 0)
+        ranges_.push_back({transfer.role, transfer.offset, transfer.offset + transfer.bytes, !sends, start});
     } else if (op == static_cast<uint32_t>(Op::copy)) {
       Copy copy{};
       copy.from = role();

@@ -86,6 +86,8 @@ struct Mailbox {
 };
 constexpr size_t kControlBytes = 3072;
 constexpr size_t kSlotBytes = 60 * 1024;
+// The last bytes of `control` belong to the fabric.
+constexpr size_t kFabricBytes = 64;
 // No commit is longer than the largest message that travels through a mailbox (the eager limit) and this many bytes.
 constexpr size_t kCommitHead = 64;
 
@@ -153,6 +155,10 @@ class Fabric {
   // Opens a buffer to writes of the peer, until conceal(). False: that failed, why(rank()) tells.
   virtual bool expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) = 0;
   virtual void conceal(Rank peer, const ExposedBuffer& buffer) = 0;
+  // The receive failed, and its buffer of `bytes` goes back to the user before the peer's immediate has come. True:
+  // from now on the peer writes nothing there. False: a write may be under way; ask again after poll(). The immediate
+  // still comes, perhaps with an error. conceal() follows as ever.
+  virtual bool revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes) = 0;
 
   // Something was written to the peer's mailbox: these bytes, which lie in one of the two parts, and no others. They
   // must stay as they are until the peer has reported them as consumed, or until they are replaced by what is as good.
@@ -162,11 +168,16 @@ class Fabric {
   // Holds from the connection on.
   virtual bool asynchronous(Rank peer) const = 0;
   virtual void flush() = 0;
+  // For checks in tests: flush() has nothing to do for peers that sleep.
+  virtual bool flushed() const { return true; }
 
   // The buffer must stay until put_done arrives with the cookie. With an error nothing is written:
   // the immediate is delivered with it, and the number of bytes is only told.
   virtual void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
                    void* cookie) = 0;
+  // The put with this cookie is given up: what is not written yet need not be written, and then the peer gets the
+  // immediate with this error. put_done comes as ever, and as far as the fabric can do it without the peer.
+  virtual void retract(Rank peer, void* cookie, Error error) = 0;
   // The peer has closed: puts to it that need its help end with Error::peer_closed.
   virtual void abandon(Rank peer) = 0;
   // What the peer wrote is not what ranks write: from now on there is no way to it, for the reason that why() tells.

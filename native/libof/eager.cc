@@ -66,7 +66,9 @@ void LibOF::deliver(Peer& peer, Request& receive, const std::byte* payload, size
   ++peer.matched;
   receive.data_here = true;
   receive.got = bytes;
-  if (bytes != receive.bytes) {
+  if (receive.discard) {
+    // Nobody wants it any more.
+  } else if (bytes != receive.bytes) {
     receive.error = Error::truncated;
   } else if (bytes > 0) {
     std::memcpy(receive.buffer, payload, bytes);
@@ -111,6 +113,10 @@ bool LibOF::drain_eager(Peer& peer) {
       auto* message = new (memory) Unexpected{key, nullptr, nullptr, static_cast<uint32_t>(bytes), kind};
       std::memcpy(message->payload(), payload, bytes);
       peer.unexpected.push(message);
+      if (peer.unexpected.count > options_.unexpected_window) {
+        reject(peer, "it sent more messages without a receive than its window allows");
+        return true;
+      }
       if (kind == EagerKind::message) ++counters_.eager_unexpected;
     }
     report(peer, false);

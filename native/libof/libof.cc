@@ -15,6 +15,7 @@ LibOF::LibOF(Fabric& fabric, const Options& options)
       slots_(eager_slots(options.eager_limit)),
       peers_(fabric.size()) {
   options_.unexpected_window = std::max(options_.unexpected_window, slots_);
+  options_.most_requests = std::min(options_.most_requests, kMostRequests);
 }
 
 LibOF::~LibOF() {
@@ -23,6 +24,9 @@ LibOF::~LibOF() {
     peer->unexpected.each([](Unexpected* message) { std::free(message); });
     peer->early_rtrs.each([](EarlyRtr* rtr) { delete rtr; });
   }
+  for (const Request& request : pool_) {
+    if (request.state != State::done && request.owns_buffer) delete[] request.buffer;
+  }
 }
 
 // --- requests --------------------------------------------------------------------------------------------------------
@@ -30,6 +34,14 @@ LibOF::~LibOF() {
 Request* LibOF::new_request(RequestOwner& owner, Peer& peer, const MessageKey& key, void* buffer, size_t bytes,
                             State state) {
   if (free_requests_ == nullptr) {
+    if (pool_.size() >= options_.most_requests) {
+      if (owner.error == Error::none) {
+        owner.error = Error::too_many_requests;
+        owner.error_peer = peer.rank;
+      }
+      make_ready(owner);
+      return nullptr;
+    }
     pool_.emplace_back();
     pool_.back().id = static_cast<uint32_t>(pool_.size() - 1);
     free_requests_ = &pool_.back();
@@ -42,12 +54,20 @@ Request* LibOF::new_request(RequestOwner& owner, Peer& peer, const MessageKey& k
   request->bytes = bytes;
   request->peer = peer.rank;
   request->announced = request->rtr_asked = request->rtr_written = request->rtr_local = request->data_here = false;
+  request->given_up = request->discard = request->exposes = request->owns_buffer = false;
   request->error = Error::none;
   request->got = 0;
   ++owner.outstanding;
   ++live_requests_;
   set_state(*request, state);
   return request;
+}
+
+uint64_t LibOF::comparisons() const {
+  uint64_t all = 0;
+  for (const auto& peer : peers_)
+    all += peer != nullptr ? peer->receives.comparisons + peer->unexpected.comparisons : 0;
+  return all;
 }
 
 bool LibOF::idle() const {
@@ -70,6 +90,7 @@ void LibOF::complete(Request& request, Error error, uint64_t expected, uint64_t 
     owner.error_expected = expected;
     owner.error_got = got;
   }
+  if (request.owns_buffer) delete[] request.buffer;
   request.generation = (request.generation + 1) & kGenerations;
   request.next = free_requests_;
   free_requests_ = &request;
@@ -79,7 +100,7 @@ void LibOF::complete(Request& request, Error error, uint64_t expected, uint64_t 
 }
 
 void LibOF::make_ready(RequestOwner& owner) {
-  if (owner.is_ready) return;
+  if (owner.is_ready || &owner == &orphans_) return;
   owner.is_ready = true;
   owner.next_ready = ready_;
   ready_ = &owner;
@@ -121,6 +142,7 @@ bool LibOF::isend(RequestOwner& owner, Rank rank, const MessageKey& key, const v
         return true;
       }
       Request* request = new_request(owner, peer, key, data, bytes, State::eager_send_init);
+      if (request == nullptr) return true;
       set_state(*request, State::eager_sending);
       write_eager(peer, EagerKind::message, key, buffer, bytes, request);
       ++counters_.eager_sent;
@@ -139,12 +161,14 @@ bool LibOF::isend(RequestOwner& owner, Rank rank, const MessageKey& key, const v
     }
     if (options_.test_on_init) ++counters_.eager_stalled;
     Request* request = new_request(owner, peer, key, data, bytes, State::eager_send_init);
+    if (request == nullptr) return true;
     ++sends_pending_;
     peer.stalled.push(request);
     activate(peer);
     return false;
   }
   Request* request = new_request(owner, peer, key, data, bytes, State::send_waiting_rtr);
+  if (request == nullptr) return true;
   ++sends_pending_;
   activate(peer);
   if (rtr != nullptr) {
@@ -153,6 +177,7 @@ bool LibOF::isend(RequestOwner& owner, Rank rank, const MessageKey& key, const v
       refused(*request);
       deactivate_if_idle(peer);
     } else {
+      if (rtr->kind == RtrKind::abandon) request->error = Error::abandoned;
       start_data(peer, *request, rtr->buffer, rtr->bytes, rtr->receive);
     }
     delete rtr;
@@ -179,6 +204,7 @@ bool LibOF::irecv(RequestOwner& owner, Rank rank, const MessageKey& key, void* b
     if (fits && bytes > 0) std::memcpy(buffer, message->payload(), bytes);
     if (!fits) {
       Request* request = new_request(owner, peer, key, buffer, bytes, State::recv_waiting_eager);
+      if (request == nullptr) return true;
       complete(*request, Error::truncated, bytes, message->bytes);
     } else if (trace_ != nullptr) {
       Request seen;
@@ -193,6 +219,7 @@ bool LibOF::irecv(RequestOwner& owner, Rank rank, const MessageKey& key, void* b
   }
   Request* request =
       new_request(owner, peer, key, buffer, bytes, eager ? State::recv_waiting_eager : State::rndv_recv_init);
+  if (request == nullptr) return true;
   peer.receives.push(request);
   activate(peer);
   if (announced) {
@@ -305,6 +332,7 @@ bool LibOF::progress(Effort effort) {
   }
   Completion completions[16];
   unsigned count;
+  if (!revoking_.empty()) moved |= poll_revoking();
   do {
     count = fabric_.poll(completions, 16, effort);
     for (unsigned i = 0; i < count; ++i) on_completion(completions[i]);

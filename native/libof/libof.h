@@ -23,6 +23,10 @@ struct Options {
   // Number of the first message and of the first RTR of every peer. Numbers wrap; tests start close to the end. Equal
   // on all ranks.
   uint32_t first_message = 0;
+  // How long a request that was given up may wait for a peer that is reached asynchronously, in milliseconds.
+  int64_t revoke_limit = 3000;
+  // Messages pending at a time, over all peers: as many as an immediate value can tell apart.
+  uint32_t most_requests = 1u << 22;
 
   template <typename Reader>
   void read_options(Reader& from) {
@@ -65,6 +69,14 @@ class LibOF {
   bool progress(Effort effort);
   // Owners whose last message completed, or whose first message failed, in no particular order.
   RequestOwner* take_ready();
+  // The owner has failed, or is not wanted any more: its messages are given up. `outstanding` becomes 0 as soon as
+  // nothing of them reads or writes its buffers any more: at once, where the fabric can see to that without the peer.
+  // Messages that peers count on still leave, small ones from a copy; large ones are answered with Error::abandoned.
+  // Takes effect with give_up_cancelled(), which walks once over all requests. True: some owner became ready.
+  void cancel(RequestOwner& owner);
+  // This rank is about to close: peers learn from that what becomes of their messages.
+  void closing() { closing_ = true; }
+  bool give_up_cancelled();
   // The owner is about to go away: forget that it is ready.
   void remove_ready(RequestOwner& owner);
   // Drops peers that have closed: what depends on them completes with an error. To be called before sleeping.
@@ -77,7 +89,7 @@ class LibOF {
 
   // Something is waiting that needs an answer from this rank whenever a peer moves: stalled sends, RTRs, rendezvous
   // sends.
-  bool needs_driving() const { return sends_pending_ + rtrs_pending_ + connecting_ > 0; }
+  bool needs_driving() const { return sends_pending_ + rtrs_pending_ + connecting_ > 0 || !revoking_.empty(); }
 
   // How many arrivals a sleeper may wait for at most, after it has looked at everything. `puts`: how many a peer can
   // have on its way.
@@ -86,6 +98,8 @@ class LibOF {
   const Counters& counters() const { return counters_; }
   uint32_t eager_limit() const { return options_.eager_limit; }
   uint32_t active_peers() const { return static_cast<uint32_t>(active_.size()); }
+  // For tests: keys that were compared in searches for receives.
+  uint64_t comparisons() const;
   // For tests: no request is alive, and no message is kept.
   bool idle() const;
   void trace(Trace trace, void* context) {
@@ -111,11 +125,17 @@ class LibOF {
     uint32_t receive;
     RtrKind kind;
   };
+  // A request that was given up, while the fabric cannot say yet that its buffer is left alone.
+  struct Revoking {
+    Request* request;
+    uint32_t generation;
+    int64_t limit;  // on the clock in milliseconds; afterwards a peer that is reached asynchronously is rejected
+  };
   // An RTR, or the cancellation of one, that waits for a slot in the sender's RTR array.
   struct QueuedRtr {
     RtrKind kind;
     MessageKey key;
-    Request* receive;  // kind ready, until it is written
+    Request* receive;  // kinds ready and abandon, until it is written
   };
   struct Peer;
 
@@ -149,6 +169,12 @@ class LibOF {
   bool expose(Peer& peer, Request& receive);
   void conceal(Peer& peer, Request& receive);
   void start_data(Peer& peer, Request& send, const ExposedBuffer& to, uint64_t bytes, uint32_t receive);
+  bool is_withdrawn(const Peer& peer, const MessageKey& key) const;
+  void queue_rtr(Peer& peer, const QueuedRtr& rtr);
+  void give_up(Request& request);
+  void give_up_receive(Peer& peer, Request& receive);
+  void adopt(Request& request);
+  bool poll_revoking();
   void break_off(Peer& peer, Error error);
   void reject(Peer& peer, const char* why);
   void end(Peer& peer, Error error);
@@ -176,6 +202,10 @@ class LibOF {
   uint32_t rtrs_pending_ = 0;   // RTRs and cancellations that are not written yet
   uint32_t connecting_ = 0;     // active peers that are not there yet
   RequestOwner* ready_ = nullptr;
+  RequestOwner orphans_;  // of requests that were given up, and still have to end
+  bool closing_ = false;
+  bool cancels_ = false;  // some owner was cancelled since give_up_cancelled()
+  std::vector<Revoking> revoking_;
   Counters counters_;
   Trace trace_ = nullptr;
   void* trace_context_ = nullptr;

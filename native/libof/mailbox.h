@@ -56,8 +56,11 @@ struct EagerHeader {
 };
 static_assert(sizeof(EagerHeader) == 40 && sizeof(EagerHeader) <= kCommitHead);
 
-// refuse: the receiver cannot take the message; its memory could not be exposed
-enum class RtrKind : uint32_t { ready = 0, cancel = 1, refuse = 2 };
+// ready: the receiver's memory is exposed. cancel: the message came another way, the RTR before is void. refuse: the
+// receiver cannot take the message, its memory could not be exposed; no answer. abandon: the receiver has given the
+// message up; the sender answers with Error::abandoned and no data. withdraw: the RTR before is to be read as an abandon,
+// unless it was answered already.
+enum class RtrKind : uint32_t { ready = 0, cancel = 1, refuse = 2, abandon = 3, withdraw = 4 };
 
 // What a write into a mailbox was, told with it where the reader may not look before it is told.
 enum Note : uint32_t { kNoteEager = 0, kNoteRtr = 1, kNoteAck = 2 };
@@ -77,7 +80,7 @@ static_assert(sizeof(RtrSlot) == 64 && sizeof(RtrSlot) <= kCommitHead);
 
 constexpr uint32_t kRtrSlots = 32;
 constexpr size_t kRtrOffset = sizeof(AckLine);
-static_assert(kRtrOffset + kRtrSlots * sizeof(RtrSlot) <= kControlBytes);
+static_assert(kRtrOffset + kRtrSlots * sizeof(RtrSlot) <= kControlBytes - kFabricBytes);
 
 constexpr size_t eager_slot_bytes(uint32_t eager_limit) { return (sizeof(EagerHeader) + eager_limit + 63) / 64 * 64; }
 constexpr uint32_t eager_slots(uint32_t eager_limit) {

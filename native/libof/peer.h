@@ -65,6 +65,7 @@ inline LocalBuffer local_buffer(const Request& request) {
 // The immediate value names the receive: 22 bits of pool index, 7 bits of generation. The sender adds whether there was
 // an RTS.
 constexpr uint32_t kIdBits = 22;
+constexpr uint32_t kMostRequests = 1u << kIdBits;
 constexpr uint32_t kGenerations = 0x7f;
 constexpr uint32_t kAnnounced = 1u << 29;
 static_assert(kAnnounced < 1u << kImmediateBits && kAnnounced > kGenerations << kIdBits);

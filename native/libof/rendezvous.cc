@@ -40,12 +40,13 @@ bool LibOF::drain_rtrs(Peer& peer) {
     const ExposedBuffer to{slot.address, slot.buffer_key, nullptr};
     const uint64_t bytes = slot.bytes;
     const uint32_t receive = slot.receive;
-    const RtrKind kind = slot.kind;
     ++peer.rtr_received;
+    const RtrKind kind = slot.kind == RtrKind::ready && is_withdrawn(peer, key) ? RtrKind::abandon : slot.kind;
     const auto answer = [&](Request& send) {
       if (kind == RtrKind::refuse) {
         refused(send);
       } else {
+        if (kind == RtrKind::abandon) send.error = Error::abandoned;
         start_data(peer, send, to, bytes, receive);
       }
     };
@@ -54,6 +55,8 @@ bool LibOF::drain_rtrs(Peer& peer) {
         peer.early_rtrs.remove(early);
         delete early;
       }
+    } else if (kind == RtrKind::withdraw) {
+      if (EarlyRtr* early = peer.early_rtrs.find(key)) early->kind = RtrKind::abandon;
     } else if (Request* send = peer.sends.find(key)) {
       take_waiting(peer, *send);
       answer(*send);
@@ -74,6 +77,17 @@ bool LibOF::drain_rtrs(Peer& peer) {
   return moved;
 }
 
+// Another RTR that has arrived takes the one with this key back. So no data leave once their receiver has said that.
+bool LibOF::is_withdrawn(const Peer& peer, const MessageKey& key) const {
+  for (uint32_t n = peer.rtr_received;; ++n) {
+    const RtrSlot& slot = peer.rtr_in(n);
+    // acquire: pairs with the release in write_rtr()
+    if (slot.stamp.load(std::memory_order_acquire) != n + 1) return false;
+    if (peer.asynchronous && n == peer.rtr_arrived) return false;
+    if (slot.kind == RtrKind::withdraw && MessageKey{slot.context, slot.tag, slot.sequence} == key) return true;
+  }
+}
+
 // The receiver could not expose its memory.
 void LibOF::refused(Request& send) {
   --sends_pending_;
@@ -85,8 +99,9 @@ void LibOF::start_data(Peer& peer, Request& send, const ExposedBuffer& to, uint6
   peer.sending.push(&send);
   ++counters_.data_sent;
   if (send.announced) receive |= kAnnounced;
+  // With an error both learn of it, and nothing is written. That one of them has given the message up may follow from
+  // the disagreement.
   if (bytes != send.bytes) {
-    // Ranks disagree about the size: both learn it, nothing is written.
     send.error = Error::truncated;
     send.got = bytes;
   }
@@ -104,16 +119,15 @@ void LibOF::handle_rts(Peer& peer, Request& receive) {
 
 void LibOF::ask_by_rtr(Peer& peer, Request& receive) {
   receive.rtr_asked = true;
-  const QueuedRtr rtr{RtrKind::ready, receive.key, &receive};
-  if (peer.connected && peer.rtr_queue.empty() && write_rtr(peer, rtr)) return;
-  ++counters_.rtr_stalled;
-  peer.rtr_queue.push_back(rtr);
-  ++rtrs_pending_;
+  queue_rtr(peer, {receive.discard ? RtrKind::abandon : RtrKind::ready, receive.key, &receive});
 }
 
-void LibOF::cancel_rtr(Peer& peer, const MessageKey& key) {
-  const QueuedRtr rtr{RtrKind::cancel, key, nullptr};
-  if (peer.rtr_queue.empty() && write_rtr(peer, rtr)) return;
+void LibOF::cancel_rtr(Peer& peer, const MessageKey& key) { queue_rtr(peer, {RtrKind::cancel, key, nullptr}); }
+
+// Written at once, if there is room.
+void LibOF::queue_rtr(Peer& peer, const QueuedRtr& rtr) {
+  if (peer.connected && peer.rtr_queue.empty() && write_rtr(peer, rtr)) return;
+  if (rtr.receive != nullptr) ++counters_.rtr_stalled;
   peer.rtr_queue.push_back(rtr);
   ++rtrs_pending_;
 }
@@ -133,7 +147,7 @@ bool LibOF::expose(Peer& peer, Request& receive) {
 }
 
 void LibOF::conceal(Peer& peer, Request& receive) {
-  if (peer.asynchronous) fabric_.conceal(peer.rank, receive.exposed);
+  if (receive.exposes && (peer.asynchronous || receive.given_up)) fabric_.conceal(peer.rank, receive.exposed);
 }
 
 bool LibOF::write_rtr(Peer& peer, const QueuedRtr& rtr) {
@@ -142,19 +156,22 @@ bool LibOF::write_rtr(Peer& peer, const QueuedRtr& rtr) {
     if (peer.rtr_sent - peer.rtr_consumed >= kRtrSlots) return false;
   }
   Request* const receive = rtr.receive;
-  const bool refuse = receive != nullptr && !expose(peer, *receive);
+  const bool exposes = rtr.kind == RtrKind::ready;
+  const bool refuse = exposes && !expose(peer, *receive);
   RtrSlot& slot = peer.rtr_out(peer.rtr_sent);
   slot.kind = refuse ? RtrKind::refuse : rtr.kind;
   slot.context = rtr.key.context;
   slot.tag = rtr.key.tag;
   slot.sequence = rtr.key.sequence;
   if (receive != nullptr && !refuse) {
+    if (!exposes) receive->exposed = {};
+    receive->exposes = exposes;
     slot.address = receive->exposed.address;
     slot.buffer_key = receive->exposed.key;
     slot.bytes = receive->bytes;
     slot.receive = immediate_of(*receive);
     receive->rtr_written = true;
-    receive->rtr_local = !peer.asynchronous;
+    receive->rtr_local = !peer.asynchronous || !exposes;
     if (receive->state == State::rndv_recv_init) set_state(*receive, State::recv_sending_rtr);
     if (peer.immediates++ == 0) fabric_.expect_immediates(peer.rank, true);
     ++counters_.rtr_sent;
@@ -162,7 +179,7 @@ bool LibOF::write_rtr(Peer& peer, const QueuedRtr& rtr) {
   ++peer.rtr_sent;
   // release: the RTR before its stamp; pairs with the acquire in drain_rtrs()
   slot.stamp.store(peer.rtr_sent, std::memory_order_release);
-  fabric_.commit(peer.rank, &slot, sizeof slot, kNoteRtr, refuse ? nullptr : receive);
+  fabric_.commit(peer.rank, &slot, sizeof slot, kNoteRtr, refuse || !exposes ? nullptr : receive);
   if (refuse) {
     receive->data_here = true;  // nothing more will happen to it
     receive->error = Error::memory;

@@ -1,7 +1,6 @@
 // The state machine of one message, in the order in which it is lived through (paper section III, shared with the table
 // in docs/architecture/protocol.md), and the lists that requests wait in.
 #pragma once
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -34,7 +33,8 @@ struct RequestOwner {
   // The two buffers of the user that its messages come from or go to, if they do; others are in exposed memory.
   const Pinned* pins = nullptr;
   RequestOwner* next_ready = nullptr;
-  bool is_ready = false;  // is in LibOF's list of ready owners
+  bool is_ready = false;   // is in LibOF's list of ready owners
+  bool cancelled = false;  // see LibOF::cancel()
 };
 
 struct Request {
@@ -53,6 +53,10 @@ struct Request {
   bool rtr_written = false;
   bool rtr_local = false;     // first event of recv_sending_rtr: the RTR's local completion
   bool data_here = false;     // second event: the data's immediate value (or an eager message instead)
+  bool given_up = false;      // its owner was cancelled
+  bool discard = false;       // a receive that was given up: what comes for it is dropped
+  bool exposes = false;       // the peer was told of `exposed`
+  bool owns_buffer = false;   // `buffer` is a copy of ours
   Error error = Error::none;  // what the second event said
   uint64_t got = 0;           // bytes that arrived
   ExposedBuffer exposed;      // rtr_written: where the peer may write
@@ -76,30 +80,43 @@ struct List {
   }
 };
 
-// Lists by key. Matching is by equality, and what matches is nearly always at the front of its bucket.
+// Lists by key, in buckets; more nodes than kLoad per bucket make twice as many buckets. So a search compares a few keys
+// on average, however many nodes there are and in whatever order they come.
 template <typename Node>
 struct KeyedLists {
-  static constexpr size_t kBuckets = 16;
+  static constexpr uint32_t kFewest = 16;
+  static constexpr uint32_t kLoad = 4;
   // Apart, and made when first needed: most lists are empty most of the time, and to see that costs no cache line of
   // its own.
-  std::unique_ptr<std::array<List<Node>, kBuckets>> buckets;
+  std::unique_ptr<List<Node>[]> buckets;
   uint32_t count = 0;
+  uint32_t mask = 0;                 // number of buckets (a power of two) - 1
+  mutable uint64_t comparisons = 0;  // for tests
 
-  static size_t bucket_of(const MessageKey& key) {
-    return (key.tag ^ (key.sequence * 5) ^ static_cast<uint32_t>(key.context)) % kBuckets;
+  // Neighbours stay neighbours in the small case, and all bits count in the large one.
+  size_t bucket_of(const MessageKey& key) const {
+    uint64_t mixed = (key.context << 32 ^ key.context >> 32) + key.tag + uint64_t{key.sequence} * 0x9e3779b97f4a7c15u;
+    mixed ^= mixed >> 32;
+    return static_cast<size_t>(mixed) & mask;
   }
   void push(Node* node) {
-    if (buckets == nullptr) buckets = std::make_unique<std::array<List<Node>, kBuckets>>();
-    (*buckets)[bucket_of(node->key)].push(node);
+    if (buckets == nullptr) {
+      buckets = std::make_unique<List<Node>[]>(kFewest);
+      mask = kFewest - 1;
+    } else if (count / kLoad > mask) {
+      grow();
+    }
+    buckets[bucket_of(node->key)].push(node);
     ++count;
   }
   void remove(Node* node) {
-    (*buckets)[bucket_of(node->key)].remove(node);
+    buckets[bucket_of(node->key)].remove(node);
     --count;
   }
   Node* find(const MessageKey& key) const {
     if (count == 0) return nullptr;
-    for (Node* node = (*buckets)[bucket_of(key)].head; node != nullptr; node = node->next) {
+    for (Node* node = buckets[bucket_of(key)].head; node != nullptr; node = node->next) {
+      ++comparisons;
       if (node->key == key) return node;
     }
     return nullptr;
@@ -107,10 +124,26 @@ struct KeyedLists {
   template <typename Visit>
   void each(Visit&& visit) {
     if (count == 0) return;
-    for (auto& bucket : *buckets) {
-      for (Node *node = bucket.head, *next = nullptr; node != nullptr; node = next) {
+    const uint32_t last = mask;
+    for (uint32_t b = 0; b <= last; ++b) {
+      for (Node *node = buckets[b].head, *next = nullptr; node != nullptr; node = next) {
         next = node->next;
         visit(node);
+      }
+    }
+  }
+
+ private:
+  // Nodes with equal keys keep their order: they come from one bucket.
+  void grow() {
+    const uint32_t old_mask = mask;
+    const auto old = std::move(buckets);
+    mask = mask * 2 + 1;
+    buckets = std::make_unique<List<Node>[]>(mask + 1);
+    for (uint32_t b = 0; b <= old_mask; ++b) {
+      for (Node *node = old[b].head, *next = nullptr; node != nullptr; node = next) {
+        next = node->next;
+        buckets[bucket_of(node->key)].push(node);
       }
     }
   }

@@ -1,5 +1,6 @@
 // Who drives: what must go on while the calling thread computes, over a network of threads (thread_network.h). Nothing
 // here has a time limit of its own: what does not go on stops the program, which is what the watchdog is for.
+#include "test/fake_fabric.h"
 #include "test/ranks.h"
 #include "test/thread_network.h"
 
@@ -84,6 +85,33 @@ TEST(an_end_takes_the_network_from_a_busy_progress_thread) {
     CHECK(alone);
     fabric.before_closing = nullptr;
   }
+}
+
+// Everything that commits is flushed before the engine is given up: the native tests are built with
+// NBC_CHECK_INVARIANTS, and then every unlocking checks it. Here the commit happens where a closed peer is found, and
+// nothing needs to be driven afterwards.
+TEST(what_the_end_of_a_peer_lets_go_is_flushed) {
+  constexpr uint32_t kReceives = libof::kRtrSlots + 1;  // one RTR waits for room in the array
+  constexpr size_t kBytes = 600;
+  FakeNetwork network(3, false);
+  libof::Options options;
+  libof::LibOF live(network.rank(1), options);
+  std::vector<libof::RequestOwner> sends(kReceives);
+  const std::vector<std::byte> out(kBytes);
+  TestRank me(network.take(0), mode(true));
+  network.rank(0).before_has_closed = [&] {
+    // Rank 1 takes the RTRs, and reports that; rank 2 closes. All of it between a pass and the look for closed peers.
+    for (uint32_t i = 0; i < kReceives; ++i) live.isend(sends[i], 0, {me.world->context + 1, i, 0}, out.data(), kBytes);
+    live.progress(Effort::pass);
+    network.presence[2] = FakeNetwork::Presence::closed;
+  };
+  std::vector<Pinned> in;
+  std::vector<uint32_t> receives;
+  for (uint32_t i = 0; i < kReceives; ++i) receives.push_back(me.irecv(in.emplace_back(me.plain(kBytes)), 1, i));
+  const uint32_t last = me.irecv(me.plain(8), 2, 0);
+  // Hands over without a request to watch: the look for closed peers is the last thing that happens.
+  me.engine->watch(kSlots - 1);
+  CHECK(me.failure(last) == Error::peer_closed);
 }
 
 }  // namespace

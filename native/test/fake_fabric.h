@@ -9,6 +9,7 @@
 // that were committed before it), a put is locally complete (per rank). The stamp of the next write is there before its
 // turn: nobody may rely on it.
 #pragma once
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -31,6 +32,8 @@ class FakeNetwork {
   // many ranks in a row reach each other as by shared memory, and others asynchronously; 0: there are no hosts.
   FakeNetwork(Rank size, bool asynchronous, uint32_t first_message = 0, Rank host_size = 0);
   FakeFabric& rank(Rank rank) { return *fabrics_[rank]; }
+  // For an engine, which owns its fabric, and must end before the network.
+  std::unique_ptr<FakeFabric> take(Rank rank) { return std::move(owned_[rank]); }
 
   // One event of the kind, the oldest. False if there is none.
   bool deliver_write(Rank from, Rank to);
@@ -87,7 +90,8 @@ class FakeNetwork {
   bool asynchronous_;
   Rank host_size_;
   std::vector<Pair> pairs_;
-  std::vector<std::unique_ptr<FakeFabric>> fabrics_;
+  std::vector<std::unique_ptr<FakeFabric>> owned_;
+  std::vector<FakeFabric*> fabrics_;
 };
 
 class FakeFabric final : public Fabric {
@@ -107,7 +111,10 @@ class FakeFabric final : public Fabric {
     return mailbox(asynchronous(peer) ? *pair.outbox : *pair.inbox);
   }
   Mailbox inbox(Rank peer) override { return mailbox(*network_.pair(peer, rank_).inbox); }
-  bool has_closed(Rank peer) override { return network_.presence[peer] == FakeNetwork::Presence::closed; }
+  bool has_closed(Rank peer) override {
+    if (before_has_closed) std::exchange(before_has_closed, nullptr)();
+    return network_.presence[peer] == FakeNetwork::Presence::closed;
+  }
   const std::shared_ptr<ExposedMemory>& memory() const override { return memory_; }
   bool expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) override {
     if (refuse_to_expose) return false;
@@ -115,12 +122,19 @@ class FakeFabric final : public Fabric {
     if (asynchronous(peer)) open_.push_back(out.key);
     return true;
   }
-  void conceal(Rank, const ExposedBuffer& buffer) override {
-    CHECK_EQ(std::erase(open_, buffer.key), 1u);  // once, and only what was exposed
+  void conceal(Rank peer, const ExposedBuffer& buffer) override {
+    if (asynchronous(peer)) CHECK_EQ(std::erase(open_, buffer.key), 1u);  // once, and only what was exposed
   }
+  bool revoke(Rank, const ExposedBuffer& buffer, size_t) override {
+    if (!revokes) return false;
+    revoked_.push_back(buffer.key);
+    return true;
+  }
+  void retract(Rank, void*, Error) override { ++retractions; }
 
   void commit(Rank peer, const void* written, size_t bytes, uint32_t note, void* cookie) override {
     ++commits;
+    unflushed_ = true;
     CHECK(note < 1u << kImmediateBits);
     FakeNetwork::Pair& pair = network_.pair(rank_, peer);
     FakeNetwork::Memory& outbox = asynchronous(peer) ? *pair.outbox : *pair.inbox;
@@ -148,7 +162,8 @@ class FakeFabric final : public Fabric {
     if (cookie != nullptr) local_writes_.push_back({Completion::Kind::write_done, Error::none, peer, 0, 0, cookie});
   }
   bool asynchronous(Rank peer) const override { return network_.asynchronous(rank_, peer); }
-  void flush() override {}
+  void flush() override { unflushed_ = false; }
+  bool flushed() const override { return !unflushed_; }
 
   void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
            void* cookie) override {
@@ -221,9 +236,12 @@ class FakeFabric final : public Fabric {
 
   std::function<void()>
       before_poll;  // called once: what happens between a look into the mailboxes and one at the completions
+  std::function<void()> before_has_closed;  // called once
   std::vector<Rank> abandoned;
   uint64_t commits = 0;
   bool refuse_to_expose = false;
+  bool revokes = true;  // at once; otherwise not until this is true
+  uint32_t retractions = 0;
   // The connection ends: what is on its way from this rank to the peer is lost, and the peer's writes do not arrive any
   // more.
   void break_off(Rank peer, Error error);
@@ -237,7 +255,9 @@ class FakeFabric final : public Fabric {
   std::vector<bool> expected_;
   std::shared_ptr<ExposedMemory> memory_;  // none: nothing here allocates
   std::vector<uint32_t> open_;             // keys of what is exposed
+  std::vector<uint32_t> revoked_;          // keys
   uint32_t exposures_ = 0;
+  bool unflushed_ = false;
   Random pattern_{1};
   std::deque<Completion> local_writes_;          // not yet told
   std::deque<Completion> local_puts_;            // not yet told
@@ -258,7 +278,10 @@ inline FakeNetwork::FakeNetwork(Rank size, bool asynchronous, uint32_t first_mes
       acks.eager_consumed = acks.eager_matched = acks.rtr_consumed = first_message;
     }
   }
-  for (Rank rank = 0; rank < size; ++rank) fabrics_.push_back(std::make_unique<FakeFabric>(*this, rank));
+  for (Rank rank = 0; rank < size; ++rank) {
+    owned_.push_back(std::make_unique<FakeFabric>(*this, rank));
+    fabrics_.push_back(owned_.back().get());
+  }
 }
 
 inline bool FakeNetwork::deliver_write(Rank from, Rank to) {
@@ -298,7 +321,8 @@ inline bool FakeNetwork::deliver_put(Rank from, Rank to) {
   Pair& p = pair(from, to);
   if (p.puts.empty() || p.puts.front().after > p.delivered) return false;
   Arrival& arrival = p.puts.front();
-  if (!arrival.data.empty())
+  const std::vector<uint32_t>& revoked = fabrics_[to]->revoked_;
+  if (!arrival.data.empty() && std::find(revoked.begin(), revoked.end(), arrival.to.key) == revoked.end())
     std::memcpy(reinterpret_cast<void*>(static_cast<uintptr_t>(arrival.to.address)), arrival.data.data(),
                 arrival.data.size());
   fabrics_[to]->arrived_[from].push_back(arrival.completion);

@@ -879,6 +879,26 @@ TEST(the_length_of_an_eager_message_is_not_believed) {
   }
 }
 
+// A peer that writes on, whatever it was told: what it makes this rank keep stays within the window.
+TEST(a_peer_that_ignores_its_window_is_rejected) {
+  constexpr uint32_t kWindow = 200;
+  Job job(2, true, options_with(true, kWindow));
+  Options rule_breaker = options_with(true, 100 * kWindow);
+  libof::LibOF breaker(job.network.rank(0), rule_breaker);
+  Receive never(job[1], 0, {1, 99, 0}, 8, 0);
+  std::vector<libof::RequestOwner> sends(3 * kWindow);
+  uint32_t sent = 0;
+  for (; sent < sends.size() && !never.done(); ++sent) {
+    const std::byte byte{};
+    breaker.isend(sends[sent], 1, {1, 1, sent}, &byte, 1);
+    job.network.run();
+    breaker.progress(Effort::pass);
+    job[1].progress();
+  }
+  CHECK_EQ(sent, kWindow + 1);
+  CHECK_EQ(never.error, Error::unreachable);
+}
+
 // The data's immediate value says that there is an RTS, and what is in the mailbox instead ends their receive: it is
 // completed once.
 TEST(what_stands_in_the_place_of_an_rts_completes_a_receive_once) {
@@ -1112,6 +1132,189 @@ TEST(relief_that_was_not_needed_leaves_nothing_behind) {
       receive.check_data();
     }
     job.check_idle();
+  }
+}
+
+// --- giving up -------------------------------------------------------------------------------------------------------
+
+// An operation of two messages: one fails, the other one is given up.
+struct Pair : libof::RequestOwner {
+  explicit Pair(size_t bytes) : memory(bytes) { fill(memory.data(), bytes, 3); }
+  // As the engine does it.
+  void fail(Node& node) {
+    error = Error::truncated;
+    node.of.cancel(*this);
+    node.of.give_up_cancelled();
+    while (node.of.take_ready() != nullptr) {
+    }
+  }
+  Memory memory;
+};
+
+// A receive is given up in each state that it can be in, and its message comes afterwards: nothing of it is written.
+// The sender of a large one hears of it, that of a small one has long finished.
+TEST(what_comes_for_a_receive_that_was_given_up_is_dropped) {
+  for (const bool asynchronous : {false, true}) {
+    for (const bool written : {false, true}) {      // the RTR
+      for (const bool delivered : {false, true}) {  // before the receive is given up
+        for (const size_t bytes : {size_t{0}, size_t{100}, size_t{5000}}) {
+          Job job(2, asynchronous, options_with(written));
+          Send dummy(job[0], 1, {1, 99, 0}, 1000, 0);  // rank 0 looks at RTRs
+          Pair pair(bytes);
+          CHECK(!job[1].of.irecv(pair, 0, kKey, pair.memory.data(), bytes));
+          if (written) job[1].progress();
+          if (delivered) job.pump();
+          pair.fail(job[1]);
+          CHECK_EQ(pair.outstanding, 0);
+          fill(pair.memory.data(), bytes, 4);
+          job.pump();  // rank 0 hears of it
+          Send send(job[0], 1, kKey, bytes, 5);
+          job.pump();
+          CHECK(send.done());
+          CHECK_EQ(send.error, bytes > kLimit ? Error::abandoned : Error::none);
+          CHECK_EQ(first_difference(pair.memory.data(), bytes, 4), bytes);
+          pair.memory.check_guards();
+          Receive last(job[1], 0, {1, 99, 0}, 1000, 0);
+          job.check_idle();
+          last.check_data();
+        }
+      }
+    }
+  }
+}
+
+// Data that are on their way when the receive is given up.
+TEST(data_that_are_under_way_are_not_written_or_are_waited_for) {
+  for (const bool revokes : {true, false}) {
+    Job job(2, true);
+    Send send(job[0], 1, kKey, 5000, 5);
+    Pair pair(5000);
+    job[1].of.irecv(pair, 0, kKey, pair.memory.data(), 5000);
+    job[1].progress();
+    CHECK(job.network.deliver_write(1, 0));
+    job[0].progress();  // the put is on its way
+    job[1].fabric.revokes = revokes;
+    pair.fail(job[1]);
+    CHECK_EQ(pair.outstanding, revokes ? 0 : 1);
+    CHECK_EQ(job[1].of.needs_driving(), !revokes);
+    if (revokes) fill(pair.memory.data(), 5000, 4);
+    job.pump();
+    CHECK_EQ(pair.outstanding, 0);
+    CHECK(send.done());
+    CHECK_EQ(first_difference(pair.memory.data(), 5000, revokes ? 4 : 5), 5000u);
+    job.check_idle();
+  }
+}
+
+// The peer has taken the RTR and does nothing: no card can be stopped, so the connection ends, in a bounded time.
+TEST(a_peer_that_does_not_answer_is_rejected_when_the_time_is_up) {
+  Options options = options_with(true);
+  options.revoke_limit = 0;
+  Job job(2, true, options);
+  Pair pair(5000);
+  job[1].of.irecv(pair, 0, kKey, pair.memory.data(), 5000);
+  job.network.run();
+  job[1].fabric.revokes = false;
+  pair.fail(job[1]);
+  CHECK_EQ(pair.outstanding, 1);
+  job[1].progress();
+  job[1].progress();
+  CHECK_EQ(pair.outstanding, 0);
+  CHECK_EQ(job[1].of.active_peers(), 0u);
+}
+
+// A send that was given up: its receiver gets the message from a copy, or the error; the buffer is free at once.
+TEST(a_send_that_was_given_up_leaves_its_buffer_alone) {
+  for (const bool asynchronous : {false, true}) {
+    for (const size_t bytes : {size_t{100}, size_t{5000}}) {
+      Job job(2, asynchronous, options_with(false));
+      Pair pair(bytes);
+      CHECK(!job[0].of.isend(pair, 1, kKey, pair.memory.data(), bytes));
+      pair.fail(job[0]);
+      CHECK_EQ(pair.outstanding, 0);
+      fill(pair.memory.data(), bytes, 4);
+      Receive receive(job[1], 0, kKey, bytes, 3);
+      job.pump();
+      if (bytes > kLimit) {
+        CHECK_EQ(receive.error, Error::abandoned);
+        CHECK(receive.memory.untouched());
+      } else {
+        receive.check_data();
+      }
+      job.check_idle();
+    }
+  }
+}
+
+TEST(a_put_that_was_given_up_is_retracted_and_waited_for) {
+  Job job(2, true);
+  Pair pair(5000);
+  CHECK(!job[0].of.isend(pair, 1, kKey, pair.memory.data(), 5000));
+  Receive receive(job[1], 0, kKey, 5000, 3);
+  CHECK(job.network.deliver_write(1, 0));
+  job[0].progress();
+  pair.fail(job[0]);
+  CHECK_EQ(job[0].fabric.retractions, 1u);
+  CHECK_EQ(pair.outstanding, 1);
+  job.pump();
+  CHECK_EQ(pair.outstanding, 0);
+  receive.check_data();
+  job.check_idle();
+}
+
+// --- many ------------------------------------------------------------------------------------------------------------
+
+TEST(more_requests_than_can_be_told_apart_are_an_error) {
+  Options options = options_with(true);
+  options.most_requests = 100;
+  Job job(2, false, options);
+  std::vector<std::unique_ptr<Receive>> receives;
+  for (uint32_t i = 0; i < 100; ++i)
+    receives.push_back(std::make_unique<Receive>(job[1], 0, MessageKey{1, 1, i}, 8, i));
+  for (const size_t bytes : {8, 5000}) {
+    libof::RequestOwner owner;
+    std::vector<std::byte> memory(bytes);
+    CHECK(job[1].of.irecv(owner, 0, {1, 1, 100}, memory.data(), bytes));
+    CHECK_EQ(owner.error, Error::too_many_requests);
+    CHECK_EQ(owner.outstanding, 0);
+    job[1].of.remove_ready(owner);
+  }
+  libof::RequestOwner owner;
+  std::vector<std::byte> memory(5000);
+  CHECK(job[1].of.isend(owner, 0, {1, 2, 0}, memory.data(), 5000));
+  CHECK_EQ(owner.error, Error::too_many_requests);
+  job[1].of.remove_ready(owner);
+  // Those that are pending complete, and make room.
+  std::vector<std::unique_ptr<Send>> sends;
+  for (uint32_t i = 0; i < 100; ++i) sends.push_back(std::make_unique<Send>(job[0], 1, MessageKey{1, 1, i}, 8, i));
+  job.pump();
+  for (auto& receive : receives) receive->check_data();
+  Receive again(job[1], 0, {1, 3, 0}, 5000, 9);
+  Send send(job[0], 1, {1, 3, 0}, 5000, 9);
+  job.check_idle();
+  again.check_data();
+}
+
+// Receives in the reverse order of their messages, as tags or as sequence numbers.
+TEST(the_search_for_a_receive_does_not_grow_with_their_number) {
+  for (const bool tags : {false, true}) {
+    const auto comparisons = [&](uint32_t count) {
+      Job job(2);
+      libof::RequestOwner receives, sends;
+      std::byte byte{};
+      const auto key = [&](uint32_t i) { return tags ? MessageKey{1, i, 0} : MessageKey{1, 0, i}; };
+      for (uint32_t i = count; i-- > 0;) job[1].of.irecv(receives, 0, key(i), &byte, 1);
+      for (uint32_t i = 0; i < count; ++i) {
+        job[0].of.isend(sends, 1, key(i), &byte, 1);
+        if (i % 50 == 49) job.pump();
+      }
+      job.check_idle();
+      return job[1].of.comparisons();
+    };
+    const uint64_t few = comparisons(1000);
+    const uint64_t many = comparisons(32'000);
+    CHECK(many < 64 * few);
+    CHECK(many < 8 * 32'000);
   }
 }
 

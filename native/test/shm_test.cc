@@ -7,6 +7,7 @@
 #include <deque>
 #include <iterator>
 
+#include "test/failing.h"
 #include "test/mix.h"
 #include "test/ranks.h"
 
@@ -913,6 +914,20 @@ TEST(a_flood_from_one_peer_harms_nobody) {
         for (uint32_t i = 0; i < 300; ++i) me.send(me.filled(100, false, i), 1, 1);
       }
     });
+  }
+}
+
+// After the error a buffer is the user's again, whatever peers that know nothing of it do later.
+TEST(a_buffer_is_left_alone_after_its_request_has_failed) {
+  for (const bool progress_thread : {true, false}) {
+    for (const bool cross_memory : {true, false}) {
+      RankOptions options = mode(progress_thread);
+      options.cross_memory = cross_memory;
+      run_ranks(3, options, [&](TestRank& me, Meeting& meeting) {
+        for (const size_t block : {8, 5000, 3'000'000}) late_block(me, meeting, block, false);
+        late_block(me, meeting, 200'000, true);
+      });
+    }
   }
 }
 

@@ -86,6 +86,8 @@ class ThreadFabric final : public FarFabric {
     return true;
   }
   void conceal(Rank, const ExposedBuffer&) override { --exposed_; }
+  bool revoke(Rank, const ExposedBuffer&, size_t) override { return false; }
+  void retract(Rank, void*, Error) override {}
   void commit(Rank peer, const void* written, size_t bytes, uint32_t note, void* cookie) override {
     const auto* from = static_cast<const std::byte*>(written);
     send(peer, {ThreadNetwork::Event::Kind::message,

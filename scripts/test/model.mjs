@@ -1,5 +1,6 @@
 /**
- * The model of the park/doorbell protocol, checked by spin: correct as it is, and wrong with any one thing taken out.
+ * The models of the park/doorbell protocol and of taking exposed memory back (REVOKE), checked by spin: correct as they
+ * are, and wrong with any one thing taken out.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,9 +8,10 @@ import { join } from 'node:path';
 import { result } from './pool.mjs';
 import { ROOT, has, run } from './process.mjs';
 
-const MODEL = join(ROOT, 'native/test/model/doorbell.pml');
+const modelOf = (definitions) =>
+  join(ROOT, 'native/test/model', definitions[0] === 'REVOKE' ? 'revoke.pml' : 'doorbell.pml');
 /** What must hold, and then what must fail: the definitions that spin is given. */
-const CORRECT = [[], ['DOZE'], ['SOCKET']];
+const CORRECT = [[], ['DOZE'], ['SOCKET'], ['REVOKE']];
 const MUTATIONS = [
   ['NO_RECHECK'],
   ['NO_FENCE'],
@@ -24,6 +26,10 @@ const MUTATIONS = [
   ['DOZE', 'NO_LEAVE_FENCE'],
   ['SOCKET', 'LATE_DRAIN'],
   ['SOCKET', 'ONE_SOCKET'],
+  ['REVOKE', 'NO_ORDER'],
+  ['REVOKE', 'NO_LOOK'],
+  ['REVOKE', 'NO_WAIT'],
+  ['REVOKE', 'NO_PIECES'],
 ];
 /** Of these, what the quick run checks: the model with a peer's process as it is, and one thing taken out. */
 const QUICK = [CORRECT[0], MUTATIONS[0]];
@@ -62,7 +68,7 @@ async function checkOne(definitions) {
 async function check(definitions) {
   const folder = mkdtempSync(join(tmpdir(), 'nbc-model-'));
   const steps = [
-    ['spin', ['-a', ...definitions.map((name) => `-D${name}`), MODEL]],
+    ['spin', ['-a', ...definitions.map((name) => `-D${name}`), modelOf(definitions)]],
     // -DCOLLAPSE stores states compressed; all of them, no hashing.
     ['cc', ['-O2', '-w', '-DSAFETY', '-DCOLLAPSE', '-o', 'pan', 'pan.c']],
     ['./pan', ['-m100000', '-w25']],

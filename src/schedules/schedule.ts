@@ -127,7 +127,6 @@ export class Schedule {
     const name = kind === ElementKind.SEND ? 'SEND' : 'RECV';
     if (!Number.isInteger(peer) || peer < 0 || peer >= TWO_TO_32) throw new ScheduleError(`${name}: no rank: ${peer}`);
     this.require(name, role, offset, bytes);
-    if (bytes === 0) return this;
     this.countElement();
     this.words.push(kind, peer, role, low(offset), high(offset), low(bytes), high(bytes));
     return this;

@@ -1,4 +1,4 @@
-/** Mistakes: wrong arguments, and ranks that disagree. Two ranks. */
+/** Mistakes: wrong arguments, and ranks that disagree. Two ranks, or three. */
 import assert from 'node:assert/strict';
 import { constants } from 'node:buffer';
 import {
@@ -26,7 +26,7 @@ type Resizable<T> = new (bytes: number, options: { maxByteLength: number }) => T
 const ResizableArrayBuffer = ArrayBuffer as unknown as Resizable<ArrayBuffer>;
 const GrowableSharedArrayBuffer = SharedArrayBuffer as unknown as Resizable<SharedArrayBuffer>;
 
-await play({ arguments: wrongArguments, sizes, sizesOfCollectives, eagerLimits, fields });
+await play({ arguments: wrongArguments, sizes, sizesOfCollectives, eagerLimits, fields, lateBlock });
 
 /** Calls and the argument that their error must name. All fail on one rank alone: nothing may reach the other one. */
 async function wrongArguments(): Promise<void> {
@@ -301,4 +301,46 @@ async function eagerLimits(): Promise<void> {
   process.once('SIGUSR2', () => void world.close().then(() => process.exit(0)));
   setInterval(() => {}, 1000);
   report(outcomes);
+}
+
+/**
+ * Three ranks. Rank 2 sends a block of a wrong size at once, rank 1 its block only after rank 0 has its error and uses
+ * the buffer again: nothing of that block may arrive there.
+ */
+async function lateBlock(): Promise<void> {
+  const world = await init({ eagerLimit: 255 });
+  const { rank } = world;
+  const signal = new Uint8Array(1);
+  for (const bytes of [8, 5000, 1 << 20]) {
+    const send = new Uint8Array(rank === 2 ? bytes / 2 : bytes).fill(rank + 1);
+    const recv = new Uint8Array(3 * bytes);
+    const gather = (): Promise<string> =>
+      Promise.resolve(world.igather(send, rank === 0 ? recv : null, 0)).then(
+        () => 'fulfilled',
+        (error: unknown) => (error as NbcError).code,
+      );
+    if (rank === 0) {
+      // Who sleeps counts the messages that are needed, and looks at the wrong one with the last: rank 0 looks itself.
+      const request = world.igather(send, recv, 0);
+      const failed = async (): Promise<boolean> => {
+        while (!request.test()) await new Promise(setImmediate);
+        return false;
+      };
+      await assert.rejects(failed, { code: 'ERR_NBC_TRUNCATED' });
+      recv.fill(99);
+      await world.isend(signal, 1, 7);
+      await world.irecv(signal, 1, 8);
+    } else if (rank === 1) {
+      await world.irecv(signal, 0, 7);
+      // A block that has left before its sender hears that nobody wants it is dropped.
+      assert.match(await gather(), /^(ERR_NBC_ABANDONED|fulfilled)$/);
+      await world.isend(signal, 0, 8);
+    } else {
+      await gather();
+    }
+    await world.ibcast(new Uint8Array(bytes), 0);
+    if (rank === 0) assert(recv.every((byte) => byte === 99));
+  }
+  await world.close();
+  report('done');
 }

@@ -51,11 +51,16 @@ class MixedFabric final : public Fabric {
     return to(peer).expose(peer, buffer, out);
   }
   void conceal(Rank peer, const ExposedBuffer& buffer) override { to(peer).conceal(peer, buffer); }
+  bool revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes) override {
+    return to(peer).revoke(peer, buffer, bytes);
+  }
+  void retract(Rank peer, void* cookie, Error error) override { to(peer).retract(peer, cookie, error); }
   void commit(Rank peer, const void* written, size_t bytes, uint32_t note, void* cookie) override {
     to(peer).commit(peer, written, bytes, note, cookie);
   }
   bool asynchronous(Rank peer) const override { return to(peer).asynchronous(peer); }
   void flush() override;
+  bool flushed() const override { return near_->flushed() && far_->flushed(); }
   void put(Rank peer, const ExposedBuffer& where, const LocalBuffer& from, uint32_t immediate, Error error,
            void* cookie) override {
     to(peer).put(peer, where, from, immediate, error, cookie);

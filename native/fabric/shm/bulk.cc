@@ -37,6 +37,20 @@ uint32_t piece_size(size_t bytes, bool shared) {
   return static_cast<uint32_t>(std::clamp(eighth, kSmallestPiece, kLargestPiece));
 }
 
+void leave(Gate& gate) {
+  // release: what was copied and announced inside, before the receiver sees that the sender has left
+  gate.inside.store(gate.inside.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+// False: the RTR is older than a revocation, and the sender stays outside.
+bool enter(Gate& gate, uint32_t key) {
+  // seq_cst, both: see Gate
+  gate.inside.store(gate.inside.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
+  if (key_of(gate.revocations.load(std::memory_order_seq_cst), (key & kInArena) != 0) == key) return true;
+  leave(gate);
+  return false;
+}
+
 }  // namespace
 
 Bulk::Bulk(std::shared_ptr<Segment> segment, std::shared_ptr<Arena> arena, Rank rank)
@@ -56,6 +70,8 @@ Link& Bulk::open(Rank peer, bool may_attach) {
     link->pid = line.pid;
     link->out = reinterpret_cast<BulkSlot*>(segment_->pair(peer, rank_) + kControlBytes);
     link->in = reinterpret_cast<BulkSlot*>(segment_->pair(rank_, peer) + kControlBytes);
+    link->gate_out = reinterpret_cast<Gate*>(segment_->pair(peer, rank_) + kControlBytes - kFabricBytes);
+    link->gate_in = reinterpret_cast<Gate*>(segment_->pair(rank_, peer) + kControlBytes - kFabricBytes);
     if (may_attach) {
       uint64_t value = 0;
       link->can_attach =
@@ -124,9 +140,11 @@ bool Bulk::announce(Link& link, Put& put) {
   if (link.in_flight[s] != nullptr) return false;
   if (slot.stamp.load(std::memory_order_acquire) != 0) return false;  // pairs with the receiver's store of 0
   const bool from_arena = arena_->contains(put.from);
-  const bool direct = put.to.key != 0 || link.can_attach || put.peer == rank_;
   size_t length = put.bytes - put.announced;
-  uint16_t flags = put.to.key != 0 ? kDestinationInArena : 0;
+  bool direct = (put.to.key & kInArena) != 0 || link.can_attach || put.peer == rank_;
+  const bool gated = direct && length > 0;
+  if (gated) direct = enter(*link.gate_out, put.to.key);
+  uint16_t flags = (put.to.key & kInArena) != 0 ? kDestinationInArena : 0;
   const std::byte* from = put.from + put.announced;
   if (!direct) {
     flags |= kReceiverCopies;
@@ -172,6 +190,7 @@ bool Bulk::announce(Link& link, Put& put) {
   ++put.open_slots;
   // release: the slot's fields before its stamp; pairs with the receiver's acquire in poll()
   slot.stamp.store(stamp_of(link.announced++), std::memory_order_release);
+  if (gated && direct) leave(*link.gate_out);
   return true;
 }
 
@@ -206,7 +225,36 @@ void Bulk::expect(Rank peer, bool expected) {
     const auto it = std::find(receivers_.begin(), receivers_.end(), &link);
     *it = receivers_.back();
     receivers_.pop_back();
+    // No RTR is out any more.
+    if (link.outdated) --outdated_;
+    link.outdated = false;
   }
+}
+
+// Claims the pieces that nobody has claimed, and leaves them out. True: that finished the slot.
+bool Bulk::stop(BulkSlot& slot, Error error) {
+  const uint32_t pieces = pieces_of(slot);
+  if (slot.next.load(std::memory_order_relaxed) >= pieces) return false;
+  const uint32_t first = slot.next.fetch_add(pieces, std::memory_order_relaxed);
+  if (first >= pieces) return false;
+  slot.error.store(static_cast<uint16_t>(error), std::memory_order_relaxed);
+  const uint32_t rest = pieces - first;
+  return slot.done.fetch_add(rest, std::memory_order_acq_rel) + rest == pieces;
+}
+
+bool Bulk::is_revoked(const Link& link, const BulkSlot& slot) {
+  const bool in_arena = (slot.flags & kDestinationInArena) != 0;
+  return std::any_of(link.revoked.begin(), link.revoked.end(), [&](const Link::Revoked& r) {
+    return ((r.buffer.key & kInArena) != 0) == in_arena && slot.destination >= r.buffer.address &&
+           slot.destination < r.buffer.address + r.bytes;
+  });
+}
+
+void Bulk::conceal(Rank peer, const ExposedBuffer& buffer) {
+  std::vector<Link::Revoked>& revoked = links_[peer]->revoked;
+  std::erase_if(revoked, [&](const Link::Revoked& r) {
+    return r.buffer.address == buffer.address && r.buffer.key == buffer.key;
+  });
 }
 
 void Bulk::abandon(Rank peer) {

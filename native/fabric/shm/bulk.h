@@ -13,6 +13,7 @@
 //                all data
 //   all others   stored by the sender, before stamp
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -40,6 +41,29 @@ struct alignas(kLine) BulkSlot {
 };
 static_assert(sizeof(BulkSlot) == kLine);
 constexpr uint32_t kBulkSlots = kBulkBytes / sizeof(BulkSlot);
+
+// Whether a sender may still write into memory that its receiver has exposed to it. One line per pair, in the memory of
+// the receiver; only failures change `revocations`.
+//
+//   sender                                         receiver takes memory back
+//   inside = odd                      seq_cst      revocations += 1                     seq_cst
+//   if revocations == those of the RTR: (seq_cst)  if inside is odd: look again later   seq_cst
+//     copy, or announce a slot                     stop the slots for this memory that are announced
+//   otherwise: the receiver copies                 when all pieces of these are finished: it is taken back
+//   inside = even                     release
+//
+// All four accesses are seq_cst: either the sender sees the revocation, or the receiver sees that it is inside. An RTR
+// from before a revocation that is not for this memory is still good: the receiver knows that, and copies by itself.
+// native/test/model/revoke.pml proves it.
+struct alignas(kLine) Gate {
+  std::atomic<uint32_t> revocations;  // receiver
+  std::atomic<uint32_t> inside;       // sender; odd: between its look and the announcement
+};
+static_assert(sizeof(Gate) <= kFabricBytes);
+
+// The key of exposed memory: bit 0 says that the address is an offset in the arena, the rest counts revocations.
+constexpr uint32_t kInArena = 1;
+constexpr uint32_t key_of(uint32_t revocations, bool in_arena) { return revocations << 1 | (in_arena ? kInArena : 0); }
 
 // Odd, so that it is not "free" either when the number wraps.
 constexpr uint32_t stamp_of(uint32_t announcement) { return announcement * 2 + 1; }
@@ -98,6 +122,14 @@ struct Link {
   bool expected = false;       // immediates are expected from it
   bool sending = false;        // is in Bulk::senders_
   bool abandoned = false;      // the peer has closed: it will not copy and not free slots
+  Gate* gate_out = nullptr;    // for what we write to the peer
+  Gate* gate_in = nullptr;     // for what the peer writes to us
+  struct Revoked {
+    ExposedBuffer buffer;
+    size_t bytes;
+  };
+  std::vector<Revoked> revoked;  // until they are concealed
+  bool outdated = false;         // RTRs from before a revocation are out: the receiver has to copy for them
 };
 
 class Bulk {
@@ -111,12 +143,19 @@ class Bulk {
   void put(const Put& what);
   void expect(Rank peer, bool expected);
   void abandon(Rank peer);
+  // As in fabric.h. Both ring(peer) for slots that they finished.
+  template <typename Ring>
+  bool revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Ring&& ring);
+  template <typename Ring>
+  void retract(Rank peer, void* cookie, Error error, Ring&& ring);
+  void conceal(Rank peer, const ExposedBuffer& buffer);
+  uint32_t revocations(Rank peer) const { return links_[peer]->gate_in->revocations.load(std::memory_order_relaxed); }
   // Fills out[0…max) with completions. ring(peer) is called for every slot this rank finished or announced for the peer
   // to act on.
   template <typename Ring>
   unsigned poll(Completion* out, unsigned max, Effort effort, Ring&& ring);
   uint64_t work() const;
-  bool receiver_copies() const { return receiver_copies_; }
+  bool receiver_copies() const { return receiver_copies_ || outdated_ > 0; }
   const BulkCounters& counters() const { return counters_; }
 
  private:
@@ -125,6 +164,8 @@ class Bulk {
   bool announce(Link& link, Put& put);
   bool work_on(Link& link, BulkSlot& slot, bool sending);  // claims and copies one piece; true if it finished the slot
   void recycle(Put* put);
+  static bool stop(BulkSlot& slot, Error error);
+  static bool is_revoked(const Link& link, const BulkSlot& slot);
   void* staging_buffer();
 
   std::shared_ptr<Segment> segment_;
@@ -132,6 +173,7 @@ class Bulk {
   Rank rank_;
   pid_t self_;
   bool receiver_copies_ = false;
+  uint32_t outdated_ = 0;  // links
   std::vector<std::unique_ptr<Link>> links_;
   std::vector<Link*> senders_;    // links with puts in flight or in the backlog
   std::vector<Link*> receivers_;  // links from which immediates are expected
@@ -149,6 +191,47 @@ inline uint32_t pieces_of(const BulkSlot& slot) {
 // True if the receiver of the slot can do something about it, or must.
 inline bool receiver_may_copy(const Link& link, const BulkSlot& slot) {
   return (slot.flags & kReceiverCopies) != 0 || (slot.flags & kSourceInArena) != 0 || link.can_attach;
+}
+
+template <typename Ring>
+bool Bulk::revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Ring&& ring) {
+  Link& link = *links_[peer];
+  const auto same = [&](const Link::Revoked& r) {
+    return r.buffer.address == buffer.address && r.buffer.key == buffer.key;
+  };
+  if (std::none_of(link.revoked.begin(), link.revoked.end(), same)) {
+    link.revoked.push_back({buffer, bytes});
+    link.gate_in->revocations.fetch_add(1, std::memory_order_seq_cst);
+    if (!link.outdated) ++outdated_;
+    link.outdated = true;
+  }
+  if (link.abandoned) return true;
+  // seq_cst, see Gate; also acquire: what the sender did inside is visible
+  if (link.gate_in->inside.load(std::memory_order_seq_cst) % 2 != 0) return false;
+  bool left = true;
+  for (uint32_t s = 0; s < kBulkSlots; ++s) {
+    BulkSlot& slot = link.in[s];
+    if (slot.stamp.load(std::memory_order_acquire) == 0 || !is_revoked(link, slot)) continue;
+    if (stop(slot, Error::abandoned)) ring(peer);
+    left &= slot.done.load(std::memory_order_acquire) >= pieces_of(slot);
+  }
+  return left;
+}
+
+template <typename Ring>
+void Bulk::retract(Rank peer, void* cookie, Error error, Ring&& ring) {
+  Link& link = *links_[peer];
+  for (Put* put = link.backlog_head; put != nullptr; put = put->next) {
+    if (put->cookie != cookie || put->error != Error::none) continue;
+    put->error = error;
+    put->bytes = put->announced;  // one more slot, without data, tells the receiver
+  }
+  for (uint32_t s = 0; s < kBulkSlots; ++s) {
+    Put* put = link.in_flight[s];
+    if (put == nullptr || put->cookie != cookie || !stop(link.out[s], error)) continue;
+    put->error = error;
+    ring(peer);
+  }
 }
 
 template <typename Ring>
@@ -221,6 +304,7 @@ unsigned Bulk::poll(Completion* out, unsigned max, Effort effort, Ring&& ring) {
       // acquire: pairs with the sender's release of the announcement
       if (slot.stamp.load(std::memory_order_acquire) != stamp_of(link.received)) break;
       const uint32_t pieces = pieces_of(slot);
+      if (!link.revoked.empty() && is_revoked(link, slot) && stop(slot, Error::abandoned)) ring(link.peer);
       if (slot.done.load(std::memory_order_acquire) < pieces) {
         const bool may = receiver_may_copy(link, slot);
         const bool must = (slot.flags & kReceiverCopies) != 0;

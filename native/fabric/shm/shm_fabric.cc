@@ -106,13 +106,20 @@ void ShmFabric::open_sockets() {
 
 bool ShmFabric::has_closed(Rank peer) { return shm::has_closed(*segment_, peer); }
 
-bool ShmFabric::expose(Rank, const LocalBuffer& buffer, ExposedBuffer& out) {
-  if (arena_->contains(buffer.data)) {
-    out = {arena_->offset_of(buffer.data), 1, nullptr};
-  } else {
-    out = {reinterpret_cast<uintptr_t>(buffer.data), 0, nullptr};
-  }
+bool ShmFabric::expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) {
+  const bool in_arena = arena_->contains(buffer.data);
+  out.address = in_arena ? arena_->offset_of(buffer.data) : reinterpret_cast<uintptr_t>(buffer.data);
+  out.key = key_of(bulk_.revocations(peer), in_arena);
   return true;
+}
+
+// A peer that has closed, or died, is in the middle of nothing.
+bool ShmFabric::revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes) {
+  return bulk_.revoke(peer, buffer, bytes, [this](Rank rank) { count(rank); }) || has_closed(peer);
+}
+
+void ShmFabric::retract(Rank peer, void* cookie, Error error) {
+  bulk_.retract(peer, cookie, error, [this](Rank rank) { count(rank); });
 }
 
 void ShmFabric::count(Rank peer) {

@@ -49,12 +49,15 @@ class ShmFabric final : public Fabric {
   Mailbox inbox(Rank peer) override { return mailbox(rank(), peer); }
   bool has_closed(Rank peer) override;
   const std::shared_ptr<ExposedMemory>& memory() const override { return memory_; }
-  bool expose(Rank, const LocalBuffer& buffer, ExposedBuffer& out) override;
-  void conceal(Rank, const ExposedBuffer&) override {}
+  bool expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) override;
+  void conceal(Rank peer, const ExposedBuffer& buffer) override { bulk_.conceal(peer, buffer); }
+  bool revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes) override;
+  void retract(Rank peer, void* cookie, Error error) override;
   // The outbox is the peer's inbox: what was written is there, and only has to be counted for the doorbell.
   void commit(Rank peer, const void*, size_t, uint32_t, void*) override { count(peer); }
   bool asynchronous(Rank) const override { return false; }
   void flush() override;
+  bool flushed() const override { return dirty_.empty(); }
   void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
            void* cookie) override;
   void abandon(Rank peer) override { bulk_.abandon(peer); }

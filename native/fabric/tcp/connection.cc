@@ -5,6 +5,7 @@
 #include <cstring>
 #include <sys/mman.h>
 #include <sys/uio.h>
+#include <utility>
 
 namespace nbc::tcp {
 namespace {
@@ -89,6 +90,14 @@ void Connection::prepare(bool puts) {
 // One piece of the first put that is not in frames yet; its end goes with the last piece.
 void Connection::prepare_put() {
   Put& put = puts_[puts_framed_];
+  if (put.error != Error::none) {
+    const auto error = static_cast<uint32_t>(put.error);
+    frames_.push({{{FrameKind::failed, 0, put.immediate, error, put.bytes}, nullptr, {}}, true});
+    prepared_ += sizeof(FrameHeader);
+    ++puts_framed_;
+    puts_bytes_ -= sizeof(FrameHeader);
+    return;
+  }
   const auto add = [&](const Frame& frame) {
     prepared_ += frame.message.length();
     frames_.push(frame);
@@ -152,6 +161,7 @@ void Connection::sent(size_t bytes) {
     const Frame& frame = frames_.front();
     bytes -= frame.message.length();
     data_prepared_ -= frame.message.header.kind == FrameKind::data;
+    if (data_prepared_ == 0) kept_.clear();
     if (frame.ends_put) {
       if (puts_.front().cookie != nullptr) done_.push(puts_.front().cookie);
       puts_.pop();
@@ -161,6 +171,27 @@ void Connection::sent(size_t bytes) {
     ++counters_.frames_sent;
   }
   sent_of_first_ = bytes;
+}
+
+// What is in frames leaves from a copy, all of it before any other data; the rest does not leave.
+void Connection::retract(void* cookie, Error error) {
+  for (size_t i = 0; i < puts_.size(); ++i) {
+    Put& put = puts_[i];
+    if (put.cookie != cookie) continue;
+    for (size_t f = 0; f < frames_.size(); ++f) {
+      Message& message = frames_[f].message;
+      if (message.header.kind != FrameKind::data || message.from < put.from || message.from >= put.from + put.bytes)
+        continue;
+      kept_.emplace_back(message.from, message.from + message.header.bytes);
+      message.from = kept_.back().data();
+    }
+    if (i >= puts_framed_) {
+      put.error = error;
+      puts_bytes_ -= put.bytes - put.framed;
+    }
+    done_.push(std::exchange(put.cookie, nullptr));
+    return;
+  }
 }
 
 bool Connection::take_done(void*& cookie) {
@@ -177,6 +208,7 @@ void Connection::give_up() {
   puts_.clear();
   frames_.clear();
   messages_.clear();
+  kept_.clear();
   puts_framed_ = prepared_ = data_prepared_ = messages_bytes_ = puts_bytes_ = sent_of_first_ = 0;
 }
 
@@ -192,12 +224,12 @@ bool Connection::receive(Regions& regions, size_t budget, Ring<Completion>& even
       // More data of the same put are likely to come: only their header, so that they are read straight into place.
       const bool header = amid_put_ && have_ < sizeof(FrameHeader);
       parts[0] = {buffer_.get() + have_, (header ? sizeof(FrameHeader) : kBuffer) - have_};
-    } else if ((region = regions.find(data_key_, peer)) != nullptr) {
+    } else if ((region = regions.find(data_key_, peer)) != nullptr && !region->revoked) {
       parts[0] = {region->data + region->written, data_left_};
       parts[1] = {buffer_.get(), sizeof(FrameHeader)};
       count = 2;
     } else {
-      // Concealed meanwhile: the rest is dropped.
+      // Concealed or revoked meanwhile: the rest is dropped.
       parts[0] = {buffer_.get(), std::min(data_left_, kBuffer)};
     }
     size_t asked = 0;
@@ -252,7 +284,7 @@ bool Connection::parse(Regions& regions, Ring<Completion>& events) {
       Region* region = regions.find(header.key, peer);
       const size_t copied = std::min<size_t>(here, header.bytes);
       if (region != nullptr) {
-        std::memcpy(region->data + region->written, payload, copied);
+        if (!region->revoked) std::memcpy(region->data + region->written, payload, copied);
         region->written += copied;
         counters_.copied += copied;
       }

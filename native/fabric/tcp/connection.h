@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "fabric/tcp/frame.h"
 #include "fabric/tcp/regions.h"
@@ -41,6 +42,7 @@ struct Put {
   uint32_t key = 0;
   uint32_t immediate = 0;
   void* cookie = nullptr;
+  Error error = Error::none;  // retracted: nothing more of it is framed but this
 };
 
 class Connection {
@@ -55,6 +57,8 @@ class Connection {
   // The bytes stay until the peer has reported them; short ones are copied, since LibOF may replace them meanwhile.
   void queue_message(const void* written, size_t bytes, uint32_t note);
   void queue_put(const Put& put);
+  // The put with this cookie reads its buffer no more, and is reported as done. The peer learns of it.
+  void retract(void* cookie, Error error);
   void queue_failure(uint32_t immediate, Error error, uint64_t bytes);
   // The last that is sent; puts that have not begun stay behind.
   void queue_closed();
@@ -134,6 +138,7 @@ class Connection {
   Ring<Message> messages_;
   Ring<Put> puts_;
   Ring<Frame> frames_;
+  std::vector<std::vector<std::byte>> kept_;  // data in frames_ of puts that were retracted
   Ring<void*> done_;
   size_t sent_of_first_ = 0;   // bytes
   size_t prepared_ = 0;        // bytes in frames_

@@ -27,6 +27,7 @@ uint32_t Regions::open(Rank peer, std::byte* data, size_t bytes) {
   region.written = 0;
   region.peer = peer;
   region.open = true;
+  region.revoked = false;
   return region.key;
 }
 
@@ -43,6 +44,11 @@ bool Regions::was_open(uint32_t key) const {
   const Region& region = regions_[entry];
   if (region.key == key) return !region.open;
   return region.reused || (key >= kEntries && key < region.key);
+}
+
+void Regions::revoke(uint32_t key) {
+  const uint32_t entry = key % kEntries;
+  if (entry < regions_.size() && regions_[entry].open && regions_[entry].key == key) regions_[entry].revoked = true;
 }
 
 const Region* Regions::find(uint32_t key, Rank peer) const {

@@ -24,7 +24,8 @@ struct Region {
   Rank peer = 0;
   uint32_t key = 0;
   bool open = false;
-  bool reused = false;  // its generations have begun anew, so any of them was open
+  bool reused = false;   // its generations have begun anew, so any of them was open
+  bool revoked = false;  // what comes for it is dropped
 };
 
 class Regions {
@@ -34,6 +35,8 @@ class Regions {
   void close(uint32_t key);
   // Some peer may have got this key, and it is open no more.
   bool was_open(uint32_t key) const;
+  // The key stays good, and what is written by it goes nowhere.
+  void revoke(uint32_t key);
   // nullptr: it is not open, or not to this peer.
   const Region* find(uint32_t key, Rank peer) const;
   Region* find(uint32_t key, Rank peer) {

@@ -326,6 +326,13 @@ void TcpFabric::put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from,
   }
 }
 
+void TcpFabric::retract(Rank peer, void* cookie, Error error) {
+  Connection* connection = peer == rank() ? nullptr : open(peer);
+  if (connection == nullptr) return;
+  connection->retract(cookie, error);
+  finish_puts(*connection, Error::none);
+}
+
 void TcpFabric::put_to_self(const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
                             void* cookie) {
   if (error == Error::none && from.bytes > 0) {

@@ -1,0 +1,114 @@
+// Giving messages up: an operation that has failed gets its buffers back before its other messages have met their peers.
+//
+// What peers count on still happens, without the buffers. A small message that has not left yet is sent from a copy. A
+// large one is answered with Error::abandoned when its RTR comes. A receive stays, and drops what comes for it. The
+// owner of all these is then `orphans_`, and the operation waits only for transfers that the fabric cannot stop at once:
+// an asynchronous peer that does not answer in time is rejected.
+#include <algorithm>
+#include <cstring>
+
+#include "fabric/clock.h"
+#include "libof/peer.h"
+
+namespace nbc::libof {
+
+void LibOF::cancel(RequestOwner& owner) {
+  if (owner.cancelled) return;
+  owner.cancelled = cancels_ = true;
+}
+
+bool LibOF::give_up_cancelled() {
+  if (!cancels_) return false;
+  cancels_ = false;
+  for (Request& request : pool_) {
+    if (request.state != State::done && request.owner->cancelled && !request.given_up) give_up(request);
+  }
+  return ready_ != nullptr;
+}
+
+void LibOF::give_up(Request& request) {
+  Peer& peer = *peers_[request.peer];
+  request.given_up = true;
+  switch (request.state) {
+    case State::eager_send_init:
+      if (request.bytes > 0) {
+        auto* copy = new std::byte[request.bytes];
+        std::memcpy(copy, request.buffer, request.bytes);
+        request.buffer = copy;
+        request.owns_buffer = true;
+      }
+      return adopt(request);
+    case State::eager_sending:
+      return adopt(request);  // the mailbox holds the bytes
+    case State::send_waiting_rtr:
+      request.buffer = nullptr;
+      request.error = closing_ ? Error::peer_closed : Error::abandoned;
+      return adopt(request);
+    case State::send_sending_data:
+      revoking_.push_back({&request, request.generation, now_milliseconds() + options_.revoke_limit});
+      if (request.error == Error::none)
+        fabric_.retract(peer.rank, &request, closing_ ? Error::peer_closed : Error::abandoned);
+      return;
+    case State::recv_waiting_eager:
+    case State::rndv_recv_init:
+    case State::recv_sending_rtr:
+      return give_up_receive(peer, request);
+    case State::done:
+      return;
+  }
+}
+
+void LibOF::give_up_receive(Peer& peer, Request& receive) {
+  if (receive.data_here) return adopt(receive);  // only its RTR's local completion is awaited
+  receive.discard = true;
+  if (!receive.rtr_written) {
+    const bool asks = receive.rtr_asked;
+    if (asks) cancel_queued_rtr(peer, receive);
+    receive.buffer = nullptr;
+    adopt(receive);
+    if (asks && !closing_) ask_by_rtr(peer, receive);  // as one that is abandoned
+    return;
+  }
+  const bool revoked = fabric_.revoke(peer.rank, receive.exposed, receive.bytes);
+  if (!revoked || !closing_) queue_rtr(peer, {RtrKind::withdraw, receive.key, nullptr});
+  if (revoked) return adopt(receive);
+  revoking_.push_back({&receive, receive.generation, now_milliseconds() + options_.revoke_limit});
+}
+
+// The request has nothing to do with its owner's buffers any more.
+void LibOF::adopt(Request& request) {
+  RequestOwner& owner = *request.owner;
+  request.owner = &orphans_;
+  ++orphans_.outstanding;
+  if (request.state == State::send_waiting_rtr) {
+    --owner.waiting_rtr;
+    ++orphans_.waiting_rtr;
+  }
+  if (--owner.outstanding == 0) make_ready(owner);
+}
+
+bool LibOF::poll_revoking() {
+  bool moved = false;
+  for (size_t i = 0; i < revoking_.size();) {
+    const Revoking entry = revoking_[i];
+    Request& request = *entry.request;
+    const bool ended = request.generation != entry.generation || request.state == State::done;
+    const bool receives = request.state != State::send_sending_data;
+    if (!ended && receives && fabric_.revoke(request.peer, request.exposed, request.bytes)) {
+      adopt(request);
+    } else if (!ended) {
+      Peer& peer = *peers_[request.peer];
+      // Once it has no connection any more, the fabric ends what is left.
+      if (peer.asynchronous && peer.connected && now_milliseconds() >= entry.limit)
+        reject(peer, "it did not answer when this rank gave a message up");
+      ++i;
+      continue;
+    }
+    revoking_[i] = revoking_.back();
+    revoking_.pop_back();
+    moved = true;
+  }
+  return moved;
+}
+
+}  // namespace nbc::libof
