@@ -57,7 +57,9 @@
         "native/fabric/verbs/receives.cc",
         "native/fabric/verbs/connection.cc",
         "native/fabric/verbs/parking.cc",
-        "native/fabric/verbs/verbs_fabric.cc"
+        "native/fabric/verbs/verbs_fabric.cc",
+        "native/fabric/verbs/verbs_links.cc",
+        "native/fabric/verbs/verbs_completions.cc"
       ],
       "include_dirs": [
         "native",

@@ -114,10 +114,10 @@ describe('ranks that start one by one, of which', function () {
   });
 
   it('one has another secret: it learns that, and the others name it', async () => {
-    const [zero, one, stranger] = await Promise.all(
+    const [zero, one, other] = await Promise.all(
       [0, 1, 2].map((rank) => job.rank(rank, rank === 2 ? { secret: 'a quite different secret' } : {})),
     );
-    assertRefused(stranger, /refused this rank: is NBC_SECRET the same on all ranks/);
+    assertRefused(other, /refused this rank: is NBC_SECRET the same on all ranks/);
     for (const end of [zero, one]) assertRefused(end, /rank 2 of 3 did not join within 1500 ms/);
   });
 });

@@ -112,7 +112,7 @@ describe('the store', function () {
   });
 
   it('is not believed if it does not know the secret itself', async () => {
-    // It lets everybody in, or tells everybody to go, with a proof of its own or with the client's.
+    // It accepts or refuses each client, with a proof of its own or with the client's.
     const answers = [
       (_: Record<string, unknown>) => ({ job: 'x', proof: 'f'.repeat(64) }),
       (_: Record<string, unknown>) => ({ job: 'x', proof: 'f'.repeat(64), error: 'go away' }),

@@ -18,7 +18,7 @@ using namespace nbc;
 using namespace nbc::check;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kPatience{100};
+constexpr std::chrono::seconds kLimit{100};
 
 size_t threads_of_this_process() {
   const std::filesystem::directory_iterator tasks("/proc/self/task");
@@ -84,7 +84,7 @@ struct Star {
     finish(all, a, b);
   }
   void finish(const std::vector<std::unique_ptr<Exchange>>& all, Rank first, Rank last) {
-    const auto end = Clock::now() + kPatience;
+    const auto end = Clock::now() + kLimit;
     const auto done = [](const auto& each) { return each->done(); };
     while (!std::all_of(all.begin(), all.end(), done)) {
       hub.engine->test();
@@ -130,7 +130,7 @@ TEST(hundreds_may_connect_at_once) {
   std::vector<std::unique_ptr<TcpFabric>> fabrics;
   for (Rank rank = 0; rank <= kPeers; ++rank) fabrics.push_back(job.fabric(rank));
   for (Rank rank = 1; rank <= kPeers; ++rank) CHECK(fabrics[rank]->connect(0) == Connect::later);
-  const auto end = Clock::now() + kPatience;
+  const auto end = Clock::now() + kLimit;
   Completion completions[16];
   const auto ready = [&](const auto& fabric) { return fabric == fabrics[0] || fabric->connect(0) == Connect::ready; };
   while (!std::all_of(fabrics.begin(), fabrics.end(), ready)) {
@@ -141,7 +141,7 @@ TEST(hundreds_may_connect_at_once) {
   CHECK_EQ(counter(*fabrics[0], "connectionsRefused"), 0.0);
 }
 
-// Everybody with everybody, each with a progress thread.
+// All ranks with all others, each with a progress thread.
 TEST(all_to_all_on_many_ranks) {
   constexpr Rank kRanks = repetitions(64, 16);
   allow_descriptors(8192);

@@ -483,7 +483,7 @@ TEST(a_peer_that_vanished_while_it_was_accepted_is_closed) {
   CHECK(rank.fabric->connect(0) == Connect::closed);
 }
 
-// It had tried before us, and failed: that is not what somebody hears who plays a rank that is there already.
+// It had tried before us, and failed. A process that claims the number of a connected rank gets another answer.
 TEST(a_rank_that_has_given_up_says_so) {
   TcpJob job(2);
   job.listeners[1].reset();
@@ -694,7 +694,7 @@ TEST(frames_that_make_no_sense_end_the_connection) {
   }
 }
 
-// Whoever waits for data must not be told that they are there.
+// The receiver must not take the data for complete.
 TEST(the_end_of_data_of_which_a_part_is_missing_ends_the_connection) {
   ScriptedPeer scene;
   std::vector<std::byte> to(100);
@@ -755,7 +755,7 @@ void exactly(const Socket& from, void* into, size_t bytes, const std::function<v
         });
 }
 
-// Somebody without the secret plays what a rank says back at it, and again.
+// A process without the key sends to a rank what the rank itself has said.
 TEST(proofs_hold_for_one_connection_and_one_side) {
   TcpJob job(2);
   const tcp::Address address = job.addresses[0];

@@ -178,6 +178,28 @@ TEST_BOTH_WAYS(a_put_into_the_wrong_memory_writes_nothing_and_ends_the_connectio
   CHECK_EQ(pair.find(0, Completion::Kind::put_done)->error, Error::unreachable);
 }
 
+// The key of its own mailbox is good for that mailbox only.
+TEST(a_peer_cannot_write_the_mailbox_of_another_peer) {
+  need_device();
+  const auto segment = make_segment(3);
+  std::vector<std::unique_ptr<VerbsFabric>> made;
+  for (Rank rank = 0; rank < 3; ++rank) made.push_back(make_fabric(segment, rank));
+  Fabrics<VerbsFabric> job(std::move(made));
+  job.connect();
+  verbs::HostBootstrap cards(segment, 1, 255, verbs::HostBootstrap::Line::of_others);
+  verbs::Card card;
+  CHECK(cards.look(0, card) == verbs::CardState::ready);
+  const Mailbox other = job.fabric[0]->inbox(2);
+  fill(other.slots, 64, 9);
+  std::vector<std::byte> from(64, std::byte{1});
+  const ExposedBuffer wrong{reinterpret_cast<uintptr_t>(other.slots), card.inbox_key, nullptr};
+  int cookie = 0;
+  job.fabric[1]->put(0, wrong, {from.data(), from.size(), nullptr}, 5, Error::none, &cookie);
+  job.until([&] { return job.find(1, Completion::Kind::put_done) != nullptr; });
+  CHECK_EQ(first_difference(other.slots, 64, 9), 64u);
+  CHECK_EQ(job.find(1, Completion::Kind::put_done)->error, Error::unreachable);
+}
+
 TEST(a_key_is_dead_once_its_memory_is_concealed_and_gone) {
   Pair pair;
   pair.connect();

@@ -110,7 +110,7 @@ function listed(interfaces: Interfaces): string {
   return [...names].map(([name, addresses]) => `${name} (${addresses.join(', ')})`).join(', ') || 'no address at all';
 }
 
-/** All interfaces at once (0.0.0.0) are no address to connect to, and would let in who has no business there. */
+/** All interfaces at once (0.0.0.0) are no address to connect to, and open a port where no rank needs one. */
 function isOneAddress(text: string): boolean {
   const version = isIP(text);
   if (version === 0 || text.includes('%')) return false;

@@ -76,7 +76,7 @@ export async function meet(
   }
   let ways: Ways | undefined;
   const tell = async (directory: Directory): Promise<Ways> =>
-    (ways = await tellEverybody(native, directory, bootstrap.host, settings, machine));
+    (ways = await exchangePlaces(native, directory, bootstrap.host, settings, machine));
   try {
     if (store !== undefined) return await throughStore({ ...store, rank, size, timeout: joinTimeout }, tell);
     if (pmi !== undefined) return await throughPmi(pmi, joinTimeout, tell);
@@ -90,7 +90,7 @@ export async function meet(
   throw new OptionError('NBC_STORE', 'is not set; ranks that share no file find each other by it');
 }
 
-async function tellEverybody(
+async function exchangePlaces(
   native: Native,
   directory: Directory,
   named: string,

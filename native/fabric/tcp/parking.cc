@@ -78,9 +78,9 @@ void Parking::sleep(Sleeper who, int64_t nanoseconds) {
         fired(who, 1);
         break;
       case kOther:
-        break;  // whoever gave it reads it
+        break;  // its owner reads it
       default:
-        // Whoever owns the engine and sleeps has been woken by `sockets`, where these are, too.
+        // The owner of the engine, if it sleeps, has been woken by `sockets`, which has these, too.
         note_call();
         break;
     }

@@ -81,7 +81,7 @@ class TcpFabric final : public FarFabric, private ConnectionOwner {
   uint32_t put_window() const override { return UINT32_MAX; }
   bool called() const override { return parking_.called(); }
   bool receiver_copies() const override { return true; }
-  uint32_t ticket(Sleeper) override { return 0; }  // a ring stays in its descriptor until somebody has slept
+  uint32_t ticket(Sleeper) override { return 0; }  // a ring stays in its descriptor until the next sleep
   void arm(Sleeper who, uint32_t) override { parking_.arm(who); }
   void disarm() override { parking_.disarm(); }
   bool is_armed() const override { return parking_.is_armed(); }

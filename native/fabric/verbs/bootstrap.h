@@ -5,7 +5,7 @@
 //   offered   my queue pair and my inbox exist; you may connect to them
 //   ready     and I have connected mine to yours: you may send
 //
-// Whoever finds a card for itself answers with its own, whether it wanted to connect or not. Nothing here blocks. A
+// A rank that finds a card for itself answers with its own, whether it wanted to connect or not. Nothing here blocks. A
 // key-value store over TCP can take the place of the shared file: publish() is a put, look() a get of what has come,
 // the descriptor its socket.
 #pragma once
@@ -59,7 +59,7 @@ class Bootstrap {
   // Readable when called() became true; drain() makes it unreadable. Any thread. −1: there is none, look now and then.
   virtual int descriptor() const = 0;
   virtual void drain() = 0;
-  // This rank does no more; tells everybody.
+  // This rank does no more; tells all others.
   virtual void close() = 0;
 };
 

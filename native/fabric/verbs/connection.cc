@@ -78,7 +78,7 @@ Card Connection::card(uint32_t eager_limit) const {
   Card card{};
   std::memcpy(card.gid, device_->gid.raw, sizeof card.gid);
   card.inbox = reinterpret_cast<uintptr_t>(place.inbox);
-  card.inbox_key = place.mr->rkey;
+  card.inbox_key = place.inbox_mr->rkey;
   card.queue_pair = qp_->qp_num;
   card.first_packet = first_packet_;
   card.eager_limit = eager_limit;
@@ -131,7 +131,7 @@ Work Connection::mail(const std::byte* from, size_t bytes, uint32_t immediate) c
   Work work;
   work.from = from;
   work.bytes = static_cast<uint32_t>(bytes);
-  work.local_key = place.mr->lkey;
+  work.local_key = place.outbox_mr->lkey;
   work.to = theirs.inbox + static_cast<uint64_t>(from - place.outbox);
   work.remote_key = theirs.inbox_key;
   work.immediate = immediate;
@@ -218,7 +218,7 @@ void Connection::address(ibv_send_wr& request, ibv_sge* parts, const Work& work)
     // Used again when this request has completed: there are as many as the send queue has entries.
     Header& header = place.headers[posted % send_depth_];
     header = {work.immediate, static_cast<uint32_t>(work.to - theirs.inbox)};
-    part(&header, sizeof header, place.mr->lkey);
+    part(&header, sizeof header, place.outbox_mr->lkey);
   }
   part(work.from, work.bytes, work.local_key);
   if (bytes > 0 && bytes <= most_inline_) {

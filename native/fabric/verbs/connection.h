@@ -2,7 +2,7 @@
 //
 //   queue     work in the order in which it is to happen; posted as chains by post()
 //   depth     of the send queue. posted − completed never exceeds it. Of any depth / 4 requests in a row one is
-//             signalled, and every one that somebody waits for; a completion stands for all before it. So room always
+//             signalled, and every one that this rank waits for; a completion stands for all before it. So room always
 //             comes back.
 //   receives  eager 'write': empty ones of its own, taken by immediates; refilled in chains by refill(). Where there is
 //             none the card waits. eager 'send': those that all connections share (receives.h). Where there is none for

@@ -81,7 +81,7 @@ Device::Device(const DeviceOptions& options) : lib(library()) {
     lib.close_device(context);
     throw;
   }
-  // Events are read by whoever polls, and must not block it.
+  // poll() reads events, and must not block.
   fcntl(context->async_fd, F_SETFL, fcntl(context->async_fd, F_GETFL) | O_NONBLOCK);
 }
 

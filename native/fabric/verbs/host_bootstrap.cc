@@ -13,7 +13,7 @@ namespace nbc::verbs {
 HostBootstrap::HostBootstrap(std::shared_ptr<shm::Segment> segment, Rank rank, uint32_t eager_limit, Line line)
     : segment_(std::move(segment)), rank_(rank) {
   if (line == Line::ours) shm::describe_self(*segment_, rank_, eager_limit, shm::kFarWay);
-  socket_.open(*segment_, rank_, shm::Call::bootstrap);  // without one, calls are noticed when somebody polls
+  socket_.open(*segment_, rank_, shm::Call::bootstrap);  // without one, calls are noticed by the next poll()
   if (line == Line::ours) shm::announce_open(*segment_, rank_);
 }
 

@@ -1,9 +1,9 @@
 // The bootstrap of ranks on one machine: cards lie in the job's shared file, and a datagram on a socket with a name
-// that only the job has wakes whoever sleeps.
+// that only the job has wakes a thread that sleeps.
 //
 //   word                      written by                                       order
 //   CardSlot.state            the card's writer, after the card                release; the reader acquires
-//   RankLine.calls            whoever published or closed, fetch_add, last     release; its owner acquires
+//   RankLine.calls            a rank that published or closed, fetch_add       release; its owner acquires
 //   RankLine.state            its rank                                         release / acquire
 #pragma once
 #include <atomic>

@@ -1,12 +1,13 @@
-// The slab of a rank: inboxes and outboxes of the peers that it is connected to, registered once for many of them.
+// Inboxes and outboxes of the peers that a rank is connected to.
 //
-//   a place: 0        inbox    control 3072, note 1024, slots 60 KiB: what the peer committed;
-//                              written by its card, or by us (parcel.h)
-//            64 KiB   outbox   the same: what becomes the peer's inbox, read by our card
+//   a place: 0        inbox    control 3072, note 1024, slots 60 KiB
+//            64 KiB   outbox   the same; read by our card, and written to the peer's inbox
 //            128 KiB  headers  of the SENDs on their way, if there are any
 //
-// At most one place per peer; sixteen peers share a registration, so a rank that talks to few pins little. Places stay
-// until the end: a connection that broke may still be named by packets on their way.
+// The peer's card writes the inbox, or we do (parcel.h). It is registered by itself, so the peer's key is good for it
+// and for no other memory. The outbox and the headers are registered for our card only.
+//
+// At most one place per peer. Places stay until the end: packets on their way may still name a connection that broke.
 #pragma once
 #include <memory>
 #include <vector>
@@ -29,33 +30,30 @@ struct Place {
   std::byte* inbox = nullptr;
   std::byte* outbox = nullptr;
   Header* headers = nullptr;
-  ibv_mr* mr = nullptr;
+  ibv_mr* inbox_mr = nullptr;
+  ibv_mr* outbox_mr = nullptr;  // of the headers, too
 };
 
 inline Mailbox mailbox_at(std::byte* box) { return {box, box + kControlBytes + kNoteBytes}; }
 
 class Mailboxes {
  public:
-  // Registers the first slab at once: where that cannot be, the rank can reach nobody, and its user should hear of it
-  // when it opens. Throws FabricError.
+  // Registers the first place at once: where that fails, the rank can reach no peer, and init() should say so.
+  // Throws FabricError.
   Mailboxes(std::shared_ptr<Device> device, Rank peers, uint32_t headers);
   ~Mailboxes();
   // Throws FabricError where memory cannot be registered.
   Place take();
 
  private:
-  struct Slab {
-    std::byte* base;
-    size_t bytes;
-    ibv_mr* mr;
-  };
-  void add_slab();
+  void add();
+  void remove(const Place& place);
+  ibv_mr* register_memory(std::byte* at, size_t bytes, int access);
+
   std::shared_ptr<Device> device_;
-  Rank peers_;
-  size_t stride_;
-  Rank taken_ = 0;
-  size_t left_ = 0;  // places of the last slab
-  std::vector<Slab> slabs_;
+  size_t bytes_;               // of a place
+  std::vector<Place> places_;  // all that were made
+  bool spare_ = false;         // the last one is not taken
 };
 
 }  // namespace nbc::verbs

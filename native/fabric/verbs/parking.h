@@ -44,7 +44,7 @@ class Parking : public Sleepers {
   void arm(Sleeper who, bool any_completion);
   // While armed for solicited events only: from now on any completion wakes.
   void arm_for_any() { ibv_req_notify_cq(queue_, 0); }
-  // Another descriptor that keeps `who` from sleeping while it is readable; read by whoever gave it. Throws
+  // Another descriptor that keeps `who` from sleeping while it is readable; read by its owner. Throws
   // FabricError.
   void wake_on(Sleeper who, int descriptor);
   void sleep(Sleeper who, int64_t nanoseconds);

@@ -2,7 +2,7 @@
 // the memory of a buffer is freed, and its address used again, without anybody telling us. So an entry belongs to the
 // object that keeps the memory allocated (Pinned::keeper), not to the address:
 //
-//   - An entry is served only to a buffer with the very same keeper. Whoever asks holds that keeper, so the memory has
+//   - An entry is served only to a buffer with the very same keeper. The caller holds that keeper, so the memory has
 //     been the same all the time since it was registered. A buffer that happens to lie where another was has another
 //     keeper, and gets a registration of its own.
 //   - An entry holds its keeper weakly. When nobody holds it any more the entry is dropped, at the latest by the next

@@ -4,23 +4,16 @@
 #include "fabric/verbs/verbs_fabric.h"
 
 #include <algorithm>
-#include <arpa/inet.h>
 #include <cerrno>
 #include <cstring>
 #include <sched.h>
 
 #include "fabric/clock.h"
-#include "fabric/verbs/parcel.h"
 
 namespace nbc::verbs {
 namespace {
 
-constexpr uint32_t kValueBits = kImmediateBits;
-constexpr uint32_t kValueMask = (1u << kValueBits) - 1;
-constexpr int kBatch = 32;  // completions polled at a time
-constexpr int64_t kProbeMilliseconds = 1000;
 constexpr int64_t kCloseMilliseconds = 3000;  // how long a closing rank waits until what it wrote has arrived
-constexpr uint32_t kLooks = 64;               // looks for closed peers between two at the clock
 
 uint32_t part_of(uint32_t all, uint32_t wanted, uint32_t eighths) {
   return std::max(std::min(wanted, all / 8 * eighths), 16u);
@@ -79,148 +72,6 @@ VerbsFabric::~VerbsFabric() {
   links_.clear();
   parking_.acknowledge();
   device_->lib.destroy_cq(queue_);
-}
-
-// --- connections -----------------------------------------------------------------------------------------------------
-
-Connect VerbsFabric::connect(Rank peer) {
-  if (peer == rank_) {
-    if (self_ == nullptr) self_ = std::make_unique<Box>();
-    return Connect::ready;
-  }
-  return advance(peer, true);
-}
-
-// One step, if there is one to take. Without `wanted` only if the peer has asked.
-Connect VerbsFabric::advance(Rank peer, bool wanted) {
-  Link& link = links_[peer];
-  if (link.verdict != Connect::later) return link.verdict;
-  Card theirs;
-  const CardState state = bootstrap_->look(peer, theirs);
-  if (link.connection == nullptr && state == CardState::none && !wanted) return Connect::later;
-  try {
-    if (link.connection == nullptr) {
-      if (connections_ == depths_.connections)
-        throw FabricError{"this rank has " + std::to_string(connections_) +
-                          " connections, as many as a completion queue of " + device_->name + " serves"};
-      link.connection =
-          std::make_unique<Connection>(peer, Equipment{device_, mailboxes_, queue_, shared_.get(), depths_.send,
-                                                       depths_.receive, options_.most_inline, counters_});
-      ++connections_;
-      owners_[link.connection->number()] = peer;
-      bootstrap_->publish(peer, link.connection->card(options_.eager_limit), CardState::offered);
-    }
-    if (state == CardState::none) {
-      link.why = bootstrap_->refusal(peer);
-      return link.why.empty() ? Connect::later : link.verdict = Connect::refused;
-    }
-    if (!fits(theirs, link)) return link.verdict = Connect::refused;
-    Connection& connection = *link.connection;
-    if (connection.state == Connection::State::offered) {
-      connection.connect(theirs, options_.timeout, options_.retries, options_.receiver_retries);
-      bootstrap_->publish(peer, connection.card(options_.eager_limit), CardState::ready);
-    }
-    if (state == CardState::ready) {
-      connection.state = Connection::State::ready;
-      link.verdict = Connect::ready;
-    }
-  } catch (const FabricError& error) {
-    link.why = error.message;
-    link.verdict = Connect::broken;
-  }
-  return link.verdict;
-}
-
-// Whether the two may talk; if not, the link says why.
-bool VerbsFabric::fits(const Card& theirs, Link& link) const {
-  const auto differ = [&](const char* option, const std::string& there, const std::string& here) {
-    link.why = other_setting(link.connection->peer, option, there, here);
-    return false;
-  };
-  if (theirs.eager_limit != options_.eager_limit)
-    return differ("eagerLimit", std::to_string(theirs.eager_limit), std::to_string(options_.eager_limit));
-  if (theirs.eager != options_.eager)
-    return differ("verbs.eager", std::string("'") + name_of(theirs.eager) + "'",
-                  std::string("'") + name_of(options_.eager) + "'");
-  return true;
-}
-
-void VerbsFabric::answer_calls() {
-  bootstrap_->forget_calls();
-  for (Rank peer = 0; peer < size_; ++peer) {
-    if (peer != rank_) advance(peer, false);
-  }
-}
-
-Connection* VerbsFabric::ready(Rank peer) {
-  Connection* connection = links_[peer].connection.get();
-  return connection != nullptr && connection->state == Connection::State::ready ? connection : nullptr;
-}
-
-Mailbox VerbsFabric::outbox(Rank peer) {
-  return mailbox_at(peer == rank_ ? self_->bytes : links_[peer].connection->place.outbox);
-}
-
-Mailbox VerbsFabric::inbox(Rank peer) {
-  return mailbox_at(peer == rank_ ? self_->bytes : links_[peer].connection->place.inbox);
-}
-
-bool VerbsFabric::has_closed(Rank peer) {
-  if (peer == rank_) return closed_;
-  if (++looks_ % kLooks == 0) probe();
-  const Link& link = links_[peer];
-  // One that closed has said so behind everything else.
-  if (advance(peer, false) == Connect::ready) return link.connection->peer_closed;
-  return link.verdict == Connect::later && bootstrap_->standing(peer) == Standing::gone;
-}
-
-void VerbsFabric::abandon(Rank peer) {
-  if (links_[peer].connection != nullptr) break_off(links_[peer], Error::peer_closed, "the peer has closed its world");
-}
-
-void VerbsFabric::reject(Rank peer, const std::string& why) {
-  if (links_[peer].connection != nullptr) break_off(links_[peer], Error::unreachable, why);
-}
-
-void VerbsFabric::break_off(Link& link, Error error, const std::string& why) {
-  Connection& connection = *link.connection;
-  if (connection.state == Connection::State::broken) return;
-  if (connection.peer_closed || bootstrap_->is_ending(connection.peer)) error = Error::peer_closed;
-  link.why = "the connection to rank " + std::to_string(connection.peer) + " of the world broke: " + why;
-  link.verdict = error == Error::peer_closed ? Connect::closed : Connect::broken;
-  connection.stop();
-  if (connection.probing) --awaited_;
-  connection.probing = false;
-  for (size_t i = 0; i < connection.puts.size(); ++i) finish(connection.puts[i], connection.peer, error);
-  connection.puts.clear();
-  arrived_.push({Completion::Kind::broken, error, connection.peer, 0, 0, nullptr});
-}
-
-void VerbsFabric::probe() {
-  const int64_t now = now_milliseconds();
-  if (now - probed_ < kProbeMilliseconds) return;
-  probed_ = now;
-  registrations_.drop_expired();
-  for (Link& link : links_) {
-    Connection* connection = link.connection.get();
-    if (connection == nullptr || connection->state != Connection::State::ready) continue;
-    if (!connection->heard && bootstrap_->standing(connection->peer) == Standing::gone) {
-      // What it wrote before comes first; it may have said good-bye.
-      while (collect() > 0) {
-      }
-      if (!connection->peer_closed) break_off(link, Error::peer_closed, "its process has ended");
-    } else if (!connection->heard && !connection->probing) {
-      connection->probing = true;
-      ++awaited_;
-      ++counters_.probes;
-      Work work;
-      work.to = connection->theirs.inbox;
-      work.remote_key = connection->theirs.inbox_key;
-      work.signalled = true;
-      queue_work(*connection, work);
-    }
-    connection->heard = false;
-  }
 }
 
 // --- buffers ---------------------------------------------------------------------------------------------------------
@@ -345,162 +196,13 @@ void VerbsFabric::flush() {
   if ((kept > 0 || awaited_ > 0) && parking_.is_armed()) parking_.arm_for_any();
 }
 
-// --- completions -----------------------------------------------------------------------------------------------------
-
-unsigned VerbsFabric::poll(Completion* out, unsigned max, Effort /*effort*/) {
-  if (bootstrap_->called()) answer_calls();
-  if (parking_.answer_calls()) device_events();
-  if (connections_ > 0 && arrived_.size() < max) {
-    // A batch may hold nothing that LibOF has to know.
-    while (collect() == kBatch && arrived_.empty()) {
-    }
-  }
-  const auto count = static_cast<unsigned>(std::min<size_t>(max, arrived_.size()));
-  for (unsigned i = 0; i < count; ++i) out[i] = arrived_[i];
-  if (count > 0) arrived_.pop(count);
-  return count;
-}
-
-// One batch; returns how many completions there were.
-unsigned VerbsFabric::collect() {
-  ibv_wc batch[kBatch];
-  const int count = ibv_poll_cq(queue_, kBatch, batch);
-  if (count <= 0) return 0;
-  // Receives first: a peer must not find the queue empty because we are busy with what it sent.
-  if (shared_ == nullptr) replace_receives(batch, count);
-  for (int i = 0; i < count; ++i) {
-    const ibv_wc& wc = batch[i];
-    Link* link = link_of(wc);
-    if (link != nullptr && link->connection->state != Connection::State::broken) completed(*link, wc);
-    // Whatever it brought, and from whom.
-    if (shared_ != nullptr && (wc.wr_id & kReceiveId) != 0) shared_->release(static_cast<uint32_t>(wc.wr_id >> 32));
-  }
-  if (shared_ != nullptr) shared_->refill();
-  flush();
-  return static_cast<unsigned>(count);
-}
-
-void VerbsFabric::replace_receives(const ibv_wc* batch, int count) {
-  for (int i = 0; i < count; ++i) {
-    if ((batch[i].wr_id & kReceiveId) == 0 || batch[i].status != IBV_WC_SUCCESS) continue;
-    Connection& connection = *link_of(batch[i])->connection;
-    ++connection.missing;
-    if (connection.state != Connection::State::broken) connection.refill(false);
-  }
-}
-
-VerbsFabric::Link* VerbsFabric::link_of(const ibv_wc& wc) {
-  if (shared_ == nullptr || (wc.wr_id & kReceiveId) == 0)
-    return &links_[static_cast<Rank>(wc.wr_id & (kReceiveId - 1))];
-  const auto owner = owners_.find(wc.qp_num);
-  return owner != owners_.end() ? &links_[owner->second] : nullptr;
-}
-
-void VerbsFabric::completed(Link& link, const ibv_wc& wc) {
-  if (wc.status != IBV_WC_SUCCESS) {
-    std::string why = device_->lib.wc_status_str(wc.status);
-    if (wc.status == IBV_WC_RETRY_EXC_ERR) why = "it does not answer (transport retries exhausted)";
-    // The memory of a process that is killed goes before its connections do.
-    if (wc.status == IBV_WC_REM_ACCESS_ERR)
-      why = "it refused a write into memory that it does not expose; if it should, its process may be ending";
-    return break_off(link, Error::unreachable, why);
-  }
-  if ((wc.wr_id & kReceiveId) == 0) return sent(*link.connection, wc);
-  link.connection->heard = true;
-  if (shared_ == nullptr) return received(link, ntohl(wc.imm_data), wc.byte_len);
-  if (const char* wrong = took_shared(link, wc); wrong != nullptr) return break_off(link, Error::unreachable, wrong);
-  if (link.connection->payment_due()) touch(*link.connection);
-}
-
-// A message took one of the shared receives. Returns what is wrong with it, or nullptr.
-const char* VerbsFabric::took_shared(Link& link, const ibv_wc& wc) {
-  if (!link.connection->credits.arrived()) return "it sent a message that it had no credit for";
-  if (wc.opcode != IBV_WC_RECV_RDMA_WITH_IMM) return unpack(link, wc);
-  received(link, ntohl(wc.imm_data), wc.byte_len);
-  return nullptr;
-}
-
-// A SEND: credits, and what becomes part of the inbox, unless it is a payment only.
-const char* VerbsFabric::unpack(Link& link, const ibv_wc& wc) {
-  if ((wc.wc_flags & IBV_WC_WITH_IMM) == 0 || !link.connection->credits.paid(ntohl(wc.imm_data)))
-    return "it returned more credits than it had taken";
-  if (wc.byte_len == 0) return nullptr;
-  Parcel parcel;
-  if (!open_parcel(shared_->buffer(static_cast<uint32_t>(wc.wr_id >> 32)), wc.byte_len, parcel) ||
-      parcel.header.immediate >> kValueBits == kPut)
-    return "it sent a message that does not fit into its mailbox";
-  std::memcpy(link.connection->place.inbox + parcel.header.offset, parcel.data, parcel.bytes);
-  received(link, parcel.header.immediate, static_cast<uint32_t>(parcel.bytes));
-  return nullptr;
-}
-
-// Something is here, in the mailbox or in exposed memory.
-void VerbsFabric::received(Link& link, uint32_t immediate, uint32_t bytes) {
-  Connection& connection = *link.connection;
-  const uint32_t value = immediate & kValueMask;
-  switch (immediate >> kValueBits) {
-    case kPut:
-      arrived_.push({Completion::Kind::immediate, Error::none, connection.peer, value, bytes, nullptr});
-      break;
-    case kFailed: {
-      Note note;
-      const size_t at = kControlBytes + link.failures_received++ % kNotes * sizeof note;
-      std::memcpy(&note, connection.place.inbox + at, sizeof note);
-      arrived_.push(
-          {Completion::Kind::immediate, static_cast<Error>(note.error), connection.peer, value, note.bytes, nullptr});
-      break;
-    }
-    case kMessage:
-      arrived_.push({Completion::Kind::message, Error::none, connection.peer, value, 0, nullptr});
-      break;
-    case kClosed:
-      connection.peer_closed = true;
-      break;
-  }
-}
-
-void VerbsFabric::sent(Connection& connection, const ibv_wc& wc) {
-  connection.complete(static_cast<uint32_t>(wc.wr_id >> 32));
-  connection.heard = true;  // the peer's card has answered
-  if (connection.probing) {
-    connection.probing = false;
-    --awaited_;
-  }
-  Put put;
-  while (connection.take_done(put)) finish(put, connection.peer, Error::none);
-}
-
-void VerbsFabric::finish(const Put& put, Rank peer, Error error) {
-  --awaited_;
-  if (put.registration != nullptr) registrations_.release(put.registration);
-  if (put.cookie != nullptr) arrived_.push({Completion::Kind::put_done, error, peer, 0, 0, put.cookie});
-}
-
-void VerbsFabric::device_events() {
-  ibv_async_event event;
-  while (device_->lib.get_async_event(device_->context, &event) == 0) {
-    const std::string name = device_->lib.event_type_str(event.event_type);
-    const bool device = event.event_type == IBV_EVENT_DEVICE_FATAL || event.event_type == IBV_EVENT_CQ_ERR;
-    const bool pair = event.event_type == IBV_EVENT_QP_FATAL || event.event_type == IBV_EVENT_QP_REQ_ERR ||
-                      event.event_type == IBV_EVENT_QP_ACCESS_ERR;
-    const ibv_qp* which = event.element.qp;
-    // A queue pair cannot be destroyed before its events are acknowledged. A port that went down may come back within
-    // the retries.
-    device_->lib.ack_async_event(&event);
-    for (Link& link : links_) {
-      if (link.connection != nullptr && (device || (pair && link.connection->owns(which))))
-        break_off(link, Error::unreachable, device_->name + " reports: " + name);
-    }
-  }
-}
-
 // --- sleeping --------------------------------------------------------------------------------------------------------
 
 // A network cannot count messages for us: any that comes wakes.
 void VerbsFabric::arm(Sleeper who, uint32_t /*need*/) {
   probe();
   flush();
-  // Only what peers send is solicited. The end of our own writes wakes nobody, unless somebody waits for it.
+  // Only what peers send is solicited. The end of our own writes wakes no thread, unless it is awaited.
   parking_.arm(who, awaited_ > 0 || !dirty_.empty());
 }
 

@@ -19,12 +19,12 @@
 //   note area (in the mailbox, between control and slots): Note[64], the n-th failed put's in entry n mod 64
 //
 // Local completion of what was committed: at once. The outbox belongs to the writer's messages until the peer has
-// reported them (fabric.h), and a report means that the card is done with them, so nobody waits for the card.
+// reported them (fabric.h), and a report means that the card is done with them, so no thread waits for the card.
 //
-// A peer that has died says nothing. Before sleeping, and now and then while somebody only tests, every connection from
-// which nothing was heard for a second is asked by an empty write whose completion is awaited; a dead peer's connection
-// then breaks within the transport's retries (two seconds by default), or at once if the bootstrap knows that its
-// process has ended.
+// A peer that has died says nothing. So before a thread sleeps, and now and then while the caller only tests, this rank
+// probes every connection from which nothing was heard for a second: it posts an empty write and awaits its completion.
+// The connection of a dead peer then breaks within the transport's retries (two seconds by default), or at once if the
+// bootstrap knows that its process has ended.
 #pragma once
 #include <memory>
 #include <string>
@@ -75,7 +75,7 @@ class VerbsFabric : public FarFabric {
   uint32_t put_window() const override { return shared_ == nullptr ? depths_.receive : depths_.receive / 2; }
   bool called() const override { return parking_.called() || bootstrap_->called(); }
   bool receiver_copies() const override { return false; }
-  uint32_t ticket(Sleeper) override { return 0; }  // a ring stays in its descriptor until somebody has slept
+  uint32_t ticket(Sleeper) override { return 0; }  // a ring stays in its descriptor until the next sleep
   void arm(Sleeper who, uint32_t need) override;
   void disarm() override { parking_.disarm(); }
   bool is_armed() const override { return parking_.is_armed(); }
@@ -95,6 +95,9 @@ class VerbsFabric : public FarFabric {
     uint32_t error;
     uint32_t reserved;
   };
+  static constexpr uint32_t kValueBits = kImmediateBits;
+  static constexpr uint32_t kValueMask = (1u << kValueBits) - 1;
+  static constexpr int64_t kProbeMilliseconds = 1000;
   static constexpr uint32_t kNotes = kNoteBytes / sizeof(Note);
 
   // What is known about a peer.
@@ -158,7 +161,7 @@ class VerbsFabric : public FarFabric {
   };
   std::unique_ptr<Box> self_;  // this rank's mailbox to itself
   Ring<Completion> arrived_;
-  uint64_t awaited_ = 0;  // puts and probes on their way: their completion must wake whoever sleeps
+  uint64_t awaited_ = 0;  // puts and probes on their way: their completion must wake the thread that sleeps
   int64_t probed_ = 0;    // when, in milliseconds
   uint32_t looks_ = 0;
   bool closed_ = false;

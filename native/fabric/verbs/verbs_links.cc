@@ -1,0 +1,157 @@
+// How the verbs fabric connects to its peers, and how it learns that one is gone.
+#include "fabric/verbs/available.h"
+
+#if NBC_HAS_VERBS
+#include "fabric/verbs/verbs_fabric.h"
+
+#include "fabric/clock.h"
+
+namespace nbc::verbs {
+namespace {
+
+constexpr uint32_t kLooks = 64;  // looks for closed peers between two at the clock
+
+}  // namespace
+
+Connect VerbsFabric::connect(Rank peer) {
+  if (peer == rank_) {
+    if (self_ == nullptr) self_ = std::make_unique<Box>();
+    return Connect::ready;
+  }
+  return advance(peer, true);
+}
+
+// One step, if there is one to take. Without `wanted` only if the peer has asked.
+Connect VerbsFabric::advance(Rank peer, bool wanted) {
+  Link& link = links_[peer];
+  if (link.verdict != Connect::later) return link.verdict;
+  Card theirs;
+  const CardState state = bootstrap_->look(peer, theirs);
+  if (link.connection == nullptr && state == CardState::none && !wanted) return Connect::later;
+  try {
+    if (link.connection == nullptr) {
+      if (connections_ == depths_.connections)
+        throw FabricError{"this rank has " + std::to_string(connections_) +
+                          " connections, as many as a completion queue of " + device_->name + " serves"};
+      link.connection =
+          std::make_unique<Connection>(peer, Equipment{device_, mailboxes_, queue_, shared_.get(), depths_.send,
+                                                       depths_.receive, options_.most_inline, counters_});
+      ++connections_;
+      owners_[link.connection->number()] = peer;
+      bootstrap_->publish(peer, link.connection->card(options_.eager_limit), CardState::offered);
+    }
+    if (state == CardState::none) {
+      link.why = bootstrap_->refusal(peer);
+      return link.why.empty() ? Connect::later : link.verdict = Connect::refused;
+    }
+    if (!fits(theirs, link)) return link.verdict = Connect::refused;
+    Connection& connection = *link.connection;
+    if (connection.state == Connection::State::offered) {
+      connection.connect(theirs, options_.timeout, options_.retries, options_.receiver_retries);
+      bootstrap_->publish(peer, connection.card(options_.eager_limit), CardState::ready);
+    }
+    if (state == CardState::ready) {
+      connection.state = Connection::State::ready;
+      link.verdict = Connect::ready;
+    }
+  } catch (const FabricError& error) {
+    link.why = error.message;
+    link.verdict = Connect::broken;
+  }
+  return link.verdict;
+}
+
+// Whether the two may talk; if not, the link says why.
+bool VerbsFabric::fits(const Card& theirs, Link& link) const {
+  const auto differ = [&](const char* option, const std::string& there, const std::string& here) {
+    link.why = other_setting(link.connection->peer, option, there, here);
+    return false;
+  };
+  if (theirs.eager_limit != options_.eager_limit)
+    return differ("eagerLimit", std::to_string(theirs.eager_limit), std::to_string(options_.eager_limit));
+  if (theirs.eager != options_.eager)
+    return differ("verbs.eager", std::string("'") + name_of(theirs.eager) + "'",
+                  std::string("'") + name_of(options_.eager) + "'");
+  return true;
+}
+
+void VerbsFabric::answer_calls() {
+  bootstrap_->forget_calls();
+  for (Rank peer = 0; peer < size_; ++peer) {
+    if (peer != rank_) advance(peer, false);
+  }
+}
+
+Connection* VerbsFabric::ready(Rank peer) {
+  Connection* connection = links_[peer].connection.get();
+  return connection != nullptr && connection->state == Connection::State::ready ? connection : nullptr;
+}
+
+Mailbox VerbsFabric::outbox(Rank peer) {
+  return mailbox_at(peer == rank_ ? self_->bytes : links_[peer].connection->place.outbox);
+}
+
+Mailbox VerbsFabric::inbox(Rank peer) {
+  return mailbox_at(peer == rank_ ? self_->bytes : links_[peer].connection->place.inbox);
+}
+
+bool VerbsFabric::has_closed(Rank peer) {
+  if (peer == rank_) return closed_;
+  if (++looks_ % kLooks == 0) probe();
+  const Link& link = links_[peer];
+  // One that closed has said so behind everything else.
+  if (advance(peer, false) == Connect::ready) return link.connection->peer_closed;
+  return link.verdict == Connect::later && bootstrap_->standing(peer) == Standing::gone;
+}
+
+void VerbsFabric::abandon(Rank peer) {
+  if (links_[peer].connection != nullptr) break_off(links_[peer], Error::peer_closed, "the peer has closed its world");
+}
+
+void VerbsFabric::reject(Rank peer, const std::string& why) {
+  if (links_[peer].connection != nullptr) break_off(links_[peer], Error::unreachable, why);
+}
+
+void VerbsFabric::break_off(Link& link, Error error, const std::string& why) {
+  Connection& connection = *link.connection;
+  if (connection.state == Connection::State::broken) return;
+  if (connection.peer_closed || bootstrap_->is_ending(connection.peer)) error = Error::peer_closed;
+  link.why = "the connection to rank " + std::to_string(connection.peer) + " of the world broke: " + why;
+  link.verdict = error == Error::peer_closed ? Connect::closed : Connect::broken;
+  connection.stop();
+  if (connection.probing) --awaited_;
+  connection.probing = false;
+  for (size_t i = 0; i < connection.puts.size(); ++i) finish(connection.puts[i], connection.peer, error);
+  connection.puts.clear();
+  arrived_.push({Completion::Kind::broken, error, connection.peer, 0, 0, nullptr});
+}
+
+void VerbsFabric::probe() {
+  const int64_t now = now_milliseconds();
+  if (now - probed_ < kProbeMilliseconds) return;
+  probed_ = now;
+  registrations_.drop_expired();
+  for (Link& link : links_) {
+    Connection* connection = link.connection.get();
+    if (connection == nullptr || connection->state != Connection::State::ready) continue;
+    if (!connection->heard && bootstrap_->standing(connection->peer) == Standing::gone) {
+      // What it wrote before comes first; it may have said good-bye.
+      while (collect() > 0) {
+      }
+      if (!connection->peer_closed) break_off(link, Error::peer_closed, "its process has ended");
+    } else if (!connection->heard && !connection->probing) {
+      connection->probing = true;
+      ++awaited_;
+      ++counters_.probes;
+      Work work;
+      work.to = connection->theirs.inbox;
+      work.remote_key = connection->theirs.inbox_key;
+      work.signalled = true;
+      queue_work(*connection, work);
+    }
+    connection->heard = false;
+  }
+}
+
+}  // namespace nbc::verbs
+#endif
