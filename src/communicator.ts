@@ -4,84 +4,27 @@
  * All ranks of a communicator start its collectives in the same order, with matching sizes, as MPI demands. The methods
  * here check arguments, look up the plan for the shape of the call, and start it: schedules/ says what a plan does.
  */
-import { bytesOf, checkView, elementBytes, IN_PLACE, type InPlace, overlap } from './views.js';
 import type { Stats } from './counters.js';
 import { ArgumentError, ClosedError, type ErrorContext, NbcError, show } from './errors.js';
 import { type Context, duplicate, splitByColor } from './groups.js';
 import { errorFromNative } from './native-errors.js';
-import { PlanCache, type PlanSource, PlanStore } from './plans.js';
+import { type AlgorithmOf, OPERATIONS, type OperationName } from './operations/index.js';
+import type { Counts } from './operations/operation.js';
+import { type Hints, PlanCache } from './plans.js';
 import { Request } from './request.js';
-import {
-  chooseIalltoall,
-  IALLTOALL_ALGORITHMS,
-  type IalltoallAlgorithm,
-  ialltoallSchedule,
-} from './schedules/ialltoall.js';
-import { chooseIbcast, IBCAST_ALGORITHMS, type IbcastAlgorithm, ibcastSchedule } from './schedules/ibcast.js';
-import { chooseIgather, IGATHER_ALGORITHMS, type IgatherAlgorithm, igatherSchedule } from './schedules/igather.js';
-import { igathervRoot, igathervSend } from './schedules/igatherv.js';
-import { blocksOf, type Counts } from './vectors.js';
+import { checkView, IN_PLACE, type InPlace, overlap } from './views.js';
 import type { World } from './world.js';
 
 const inspect = Symbol.for('nodejs.util.inspect.custom');
 
-export interface IbcastOptions {
-  /** Default: chosen by size and number of ranks. Equal on all ranks. */
-  algorithm?: IbcastAlgorithm | undefined;
-}
-export interface IgatherOptions {
-  /** Default: chosen by size and number of ranks. Equal on all ranks. */
-  algorithm?: IgatherAlgorithm | undefined;
-}
-export interface IalltoallOptions {
-  /** Default: chosen by size and number of ranks. Equal on all ranks. */
-  algorithm?: IalltoallAlgorithm | undefined;
+/** Options of the collective of that name: `CollectiveOptions<'ibcast'>`. */
+export interface CollectiveOptions<Name extends OperationName> {
+  /** Default: chosen by size and number of ranks. Equal on all ranks. docs/algorithms.md lists them. */
+  algorithm?: AlgorithmOf<Name> | undefined;
 }
 
 /** Highest tag of a point-to-point message. */
 export const MAX_TAG = 32767;
-
-const ibcastPlans: PlanSource = {
-  operation: 'ibcast',
-  algorithms: IBCAST_ALGORITHMS,
-  build: ({ rank, size }, algorithm, root, bytes) =>
-    ibcastSchedule((algorithm as IbcastAlgorithm | undefined) ?? chooseIbcast(bytes, size), rank, size, root, bytes),
-};
-
-/** Looked up by the bytes of one block. */
-function igatherPlans(inPlace: boolean): PlanSource {
-  return {
-    operation: 'igather',
-    algorithms: IGATHER_ALGORITHMS,
-    build: ({ rank, size }, algorithm, root, bytes) =>
-      igatherSchedule(
-        (algorithm as IgatherAlgorithm | undefined) ?? chooseIgather(bytes, size),
-        rank,
-        size,
-        root,
-        bytes,
-        inPlace,
-      ),
-  };
-}
-
-/** Looked up by the bytes of the whole buffer, so that the hot path need not divide. */
-function ialltoallPlans(inPlace: boolean): PlanSource {
-  return {
-    operation: 'ialltoall',
-    algorithms: IALLTOALL_ALGORITHMS,
-    build: ({ rank, size }, algorithm, _root, bytes) => {
-      const block = bytes / size;
-      const chosen = (algorithm as IalltoallAlgorithm | undefined) ?? chooseIalltoall(block, size);
-      return ialltoallSchedule(chosen, rank, size, block, inPlace);
-    },
-  };
-}
-
-const igatherFromSend = igatherPlans(false);
-const igatherInPlace = igatherPlans(true);
-const ialltoallFromSend = ialltoallPlans(false);
-const ialltoallInPlace = ialltoallPlans(true);
 
 /**
  * A group of ranks. `init()` returns the one that has all of them; `dup` and `split` make others.
@@ -107,13 +50,8 @@ export class Communicator {
 
   private closed = false;
   private ownControl: Communicator | null = null;
-  private readonly ibcastPlans: PlanCache;
-  private readonly igatherPlans: PlanCache;
-  private readonly igatherInPlacePlans: PlanCache;
-  /** By a text that stands for the shape. */
-  private readonly igathervPlans: PlanStore<string>;
-  private readonly ialltoallPlans: PlanCache;
-  private readonly ialltoallInPlacePlans: PlanCache;
+  /** @internal What the collectives of this communicator have been compiled to. */
+  readonly plans: Record<OperationName, PlanCache>;
 
   private constructor(world: World, members: Uint32Array, rank: number, context: Context) {
     // A program in JavaScript can call private constructors.
@@ -132,12 +70,9 @@ export class Communicator {
       throw errorFromNative(thrown, { rank: world.rank });
     }
     world.communicators.add(this);
-    this.ibcastPlans = new PlanCache(this, ibcastPlans);
-    this.igatherPlans = new PlanCache(this, igatherFromSend);
-    this.igatherInPlacePlans = new PlanCache(this, igatherInPlace);
-    this.igathervPlans = new PlanStore(this, 'igatherv');
-    this.ialltoallPlans = new PlanCache(this, ialltoallFromSend);
-    this.ialltoallInPlacePlans = new PlanCache(this, ialltoallInPlace);
+    const plans: Partial<Record<OperationName, PlanCache>> = {};
+    for (const operation of OPERATIONS) plans[operation.name] = new PlanCache(this, operation);
+    this.plans = plans as Record<OperationName, PlanCache>;
   }
 
   /** @internal The only way to make one. */
@@ -151,11 +86,8 @@ export class Communicator {
    *
    * Source: MPI_Ibcast.
    */
-  ibcast(buffer: ArrayBufferView, root: number, options?: IbcastOptions): Request {
-    const plans = this.ibcastPlans;
-    const repeated = bytesOf(buffer) === plans.bytes && root === plans.root && options === undefined;
-    const plan = repeated ? plans.plan : this.ibcastPlan(buffer, root, options);
-    return this.start('ibcast', plan, null, buffer);
+  ibcast(buffer: ArrayBufferView, root: number, options?: CollectiveOptions<'ibcast'>): Request {
+    return this.start(this.plans.ibcast, null, buffer, root, options);
   }
 
   /**
@@ -171,20 +103,9 @@ export class Communicator {
     send: ArrayBufferView | InPlace,
     recv: ArrayBufferView | null,
     root: number,
-    options?: IgatherOptions,
+    options?: CollectiveOptions<'igather'>,
   ): Request {
-    const inPlace = send === IN_PLACE;
-    const source = inPlace ? null : send;
-    const target = root === this.rank ? recv : null;
-    const plans = inPlace ? this.igatherInPlacePlans : this.igatherPlans;
-    const block = inPlace ? bytesOf(recv) / this.size : bytesOf(send);
-    const repeated =
-      block === plans.bytes &&
-      root === plans.root &&
-      options === undefined &&
-      (target === null || bytesOf(target) === block * this.size);
-    const plan = repeated ? plans.plan : this.igatherPlan(send, recv, root, options);
-    return this.start('igather', plan, source, target);
+    return this.start(this.plans.igather, send, root === this.rank ? recv : null, root, options);
   }
 
   /**
@@ -205,29 +126,10 @@ export class Communicator {
     counts: Counts | null,
     displs: Counts | null,
     root: number,
+    options?: CollectiveOptions<'igatherv'>,
   ): Request {
-    const context = this.during('igatherv');
-    this.checkRank(root, 'root', context);
-    if (root !== this.rank) {
-      if (send === IN_PLACE) throw new ArgumentError('send', 'IN_PLACE is for the root only', context);
-      const bytes = checkView(send, 'send', context);
-      const plan = this.igathervPlans.find(`${root} ${bytes}`, () => igathervSend(root, bytes));
-      return this.start('igatherv', plan, send, null);
-    }
-    const inPlace = send === IN_PLACE;
-    const all = checkView(recv, 'recv', context);
-    const blocks = blocksOf(counts, displs, this.size, elementBytes(recv!), all, context);
-    if (!inPlace) {
-      const bytes = checkView(send, 'send', context);
-      if (bytes !== blocks[root].bytes) {
-        const message = `must have the bytes that counts gives its rank: ${blocks[root].bytes}, not ${bytes}`;
-        throw new ArgumentError('send', message, context);
-      }
-      checkApart(send, recv!, context);
-    }
-    const key = `${inPlace} ${blocks.map(({ offset, bytes }) => `${offset}+${bytes}`).join(' ')}`;
-    const plan = this.igathervPlans.find(key, () => igathervRoot(root, blocks, inPlace));
-    return this.start('igatherv', plan, inPlace ? null : send, recv);
+    const target = root === this.rank ? recv : null;
+    return this.startListed(this.plans.igatherv, send, target, root, [counts, displs], options);
   }
 
   /**
@@ -238,14 +140,8 @@ export class Communicator {
    *
    * Source: MPI_Ialltoall.
    */
-  ialltoall(send: ArrayBufferView | InPlace, recv: ArrayBufferView, options?: IalltoallOptions): Request {
-    const inPlace = send === IN_PLACE;
-    const source = inPlace ? null : send;
-    const plans = inPlace ? this.ialltoallInPlacePlans : this.ialltoallPlans;
-    const bytes = bytesOf(recv);
-    const repeated = bytes === plans.bytes && options === undefined && (source === null || bytesOf(source) === bytes);
-    const plan = repeated ? plans.plan : this.ialltoallPlan(send, recv, options);
-    return this.start('ialltoall', plan, source, recv);
+  ialltoall(send: ArrayBufferView | InPlace, recv: ArrayBufferView, options?: CollectiveOptions<'ialltoall'>): Request {
+    return this.start(this.plans.ialltoall, send, recv, 0, options);
   }
 
   /**
@@ -326,8 +222,7 @@ export class Communicator {
       return;
     }
     this.closed = true;
-    for (const plans of this.planCaches()) plans.release();
-    this.igathervPlans.release();
+    for (const plans of Object.values(this.plans)) plans.release();
     this.world.native.freeCommunicator(this.handle);
     this.world.communicators.delete(this);
     await this.ownControl?.close();
@@ -353,7 +248,7 @@ export class Communicator {
   /** @internal The world is gone: every later call must notice. */
   forget(): void {
     this.closed = true;
-    for (const plans of this.planCaches()) plans.forget();
+    for (const plans of Object.values(this.plans)) plans.forget();
   }
 
   /** @internal @throws {ClosedError} */
@@ -368,58 +263,31 @@ export class Communicator {
     return `Communicator { rank ${this.rank} of ${this.size}${this.closed ? ', closed' : ''} }`;
   }
 
-  // Plans for calls that don't repeat the last one: all arguments are checked.
-
-  private ibcastPlan(buffer: ArrayBufferView, root: number, options: IbcastOptions | undefined): number {
-    return this.ibcastPlans.find(checkView(buffer, 'buffer', this.during('ibcast')), root, options);
-  }
-
-  private igatherPlan(
-    send: ArrayBufferView | InPlace,
-    recv: ArrayBufferView | null,
+  /** @internal The one way in which a collective starts; those with counts come by {@link startListed}. */
+  start(
+    plans: PlanCache,
+    send: ArrayBufferView | InPlace | null,
+    recv: ArrayBufferView | InPlace | null,
     root: number,
-    options: IgatherOptions | undefined,
-  ): number {
-    const context = this.during('igather');
-    this.checkRank(root, 'root', context);
-    if (root !== this.rank) {
-      if (send === IN_PLACE) throw new ArgumentError('send', 'IN_PLACE is for the root only', context);
-      return this.igatherPlans.find(checkView(send, 'send', context), root, options);
-    }
-    const all = checkView(recv, 'recv', context);
-    if (send === IN_PLACE) return this.igatherInPlacePlans.find(this.blockOf(all, 'recv', context), root, options);
-    const block = checkView(send, 'send', context);
-    if (all !== block * this.size) {
-      const message = `must hold ${this.size} blocks of ${block} bytes (as send has), which ${all} bytes are not`;
-      throw new ArgumentError('recv', message, context);
-    }
-    checkApart(send, recv!, context);
-    return this.igatherPlans.find(block, root, options);
-  }
-
-  private ialltoallPlan(
-    send: ArrayBufferView | InPlace,
-    recv: ArrayBufferView,
-    options: IalltoallOptions | undefined,
-  ): number {
-    const context = this.during('ialltoall');
-    const bytes = checkView(recv, 'recv', context);
-    this.blockOf(bytes, 'recv', context);
-    if (send === IN_PLACE) return this.ialltoallInPlacePlans.find(bytes, 0, options);
-    const sendBytes = checkView(send, 'send', context);
-    if (sendBytes !== bytes) {
-      throw new ArgumentError('recv', `must be as large as send: ${sendBytes} bytes, not ${bytes}`, context);
-    }
-    checkApart(send, recv, context);
-    return this.ialltoallPlans.find(bytes, 0, options);
-  }
-
-  private start(
-    operation: string,
-    plan: number,
-    send: ArrayBufferView | null,
-    receive: ArrayBufferView | null,
+    options: Hints | undefined,
   ): Request {
+    return this.run(plans.operation.name, plans.find(send, recv, root, options), viewOf(send), viewOf(recv));
+  }
+
+  /** @internal */
+  startListed(
+    plans: PlanCache,
+    send: ArrayBufferView | InPlace | null,
+    recv: ArrayBufferView | InPlace | null,
+    root: number,
+    lists: readonly (Counts | null)[],
+    options: Hints | undefined,
+  ): Request {
+    const plan = plans.lookUp(send, recv, root, lists, options);
+    return this.run(plans.operation.name, plan, viewOf(send), viewOf(recv));
+  }
+
+  private run(operation: string, plan: number, send: ArrayBufferView | null, receive: ArrayBufferView | null): Request {
     const { world } = this;
     const slot = world.nextSlot >= 0 ? world.nextSlot : world.findSlot(operation);
     let complete: boolean;
@@ -483,28 +351,19 @@ export class Communicator {
     return Number.isInteger(value) && value >= 0 && value < this.size;
   }
 
-  /** @internal */
-  checkRank(value: number, argument: string, context: ErrorContext): void {
+  private checkRank(value: number, argument: string, context: ErrorContext): void {
     if (this.isRank(value)) return;
     const message = `must be a rank of the communicator, 0 to ${this.size - 1}, not ${show(value)}`;
-    throw new ArgumentError(argument, message, context);
-  }
-
-  /** Bytes of one of `size` equal blocks. */
-  private blockOf(bytes: number, argument: string, context: ErrorContext): number {
-    if (bytes % this.size === 0) return bytes / this.size;
-    const message = `must hold ${this.size} equal blocks, one per rank, which ${bytes} bytes are not`;
     throw new ArgumentError(argument, message, context);
   }
 
   private during(operation: string): ErrorContext {
     return { operation, rank: this.world.rank };
   }
+}
 
-  private planCaches(): PlanCache[] {
-    const { ibcastPlans, igatherPlans, igatherInPlacePlans, ialltoallPlans, ialltoallInPlacePlans } = this;
-    return [ibcastPlans, igatherPlans, igatherInPlacePlans, ialltoallPlans, ialltoallInPlacePlans];
-  }
+function viewOf(buffer: ArrayBufferView | InPlace | null): ArrayBufferView | null {
+  return buffer === IN_PLACE ? null : buffer;
 }
 
 function isTag(value: number): boolean {

@@ -19,9 +19,9 @@ export { IN_PLACE } from './views.js';
 export type { InPlace } from './views.js';
 export type { Stats } from './counters.js';
 export { Communicator, MAX_TAG } from './communicator.js';
-export type { IalltoallOptions, IbcastOptions, IgatherOptions } from './communicator.js';
-export type { Counts } from './vectors.js';
-export type { IalltoallAlgorithm, IbcastAlgorithm, IgatherAlgorithm } from './schedules/index.js';
+export type { CollectiveOptions } from './communicator.js';
+export type { AlgorithmOf, OperationName } from './operations/index.js';
+export type { Counts } from './operations/operation.js';
 export { Request, startall, testAll, waitAll, waitAny } from './request.js';
 export {
   ArgumentError,

@@ -1,140 +1,164 @@
 /**
- * Compiled schedules of one operation on one communicator, by shape (bytes, root, algorithm) and never by buffer: a
- * program that repeats an operation builds its schedule once.
+ * Compiled schedules of one operation on one communicator, by shape and never by buffer: a program that repeats an
+ * operation builds its schedule once.
  */
-import { ArgumentError, type ErrorContext, show } from './errors.js';
+import { ArgumentError, show } from './errors.js';
 import type { Native } from './native.js';
 import { errorFromNative } from './native-errors.js';
-import type { Schedule } from './schedules/schedule.js';
+import { Call, type Caller, type Counts, type Operation } from './operations/operation.js';
+import type { Shape } from './schedules/shape.js';
+import { bytesOf, IN_PLACE, type InPlace } from './views.js';
 
 /** Plans kept per operation. Programs have a handful of shapes; a bound is for those that never repeat one. */
 const MAX_PLANS = 256;
 
 /** The communicator that plans belong to. */
-export interface Owner {
-  readonly rank: number;
-  readonly size: number;
+export interface Owner extends Caller {
   readonly handle: number;
   readonly world: { readonly rank: number; readonly native: Native };
   requireOpen(operation: string): void;
-  checkRank(value: number, argument: string, context: ErrorContext): void;
 }
 
-/** An operation, as far as its plans are concerned. */
-export interface PlanSource {
-  readonly operation: string;
-  /** What `options.algorithm` may be. */
-  readonly algorithms: readonly string[];
-  /** The schedule of this rank; `algorithm` undefined: choose. `bytes` is what the operation is looked up by. */
-  build(communicator: Owner, algorithm: string | undefined, root: number, bytes: number): Schedule;
+/** What users pass to every collective, beside its arguments. */
+export interface Hints {
+  algorithm?: string | undefined;
 }
 
-/** The plans of one operation by what they are looked up by; the one kept longest is given back for a new one. */
-export class PlanStore<Key> {
-  private readonly plans = new Map<Key, number>();
+/** A buffer argument. Programs in JavaScript may pass anything else: to find that out is the look-up's work. */
+export type MaybeBuffer = ArrayBufferView | InPlace | null;
 
-  /** @param dropped is told of a plan that is given back to make room */
+const NO_LISTS: readonly never[] = [];
+
+/** Equals no constructor, no byte count and no rank, so that a call never equals a forgotten one. */
+const NOTHING = Symbol('nothing');
+
+export class PlanCache {
+  // The last call: most programs repeat one for a while, and then these comparisons are all of the look-up.
+  private sendKind: unknown = NOTHING;
+  private recvKind: unknown = NOTHING;
+  private sendBytes = NaN;
+  private recvBytes = NaN;
+  private root = NaN;
+  private plan = -1;
+
+  private readonly plans = new Map<number | string, number>();
+
   constructor(
-    private readonly communicator: Owner,
-    private readonly operation: string,
-    private readonly dropped: (plan: number) => void = () => undefined,
+    private readonly owner: Owner,
+    readonly operation: Operation,
   ) {}
 
   /**
-   * The plan of a shape, compiled if need be.
-   * @throws {ClosedError} if the communicator is closed
+   * The plan of a call, compiled if need be.
+   * @throws {ClosedError} if the communicator is closed (closing it forgets the last call)
+   * @throws {ArgumentError} naming the argument
    */
-  find(key: Key, build: () => Schedule): number {
-    const { communicator, operation } = this;
-    const { native, rank } = communicator.world;
-    communicator.requireOpen(operation);
-    const known = this.plans.get(key);
-    if (known !== undefined) return known;
-    const words = build().encode();
+  find(send: MaybeBuffer, recv: MaybeBuffer, root: number, hints: Hints | undefined): number {
+    if (
+      hints === undefined &&
+      root === this.root &&
+      sizeOf(recv) === this.recvBytes &&
+      kindOf(recv) === this.recvKind &&
+      sizeOf(send) === this.sendBytes &&
+      kindOf(send) === this.sendKind
+    ) {
+      return this.plan;
+    }
+    const plan = this.lookUp(send, recv, root, NO_LISTS, hints);
+    if (hints === undefined) this.remember(send, recv, root, plan);
+    return plan;
+  }
+
+  /** As {@link find}, of an operation with counts and displacements: these are looked at in every call. */
+  lookUp(
+    send: MaybeBuffer,
+    recv: MaybeBuffer,
+    root: number,
+    lists: readonly (Counts | null | undefined)[],
+    hints: Hints | undefined,
+  ): number {
+    const { operation, owner } = this;
+    owner.requireOpen(operation.name);
+    const shape = operation.shape(new Call(operation.name, owner, send, recv, root, lists));
+    const index = this.indexOf(hints?.algorithm);
+    const key = keyOf(shape, index, operation.algorithms.length);
+    return this.plans.get(key) ?? this.compile(key, shape, index);
+  }
+
+  /** The next call is looked up. */
+  forget(): void {
+    this.root = NaN;
+  }
+
+  /** Gives all plans back. */
+  release(): void {
+    this.forget();
+    for (const plan of this.plans.values()) this.owner.world.native.releasePlan(plan);
+    this.plans.clear();
+  }
+
+  private remember(send: MaybeBuffer, recv: MaybeBuffer, root: number, plan: number): void {
+    this.sendKind = kindOf(send);
+    this.recvKind = kindOf(recv);
+    this.sendBytes = sizeOf(send);
+    this.recvBytes = sizeOf(recv);
+    this.root = root;
+    this.plan = plan;
+  }
+
+  /** Index of an algorithm that the caller names; -1: the operation chooses. */
+  private indexOf(algorithm: string | undefined): number {
+    if (algorithm === undefined) return -1;
+    const { name, algorithms } = this.operation;
+    const index = algorithms.findIndex((row) => row.name === algorithm);
+    if (index >= 0) return index;
+    const names = algorithms.map((row) => `'${row.name}'`).join(', ');
+    const context = { operation: name, rank: this.owner.world.rank };
+    throw new ArgumentError('algorithm', `${name} has ${names}, but not ${show(algorithm)}`, context);
+  }
+
+  private compile(key: number | string, shape: Shape, index: number): number {
+    const { operation, owner } = this;
+    const { native, rank } = owner.world;
+    const chosen = index >= 0 ? index : this.indexOf(operation.choose(shape));
+    const words = operation.algorithms[chosen].build(shape).encode();
     let plan: number;
     try {
-      plan = native.compile(communicator.handle, words);
+      plan = native.compile(owner.handle, words);
     } catch (thrown) {
-      throw errorFromNative(thrown, { operation, rank });
+      throw errorFromNative(thrown, { operation: operation.name, rank });
     }
     this.makeRoom();
     this.plans.set(key, plan);
     return plan;
   }
 
-  /** Gives all plans back. */
-  release(): void {
-    for (const plan of this.plans.values()) this.communicator.world.native.releasePlan(plan);
-    this.plans.clear();
-  }
-
+  /** Gives back the plan that was kept longest. */
   private makeRoom(): void {
     if (this.plans.size < MAX_PLANS) return;
     const [oldest, plan] = this.plans.entries().next().value!;
     this.plans.delete(oldest);
-    this.dropped(plan);
-    this.communicator.world.native.releasePlan(plan);
+    if (plan === this.plan) this.forget();
+    this.owner.world.native.releasePlan(plan);
   }
 }
 
-/** Plans of an operation whose shape is a few numbers. */
-export class PlanCache {
-  // The plan used last: most programs repeat one shape for a while, and then these three comparisons are all of the
-  // look-up. NaN equals nothing, so that without a last plan every call is looked up.
-  bytes = NaN;
-  root = NaN;
-  plan = -1;
+/** A number below 2^53 for all sizes that memory and ranks can have, and a text where numbers do not suffice. */
+function keyOf(shape: Shape, index: number, algorithms: number): number | string {
+  const { bytes, size, root, inPlace, detail } = shape;
+  const key = ((bytes * size + root) * (1 + algorithms) + 1 + index) * 2 + (inPlace ? 1 : 0);
+  return detail === undefined ? key : `${key} ${detail}`;
+}
 
-  private readonly plans: PlanStore<number>;
+/** What a buffer is, as far as two calls are compared: the class of a view says the type of its elements. */
+function kindOf(buffer: MaybeBuffer): unknown {
+  return isView(buffer) ? buffer.constructor : buffer;
+}
 
-  constructor(
-    private readonly communicator: Owner,
-    private readonly source: PlanSource,
-  ) {
-    this.plans = new PlanStore(communicator, source.operation, (plan) => {
-      if (plan === this.plan) this.forget();
-    });
-  }
+function sizeOf(buffer: MaybeBuffer): number {
+  return !isView(buffer) ? 0 : bytesOf(buffer);
+}
 
-  /**
-   * The plan for a shape that is not the last one used, compiled if need be.
-   * @throws {ClosedError} if the communicator is closed (closing it forgets the plan used last, so every call gets
-   *   here)
-   * @throws {ArgumentError} naming `root` or `algorithm`
-   */
-  find(bytes: number, root: number, options: { algorithm?: string | undefined } | undefined): number {
-    const { communicator } = this;
-    const { operation, algorithms } = this.source;
-    const context = { operation, rank: communicator.world.rank };
-    communicator.requireOpen(operation);
-    communicator.checkRank(root, 'root', context);
-    const algorithm = options?.algorithm;
-    const index = algorithm === undefined ? 0 : 1 + algorithms.indexOf(algorithm);
-    if (index === 0 && algorithm !== undefined) {
-      const names = algorithms.map((name) => `'${name}'`).join(', ');
-      const message = `${operation} has ${names}, but not ${show(algorithm)}`;
-      throw new ArgumentError('algorithm', message, context);
-    }
-
-    // A number below 2^53 for all sizes that memory and ranks can have.
-    const key = (bytes * communicator.size + root) * (1 + algorithms.length) + index;
-    const plan = this.plans.find(key, () => this.source.build(communicator, algorithm, root, bytes));
-    if (index === 0) {
-      this.bytes = bytes;
-      this.root = root;
-      this.plan = plan;
-    }
-    return plan;
-  }
-
-  /** The next look-up of any shape goes through `find`. */
-  forget(): void {
-    this.bytes = NaN;
-  }
-
-  /** Gives all plans back. */
-  release(): void {
-    this.forget();
-    this.plans.release();
-  }
+function isView(buffer: MaybeBuffer): buffer is ArrayBufferView {
+  return buffer != null && buffer !== IN_PLACE;
 }

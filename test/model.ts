@@ -3,7 +3,19 @@
  * before the next.
  */
 import { createHash } from 'node:crypto';
-import { BUFFERS, buffersOf, bytesOf, type DataStep, endsOf, initialContent, type Plan } from './programs/plan.js';
+import { arrange, contribution, ORACLES } from './oracle.js';
+import {
+  BUFFERS,
+  buffersOf,
+  bytesOf,
+  caseOf,
+  type CollectiveStep,
+  type DataStep,
+  endsOf,
+  initialContent,
+  type MessageStep,
+  type Plan,
+} from './programs/plan.js';
 
 export interface Outcome {
   /** Hash of what each step wrote, by number of the step. */
@@ -51,58 +63,42 @@ function splitGroup(group: number[], colors: number[], keys: number[]): Groups {
   );
 }
 
+type Memory = Uint8Array[][];
+
+/** The part of a buffer that a rank uses in a step. */
+function region(memory: Memory, step: DataStep, rank: number, role: 'send' | 'recv', bytes: number): Uint8Array {
+  const { send, receive } = buffersOf(step, rank);
+  return memory[rank][role === 'send' ? send : receive].subarray(step.shift, step.shift + bytes);
+}
+
 /** Returns what was written, by world rank. */
-function runStep(memory: Uint8Array[][], group: number[], step: DataStep): Map<number, Uint8Array> {
-  const size = group.length;
-  const region = (rank: number, which: 'send' | 'receive', bytes: number, block = 0): Uint8Array => {
-    const start = step.shift + block * bytes;
-    return memory[rank][buffersOf(step, rank)[which]].subarray(start, start + bytes);
-  };
+function runStep(memory: Memory, group: number[], step: DataStep): Map<number, Uint8Array> {
+  return step.kind === 'message' ? runMessage(memory, group, step) : runCollective(memory, group, step);
+}
+
+function runMessage(memory: Memory, group: number[], step: MessageStep): Map<number, Uint8Array> {
+  const ends = endsOf(step, group.length);
+  if (ends === null) return new Map();
+  const bytes = bytesOf(step);
+  const target = region(memory, step, group[ends.to], 'recv', bytes);
+  target.set(region(memory, step, group[ends.from], 'send', bytes));
+  return new Map([[group[ends.to], target.slice()]]);
+}
+
+function runCollective(memory: Memory, group: number[], step: CollectiveStep): Map<number, Uint8Array> {
+  const oracle = ORACLES[step.kind];
+  const c = caseOf(step, group.length);
+  const parts = group.map((rank, place) =>
+    arrange(oracle, c, place, (bytes, role) => region(memory, step, rank, role, bytes)),
+  );
+  const inputs = parts.map((part, place) => contribution(oracle, c, place, part)?.slice());
   const written = new Map<number, Uint8Array>();
-  switch (step.kind) {
-    case 'ibcast': {
-      const bytes = bytesOf(step, 1);
-      const message = region(group[step.root % size], 'receive', bytes).slice();
-      for (const rank of group) {
-        region(rank, 'receive', bytes).set(message);
-        written.set(rank, message);
-      }
-      break;
-    }
-    case 'igather': {
-      const bytes = bytesOf(step, size);
-      const root = group[step.root % size];
-      for (const [place, rank] of group.entries()) {
-        if (rank === root && step.inPlace) continue;
-        region(root, 'receive', bytes, place).set(region(rank, 'send', bytes));
-      }
-      written.set(root, whole(root, bytes).slice());
-      break;
-    }
-    case 'ialltoall': {
-      const bytes = bytesOf(step, size);
-      const from = step.inPlace ? 'receive' : 'send';
-      const blocks = group.map((rank) => group.map((_, place) => region(rank, from, bytes, place).slice()));
-      for (const [place, rank] of group.entries()) {
-        for (const other of group.keys()) region(rank, 'receive', bytes, other).set(blocks[other][place]);
-        written.set(rank, whole(rank, bytes).slice());
-      }
-      break;
-    }
-    case 'message': {
-      const ends = endsOf(step, size);
-      if (ends === null) break;
-      const bytes = bytesOf(step, 1);
-      const target = region(group[ends.to], 'receive', bytes);
-      target.set(region(group[ends.from], 'send', bytes));
-      written.set(group[ends.to], target.slice());
-    }
+  for (const [place, { recv }] of parts.entries()) {
+    if (recv === null) continue;
+    oracle.result(c, place, (from) => inputs[from]!, recv);
+    written.set(group[place], recv.slice());
   }
   return written;
-
-  function whole(rank: number, bytes: number): Uint8Array {
-    return memory[rank][buffersOf(step, rank).receive].subarray(step.shift, step.shift + size * bytes);
-  }
 }
 
 function hashOf(bytes: Uint8Array): string {

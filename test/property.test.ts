@@ -7,6 +7,7 @@
  */
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
+import { OPERATIONS } from 'node-nbc/schedules';
 import { reports, runRanks } from './helpers.js';
 import { type Outcome, runSerially } from './model.js';
 import { MAX_SHIFT, type Plan, type Settings, type Step } from './programs/plan.js';
@@ -39,12 +40,13 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 12,
     arbitrary: fc.record({
-      kind: fc.constantFrom('ibcast' as const, 'igather' as const, 'ialltoall' as const),
+      kind: fc.constantFrom(...OPERATIONS.map(({ name }) => name)),
       communicator: index,
       bytes,
       root: index,
       algorithm,
       inPlace: fc.boolean(),
+      gaps: fc.boolean(),
       choice,
       shift,
     }),

@@ -2,15 +2,20 @@
  * Schedules, for those who want to read the library's own or write theirs. Importing this loads no native code.
  *
  * ```ts
- * import { ialltoallBruck } from 'node-nbc/schedules';
- * console.log(ialltoallBruck(0, 4, 8).describe()); // rank 0 of 4, blocks of 8 bytes
+ * import { alltoallBruck } from 'node-nbc/schedules';
+ * const shape = { rank: 0, size: 4, root: 0, bytes: 8, inPlace: false };
+ * console.log(alltoallBruck(shape).describe()); // rank 0 of 4, blocks of 8 bytes
  * ```
  */
 export { Schedule, Role, ElementKind, SCHEDULE_MAGIC } from './schedule.js';
 export { decodeSchedule, describeSchedule, describeElement } from './schedule.js';
 export type { DecodedSchedule, ScheduleElement, SendElement, RecvElement, CopyElement } from './schedule.js';
 export { ScheduleError } from '../errors.js';
-export * from './ibcast.js';
-export * from './igather.js';
-export * from './ialltoall.js';
-export * from './igatherv.js';
+export type { Block, Shape } from './shape.js';
+export * from './alltoall.js';
+export * from './bcast.js';
+export * from './gather.js';
+export * from './gatherv.js';
+export { OPERATIONS } from '../operations/index.js';
+export type { AlgorithmOf, OperationName } from '../operations/index.js';
+export type { Algorithm, Operation } from '../operations/operation.js';

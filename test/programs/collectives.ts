@@ -1,234 +1,121 @@
 /**
- * Runs the three operations through all their shapes, and checks every byte on every rank. Arguments: the progress
- * mode, and 'brief' for the short form.
+ * Runs all operations through all their shapes, and checks every byte on every rank. Arguments: the progress mode, and
+ * 'brief' for the short form.
  *
- * For each number of ranks, all of these, with every root:
- *
- * - sizes 0, 1, 254, 255, 256 (around the eager limit of the paper): every algorithm and the default, plain, alloc()
- *   and mixed buffers, in place and not;
- * - sizes around the default eager limit, and 64 Ki ± 1: every algorithm and the default, plain and alloc(), in place
- *   and not (igather: in turns);
- * - sizes 512 Ki ± 1 and 3 MiB: every combination of algorithm, plain or alloc() and in place, and every root, but
- *   not every combination with every root: they take turns.
- *
- * What would only cost memory is left out: with more than 8 ranks, gathers of 3 MiB go to the first and the last rank
- * only, and ialltoalls exchange blocks of 512 Ki ± 1 in one combination for each algorithm; with more than 4 ranks the
- * 3 MiB of an ialltoall are the whole buffer, not one block.
- *
- * In the short form combinations and roots take turns for every size up to 64 Ki + 1, and for whole buffers of 512 Ki ±
- * 1.
+ * A variant is an algorithm or the default, plain or alloc() memory or both, in place or not, places with gaps or not.
+ * For each operation and size, variants and roots take turns, so that each variant and each root occurs. On up to four
+ * ranks, small sizes go through every combination of them instead, but for the short form.
  *
  * Nothing separates the operations, so ranks run ahead of each other by as much as the operations allow.
  */
 import assert from 'node:assert/strict';
-import { alloc, type Communicator, IN_PLACE, init, type Request } from 'node-nbc';
+import { alloc, init, type Request } from 'node-nbc';
+import { OPERATIONS, type OperationName } from 'node-nbc/schedules';
+import { arrange, type Case, contribution, ORACLES, ranksOf } from '../oracle.js';
 import { assertBytes, type Guarded, GuardedPool, piece } from './noise.js';
 import { report } from './scenario.js';
 
+/** Elements of a block: around the eager limit of the paper and that of the transport, and around 64 Ki. */
 const SMALL = [0, 1, 254, 255, 256];
-/** Around the default eager limit of the transport. */
-const DEFAULT_EAGER = [-1, 0, 1].map((more) => (process.env['NBC_TRANSPORT'] === 'tcp' ? 8192 : 4096) + more);
-const MEDIUM = [64 * 1024 - 1, 64 * 1024, 64 * 1024 + 1];
-const LARGE = [512 * 1024 - 1, 512 * 1024, 512 * 1024 + 1];
-const HUGE = 3 * 1024 * 1024;
-
-const ALGORITHMS = {
-  ibcast: ['linear', 'binomial', 'chain'],
-  igather: ['linear', 'binomial'],
-  ialltoall: ['linear', 'pairwise', 'bruck'],
-} as const;
-type Operation = keyof typeof ALGORITHMS;
+const MEDIUM = [
+  ...[-1, 0, 1].map((more) => (process.env['NBC_TRANSPORT'] === 'tcp' ? 8192 : 4096) + more),
+  ...[-1, 0, 1].map((more) => 64 * 1024 + more),
+];
+/** Of a message, or of all blocks together. */
+const LARGE = [512 * 1024 - 1, 512 * 1024, 512 * 1024 + 1, 3 * 1024 * 1024 - 64];
+const COMBINED_MAX_RANKS = 4;
 
 /** Mixed: a rank has one kind or the other. */
-type Memory = 'plain' | 'alloc' | 'mixed';
+const MEMORIES = ['plain', 'alloc', 'mixed'] as const;
 
 interface Variant {
-  operation: Operation;
+  name: OperationName;
   algorithm: string | undefined;
-  memory: Memory;
+  memory: (typeof MEMORIES)[number];
   inPlace: boolean;
+  gaps: boolean;
 }
+type Run = Variant & Case;
 
-interface Case extends Variant {
-  /** Of the message of an ibcast, of a block of the others. */
-  bytes: number;
-  root: number;
-}
-
-function variants(operation: Operation, withDefault: boolean, memories: readonly Memory[]): Variant[] {
-  const algorithms = [...ALGORITHMS[operation], ...(withDefault ? [undefined] : [])];
-  const places = operation === 'ibcast' ? [false] : [false, true];
-  return algorithms.flatMap((algorithm) =>
-    memories.flatMap((memory) => places.map((inPlace) => ({ operation, algorithm, memory, inPlace }))),
-  );
-}
-
-function allCases(ranks: number): Case[] {
-  const everyRoot = Array.from({ length: ranks }, (_, rank) => rank);
-  const rootsOf = (operation: Operation): number[] => (operation === 'ialltoall' ? [0] : everyRoot);
-  const cases: Case[] = [];
-  for (const operation of ['ibcast', 'igather', 'ialltoall'] as const) {
-    const roots = rootsOf(operation);
-    for (const bytes of SMALL) {
-      for (const variant of variants(operation, true, ['plain', 'alloc', 'mixed'])) {
-        for (const root of roots) cases.push({ ...variant, bytes, root });
+function variantsOf({ name, algorithms }: (typeof OPERATIONS)[number]): Variant[] {
+  const { inPlace, listed } = ORACLES[name];
+  const both = (possible: boolean): boolean[] => (possible ? [false, true] : [false]);
+  const variants: Variant[] = [];
+  for (const algorithm of [undefined, ...algorithms.map((row) => row.name)]) {
+    for (const memory of MEMORIES) {
+      for (const place of both(inPlace)) {
+        for (const gaps of both(listed)) variants.push({ name, algorithm, memory, inPlace: place, gaps });
       }
-    }
-    for (const bytes of [...DEFAULT_EAGER, ...MEDIUM]) {
-      for (const [index, variant] of variants(operation, true, ['plain', 'alloc']).entries()) {
-        for (const root of roots) {
-          if (operation === 'igather' && (index + root) % 2 === 1) continue;
-          cases.push({ ...variant, bytes, root });
-        }
-      }
-    }
-    const large = variants(operation, false, ['plain', 'alloc']);
-    if (operation === 'ialltoall' && ranks > 8) {
-      for (const [index, algorithm] of ALGORITHMS.ialltoall.entries()) {
-        const memory = (ranks + index) % 2 === 0 ? 'plain' : 'alloc';
-        cases.push({ operation, algorithm, memory, inPlace: false, bytes: LARGE[index], root: 0 });
-      }
-    } else {
-      for (const bytes of LARGE) cases.push(...inTurns(large, roots, bytes));
-    }
-    const hugeRoots = operation === 'igather' && ranks > 8 ? [0, ranks - 1] : roots;
-    const huge = operation === 'ialltoall' && ranks > 4 ? Math.floor(HUGE / ranks) : HUGE;
-    cases.push(...inTurns(large, hugeRoots, huge));
-  }
-  return cases;
-}
-
-function briefCases(ranks: number): Case[] {
-  const cases: Case[] = [];
-  for (const operation of ['ibcast', 'igather', 'ialltoall'] as const) {
-    const roots = operation === 'ialltoall' ? [0] : Array.from({ length: ranks }, (_, rank) => rank);
-    for (const bytes of SMALL)
-      cases.push(...inTurns(variants(operation, true, ['plain', 'alloc', 'mixed']), roots, bytes));
-    for (const bytes of [...DEFAULT_EAGER, ...MEDIUM]) {
-      cases.push(...inTurns(variants(operation, true, ['plain', 'alloc']), roots, bytes));
-    }
-    for (const bytes of LARGE) {
-      const block = operation === 'ibcast' ? bytes : Math.floor(bytes / ranks);
-      cases.push(...inTurns(variants(operation, false, ['plain', 'alloc']), roots, block));
     }
   }
-  return cases;
+  return variants;
 }
 
-/** Every variant and every root. */
-function inTurns(list: readonly Variant[], roots: readonly number[], bytes: number): Case[] {
-  const length = Math.max(list.length, roots.length);
-  return Array.from({ length }, (_, i) => ({ ...list[i % list.length], root: roots[i % roots.length], bytes }));
+function runsOf(size: number, brief: boolean): Run[] {
+  const runs: Run[] = [];
+  for (const operation of OPERATIONS) {
+    const variants = variantsOf(operation);
+    const roots = ORACLES[operation.name].rooted ? ranksOf({ size }) : [0];
+    const combined = variants.flatMap((variant) => roots.map((root) => ({ ...variant, root, size })));
+    const inTurns = Array.from({ length: Math.max(variants.length, roots.length) }, (_, i) => {
+      return { ...variants[i % variants.length], root: roots[i % roots.length], size };
+    });
+    const some = brief || size > COMBINED_MAX_RANKS ? inTurns : combined;
+    for (const count of SMALL) runs.push(...some.map((run) => ({ ...run, count })));
+    const blocks = operation.name === 'ibcast' ? 1 : size;
+    for (const count of [...MEDIUM, ...LARGE.map((bytes) => Math.floor(bytes / blocks))]) {
+      if (count * blocks <= Math.max(...LARGE)) runs.push(...inTurns.map((run) => ({ ...run, count })));
+    }
+  }
+  return runs;
 }
 
 const mode = process.argv[2] as 'thread' | 'manual';
-const brief = process.argv[3] === 'brief';
 const world = await init({ progress: mode });
 const { rank, size } = world;
-const cases = brief ? briefCases(size) : allCases(size);
+const runs = runsOf(size, process.argv[3] === 'brief');
 
-const longestBlock = Math.max(...cases.map(({ bytes }) => bytes));
-const longestAlltoall = Math.max(...cases.map((c) => (c.operation === 'ialltoall' ? c.bytes : 0)));
-const longestSend = GuardedPool.roomFor(Math.max(longestBlock, longestAlltoall * size));
-const longestReceive = GuardedPool.roomFor(longestBlock * size);
+/** Blocks that differ are up to twice as long, and gaps come between them. */
+const longest = GuardedPool.roomFor(2 * Math.max(...LARGE) + 2 * size);
 const pools = {
-  plain: {
-    send: new GuardedPool(new Uint8Array(longestSend)),
-    receive: new GuardedPool(new Uint8Array(longestReceive)),
-  },
-  alloc: {
-    send: new GuardedPool(alloc(Uint8Array, longestSend)),
-    receive: new GuardedPool(alloc(Uint8Array, longestReceive)),
-  },
+  plain: { send: new GuardedPool(new Uint8Array(longest)), recv: new GuardedPool(new Uint8Array(longest)) },
+  alloc: { send: new GuardedPool(alloc(Uint8Array, longest)), recv: new GuardedPool(alloc(Uint8Array, longest)) },
 };
 
-for (const [number, which] of cases.entries()) {
-  const run = { ibcast, igather, ialltoall }[which.operation];
-  await run(world, number, which);
-}
+for (const [number, run] of runs.entries()) await perform(number, run);
 const stats = world.stats();
 await world.close();
-report({ cases: cases.length, stats });
+report({ cases: runs.length, stats });
 
-function poolsFor(memory: Memory): { send: GuardedPool; receive: GuardedPool } {
-  if (memory !== 'mixed') return pools[memory];
-  return rank % 2 === 0 ? pools.plain : pools.alloc;
-}
-
-/** Different on each rank and for each operation: buffers need not be aligned. */
-function shiftOf(number: number): number {
-  return (number * 5 + rank * 3) % 64;
-}
-
-async function ibcast(communicator: Communicator, number: number, which: Case): Promise<void> {
-  const { bytes, root, algorithm } = which;
-  const what = describe(number, which);
-  const buffer = poolsFor(which.memory).receive.region(bytes, shiftOf(number));
-  const expected = piece(number, root, 0, bytes);
-  if (rank === root) buffer.bytes.set(expected);
-  else poison(buffer);
-  await complete(communicator.ibcast(buffer.bytes, root, optionsOf(algorithm)), number);
-  assertBytes(buffer.bytes, expected, what);
-  buffer.assertGuards(what);
-}
-
-async function igather(communicator: Communicator, number: number, which: Case): Promise<void> {
-  const { bytes, root, algorithm } = which;
-  const what = describe(number, which);
-  const memory = poolsFor(which.memory);
-  const inPlace = which.inPlace && rank === root;
-  const send = memory.send.region(bytes, shiftOf(number));
-  send.bytes.set(piece(number, rank, 0, bytes));
-  let receive: Guarded | null = null;
-  if (rank === root) {
-    receive = memory.receive.region(size * bytes, shiftOf(number + 1));
-    poison(receive);
-    if (inPlace) receive.bytes.set(send.bytes, rank * bytes);
+async function perform(number: number, run: Run): Promise<void> {
+  const what = `run ${number}: ${JSON.stringify(run)}, rank ${rank} of ${size}`;
+  const oracle = ORACLES[run.name];
+  const pool = run.memory === 'mixed' ? [pools.plain, pools.alloc][rank % 2] : pools[run.memory];
+  const regions: Guarded[] = [];
+  const part = arrange(oracle, run, rank, (length, role) => {
+    // Different on each rank and for each operation: buffers need not be aligned.
+    const region = pool[role].region(length, (number * 5 + rank * 3 + (role === 'send' ? 0 : 5)) % 64);
+    regions.push(region);
+    return region.bytes.fill(0xee);
+  });
+  const own = contribution(oracle, run, rank, part);
+  own?.set(piece(number, rank, 0, own.length));
+  const expected = part.recv?.slice();
+  if (expected !== undefined) {
+    oracle.result(run, rank, (from) => piece(number, from, 0, lengthOf(from)), expected);
   }
-  const request = communicator.igather(
-    inPlace ? IN_PLACE : send.bytes,
-    receive === null ? null : receive.bytes,
-    root,
-    optionsOf(algorithm),
-  );
-  await complete(request, number);
-  if (receive !== null) {
-    for (let from = 0; from < size; from++) {
-      const block = receive.bytes.subarray(from * bytes, (from + 1) * bytes);
-      assertBytes(block, piece(number, from, 0, bytes), `${what}, block of rank ${from}`);
-    }
-    receive.assertGuards(what);
+  const start = world[run.name].bind(world) as (...args: unknown[]) => Request;
+  const options = run.algorithm === undefined ? [] : [{ algorithm: run.algorithm }];
+  await complete(start(...part.args, ...options), number);
+  if (expected !== undefined) assertBytes(part.recv!, expected, what);
+  if (part.send !== null) {
+    assertBytes(part.send, piece(number, rank, 0, part.send.length), `${what}, the send buffer`);
   }
-  assertBytes(send.bytes, piece(number, rank, 0, bytes), `${what}, the send buffer afterwards`);
-}
+  for (const region of regions) region.assertGuards(what);
 
-async function ialltoall(communicator: Communicator, number: number, which: Case): Promise<void> {
-  const { bytes, algorithm, inPlace } = which;
-  const what = describe(number, which);
-  const memory = poolsFor(which.memory);
-  const receive = memory.receive.region(size * bytes, shiftOf(number + 1));
-  const send = inPlace ? receive : memory.send.region(size * bytes, shiftOf(number));
-  if (!inPlace) poison(receive);
-  for (let to = 0; to < size; to++) send.bytes.set(piece(number, rank, to, bytes), to * bytes);
-  const source = inPlace ? IN_PLACE : send.bytes;
-  await complete(communicator.ialltoall(source, receive.bytes, optionsOf(algorithm)), number);
-  for (let other = 0; other < size; other++) {
-    const [start, end] = [other * bytes, (other + 1) * bytes];
-    assertBytes(receive.bytes.subarray(start, end), piece(number, other, rank, bytes), `${what}, from rank ${other}`);
-    if (inPlace) continue;
-    assertBytes(send.bytes.subarray(start, end), piece(number, rank, other, bytes), `${what}, send buffer afterwards`);
+  function lengthOf(from: number): number {
+    return oracle.send(run, from) ?? oracle.recv(run, from)!;
   }
-  receive.assertGuards(what);
-  if (!inPlace) send.assertGuards(what);
-}
-
-function poison(region: Guarded): void {
-  region.bytes.fill(0xee);
-}
-
-/** The operation of the case has the algorithm. */
-function optionsOf(algorithm: string | undefined): { algorithm: never } | undefined {
-  return algorithm === undefined ? undefined : { algorithm: algorithm as never };
 }
 
 /**
@@ -251,10 +138,4 @@ async function complete(request: Request, number: number): Promise<void> {
       assert.equal(request.done, true);
       assert.equal(request.test(), true);
   }
-}
-
-function describe(number: number, which: Case): string {
-  const { operation, algorithm, memory, inPlace, bytes, root } = which;
-  const place = inPlace ? ', in place' : '';
-  return `case ${number}: ${operation} ${algorithm ?? 'default'} of ${bytes} bytes, root ${root}, ${memory}${place}, rank ${rank} of ${size}`;
 }

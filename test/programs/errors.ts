@@ -112,6 +112,22 @@ async function wrongArguments(): Promise<void> {
     ['recv', () => world.ialltoall(eight, eight)],
     ['recv', () => world.ialltoall(sixteen.subarray(0, 8), sixteen.subarray(7, 15))],
   );
+  // Blocks that split elements, and elements of another type, where this rank sees both.
+  const three = (): Float64Array => new Float64Array(3);
+  calls.push(
+    ['recv', () => world.ialltoall(three(), three())],
+    ['recv', () => world.ialltoall(new Uint8Array(24), three())],
+    ['send', () => world.ialltoall(three(), new Uint8Array(24))],
+    ['recv', () => world.ialltoall(IN_PLACE, three())],
+    ['recv', () => world.ialltoall(new Float32Array(4), new Float64Array(2))],
+    ['recv', () => world.ialltoall(new Int32Array(4), new Float32Array(4))],
+    ['recv', () => world.igather(new Float32Array(4), new Float64Array(4), rank)],
+    ['recv', () => world.igather(new Float32Array(3), three(), rank)],
+    ['recv', () => world.igather(new Uint8Array(12), three(), rank)],
+    ['recv', () => world.igather(new DataView(new ArrayBuffer(12)), three(), rank)],
+    ['recv', () => world.igather(IN_PLACE, three(), rank)],
+    ['recv', () => world.igatherv(new Float32Array(2), three(), [1, 1], null, rank)],
+  );
   for (const value of [-1, NaN, '5', {}]) {
     calls.push(['timeoutMs', () => pending.wait(any(value))]);
     calls.push(['timeoutMs', () => waitAll([pending, pending], any(value))]);
@@ -143,6 +159,10 @@ async function wrongArguments(): Promise<void> {
     world.igather(eight, rank === 0 ? sixteen : null, 0).wait();
     world.igather(eight, rank === 1 ? sixteen : null, 1).wait();
     world.ialltoall(eight, new Uint8Array(8)).wait();
+    // Shapes whose byte counts the mistakes above have.
+    world.ialltoall(new Uint8Array(24), new Uint8Array(24)).wait();
+    world.igather(new Uint8Array(12), rank === 0 ? new Uint8Array(24) : null, 0).wait();
+    world.igather(new Uint8Array(12), rank === 1 ? new Uint8Array(24) : null, 1).wait();
   };
   const traffic = (): unknown => {
     const { started, rounds, eagerSent, rtrSent, dataSent, connections, allocatedBytes } = world.stats();

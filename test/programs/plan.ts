@@ -5,6 +5,8 @@
  * Every rank has the same set of buffers. A step reads one and writes another (or works in place); which ones depends
  * on the rank.
  */
+import type { OperationName } from 'node-nbc/schedules';
+import { type Case, ORACLES } from '../oracle.js';
 import { piece } from './noise.js';
 
 export const BUFFERS = 10;
@@ -33,15 +35,16 @@ export interface SplitStep {
 }
 /** A collective in every group that communicator number `communicator` means. */
 export interface CollectiveStep {
-  kind: 'ibcast' | 'igather' | 'ialltoall';
+  kind: OperationName;
   communicator: number;
-  /** Of the message or block; less if the buffer cannot hold that for all ranks. */
+  /** Of the message or a block; less if the buffers cannot hold that for all ranks. */
   bytes: number;
   /** Modulo the size of the group. */
   root: number;
   /** Index of the algorithm, modulo one more than there are; the last one means the default. */
   algorithm: number;
   inPlace: boolean;
+  gaps: boolean;
   /** Which buffers. */
   choice: number;
   shift: number;
@@ -79,9 +82,17 @@ export function buffersOf(step: DataStep, rank: number): { send: number; receive
   return { send, receive: (send + 1 + ((step.choice >>> 8) % (BUFFERS - 1))) % BUFFERS };
 }
 
-/** Bytes of a message or block: what the step says, as far as `blocks` of them fit. */
-export function bytesOf(step: DataStep, blocks: number): number {
-  return Math.min(step.bytes, Math.floor((BUFFER_BYTES - MAX_SHIFT) / blocks));
+/** The collective of a step in a group, for the oracle. Blocks of all sizes fit into the buffers. */
+export function caseOf(step: CollectiveStep, groupSize: number): Case {
+  const { rooted, inPlace } = ORACLES[step.kind];
+  const count = Math.min(step.bytes, Math.floor((BUFFER_BYTES - MAX_SHIFT - groupSize) / (2 * groupSize)));
+  const root = rooted ? step.root % groupSize : 0;
+  return { size: groupSize, root, count, inPlace: inPlace && step.inPlace, gaps: step.gaps };
+}
+
+/** Bytes of a message between two ranks. */
+export function bytesOf(step: MessageStep): number {
+  return Math.min(step.bytes, BUFFER_BYTES - MAX_SHIFT);
 }
 
 /** Sender and receiver of a message in a group; null in a group of one rank, which sends none. */

@@ -7,18 +7,20 @@
  */
 import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
+import { alloc, type Communicator, init, type Request, testAll, TimeoutError, waitAll, waitAny } from 'node-nbc';
+import { OPERATIONS } from 'node-nbc/schedules';
+import { arrange, ORACLES } from '../oracle.js';
 import {
-  alloc,
-  type Communicator,
-  IN_PLACE,
-  init,
-  type Request,
-  testAll,
-  TimeoutError,
-  waitAll,
-  waitAny,
-} from 'node-nbc';
-import { BUFFER_BYTES, BUFFERS, buffersOf, bytesOf, endsOf, initialContent, type DataStep, type Plan } from './plan.js';
+  BUFFER_BYTES,
+  BUFFERS,
+  buffersOf,
+  bytesOf,
+  caseOf,
+  type DataStep,
+  endsOf,
+  initialContent,
+  type Plan,
+} from './plan.js';
 import { report } from './scenario.js';
 
 interface Flight {
@@ -85,48 +87,26 @@ async function start(index: number, step: DataStep, communicator: Communicator):
     );
     flights.push({ step: index, request: call(), reads, writes, result });
   };
-  switch (step.kind) {
-    case 'ibcast': {
-      const buffer = view(receive, bytesOf(step, 1));
-      const root = step.root % size;
-      const algorithm = (['linear', 'binomial', 'chain', undefined] as const)[step.algorithm % 4];
-      // The root only reads, but owns the buffer as the others do.
-      await launch([], [receive], buffer, () => communicator.ibcast(buffer, root, { algorithm }));
-      return;
+  if (step.kind === 'message') {
+    const ends = endsOf(step, size);
+    const bytes = bytesOf(step);
+    if (ends?.from === rank) {
+      await launch([send], [], null, () => communicator.isend(view(send, bytes), ends.to, step.tag));
+    } else if (ends?.to === rank) {
+      const target = view(receive, bytes);
+      await launch([], [receive], target, () => communicator.irecv(target, ends.from, step.tag));
     }
-    case 'igather': {
-      const bytes = bytesOf(step, size);
-      const root = step.root % size;
-      const algorithm = (['linear', 'binomial', undefined] as const)[step.algorithm % 3];
-      if (rank === root) {
-        const all = view(receive, size * bytes);
-        const source = step.inPlace ? IN_PLACE : view(send, bytes);
-        await launch([send], [receive], all, () => communicator.igather(source, all, root, { algorithm }));
-      } else {
-        await launch([send], [], null, () => communicator.igather(view(send, bytes), null, root, { algorithm }));
-      }
-      return;
-    }
-    case 'ialltoall': {
-      const bytes = bytesOf(step, size);
-      const algorithm = (['linear', 'pairwise', 'bruck', undefined] as const)[step.algorithm % 4];
-      const all = view(receive, size * bytes);
-      const source = step.inPlace ? IN_PLACE : view(send, size * bytes);
-      await launch([send], [receive], all, () => communicator.ialltoall(source, all, { algorithm }));
-      return;
-    }
-    case 'message': {
-      const ends = endsOf(step, size);
-      if (ends === null) return;
-      const bytes = bytesOf(step, 1);
-      if (rank === ends.from) {
-        await launch([send], [], null, () => communicator.isend(view(send, bytes), ends.to, step.tag));
-      } else if (rank === ends.to) {
-        const target = view(receive, bytes);
-        await launch([], [receive], target, () => communicator.irecv(target, ends.from, step.tag));
-      }
-    }
+    return;
   }
+  const part = arrange(ORACLES[step.kind], caseOf(step, size), rank, (bytes, role) =>
+    view(role === 'send' ? send : receive, bytes),
+  );
+  const names = OPERATIONS.find(({ name }) => name === step.kind)!.algorithms.map(({ name }) => name);
+  const algorithm = [...names, undefined][step.algorithm % (names.length + 1)];
+  const method = communicator[step.kind].bind(communicator) as (...args: unknown[]) => Request;
+  await launch(part.send === null ? [] : [send], part.recv === null ? [] : [receive], part.recv, () =>
+    method(...part.args, { algorithm }),
+  );
 }
 
 /** Waits for some operations, in a random order and manner. */

@@ -56,8 +56,9 @@ makers['of WebAssembly memory'] = (bytes) => new Uint8Array(wasmMemory(bytes), 8
 const world = await init();
 const names = Object.keys(makers);
 for (const [index, name] of names.entries()) {
-  // The ranks of an operation may have different kinds.
-  for (const other of [name, names[(index + world.rank * 5) % names.length]]) {
+  // The ranks of an operation may have different kinds; views of bytes go with every type.
+  const bytes = ['Uint8Array', 'Buffer', 'DataView', 'Uint8Array from alloc()'][(index + world.rank) % 4];
+  for (const other of [name, bytes]) {
     for (const length of LENGTHS) await all(world, index, name, makers[name], makers[other], 8 * length);
   }
 }

@@ -1,58 +1,17 @@
 /**
- * ialltoall: block j of rank i becomes block i of rank j. A distributed transpose.
+ * All-to-all exchanges: block j of rank i becomes block i of rank j. A distributed transpose.
  *
  * With `inPlace` the blocks to send stand in the receive buffer. What is still to be sent must not be overwritten, so
  * it is saved in temporary memory first; a rank's own block stays where it is.
  *
- * Source: MPI 3.1, 5.12.5 (MPI_IALLTOALL); J. Bruck et al., "Efficient Algorithms for All-to-All Communications in
+ * Source: MPI 4.1, 6.8 (MPI_ALLTOALL); J. Bruck et al., "Efficient Algorithms for All-to-All Communications in
  * Multiport Message-Passing Systems", IEEE TPDS 8(11), 1997.
  */
 import { Role, Schedule } from './schedule.js';
-
-export const IALLTOALL_ALGORITHMS = ['linear', 'pairwise', 'bruck'] as const;
-export type IalltoallAlgorithm = (typeof IALLTOALL_ALGORITHMS)[number];
-
-/**
- * Bruck sends log₂(ranks) messages instead of ranks − 1, but every block travels log₂(ranks) / 2 times. From this many
- * ranks on, and up to this many bytes per block, messages are what costs.
- */
-export const IALLTOALL_BRUCK_MIN_RANKS = 128;
-export const IALLTOALL_BRUCK_MAX_BYTES = 256;
-
-/**
- * From this many bytes per block and this many ranks on, one partner at a time: it bounds what is in flight to one
- * block per rank. Below, waiting for a partner costs more than transfers that compete: on two cores, 8 and 16 ranks
- * take 1.5 to 2 times as long as with everything at once.
- */
-export const IALLTOALL_PAIRWISE_MIN_BYTES = 256 * 1024;
-export const IALLTOALL_PAIRWISE_MIN_RANKS = 32;
-
-export function chooseIalltoall(blockBytes: number, ranks: number): IalltoallAlgorithm {
-  if (ranks >= IALLTOALL_BRUCK_MIN_RANKS && blockBytes <= IALLTOALL_BRUCK_MAX_BYTES) return 'bruck';
-  if (ranks >= IALLTOALL_PAIRWISE_MIN_RANKS && blockBytes >= IALLTOALL_PAIRWISE_MIN_BYTES) return 'pairwise';
-  return 'linear';
-}
-
-/** The schedule of `rank` for an exchange of blocks of `bytes`. */
-export function ialltoallSchedule(
-  algorithm: IalltoallAlgorithm,
-  rank: number,
-  size: number,
-  bytes: number,
-  inPlace = false,
-): Schedule {
-  switch (algorithm) {
-    case 'linear':
-      return ialltoallLinear(rank, size, bytes, inPlace);
-    case 'pairwise':
-      return ialltoallPairwise(rank, size, bytes, inPlace);
-    case 'bruck':
-      return ialltoallBruck(rank, size, bytes, inPlace);
-  }
-}
+import type { Shape } from './shape.js';
 
 /** Everything at once. Each rank begins with its next neighbour, so that not all of them write to the same one. */
-export function ialltoallLinear(rank: number, size: number, bytes: number, inPlace = false): Schedule {
+export function alltoallLinear({ rank, size, bytes, inPlace }: Shape): Schedule {
   const schedule = new Schedule();
   const source = prepare(schedule, rank, size, bytes, inPlace);
   for (let distance = 1; distance < size; distance++) {
@@ -64,8 +23,8 @@ export function ialltoallLinear(rank: number, size: number, bytes: number, inPla
   return schedule;
 }
 
-/** In step d everybody sends to the d-th next rank and receives from the d-th previous one. */
-export function ialltoallPairwise(rank: number, size: number, bytes: number, inPlace = false): Schedule {
+/** In step d every rank sends to the d-th next rank and receives from the d-th previous one. */
+export function alltoallPairwise({ rank, size, bytes, inPlace }: Shape): Schedule {
   const schedule = new Schedule();
   const source = prepare(schedule, rank, size, bytes, inPlace);
   for (let distance = 1; distance < size; distance++) {
@@ -102,7 +61,7 @@ function prepare(schedule: Schedule, rank: number, size: number, bytes: number, 
  *
  *     temp:  | pack | arrivals of step 0 | arrivals of step 1 | …      (in place: | saved blocks | before all this)
  */
-export function ialltoallBruck(rank: number, size: number, bytes: number, inPlace = false): Schedule {
+export function alltoallBruck({ rank, size, bytes, inPlace }: Shape): Schedule {
   const schedule = new Schedule();
   const steps: number[][] = []; // for each bit: the distances that have it
   for (let bit = 1; bit < size; bit *= 2) {

@@ -1,0 +1,61 @@
+import { bcastBinomial, bcastChain, bcastLinear } from '../schedules/bcast.js';
+import { operation } from './operation.js';
+
+/** Up to this many ranks the root sends small messages itself: a message costs it 0.1 µs, a hop of a tree over 1 µs. */
+const LINEAR_MAX_RANKS = 64;
+
+/**
+ * From this size on (bytes) the time goes into copying, which the ranks of a tree do for each other: measured with 3 to
+ * 8 ranks on two cores, the tree takes 0.6 to 0.9 of the linear time. Below, it takes longer.
+ */
+const BINOMIAL_MIN_BYTES = 32 * 1024;
+
+/**
+ * From this size (bytes) and this many ranks on, the chain: every rank copies once, and all at the same time, where in
+ * a tree some copy log₂(ranks) times. With fewer ranks, or less to fill the pipeline with, its many steps cost more.
+ */
+const CHAIN_MIN_BYTES = 1024 * 1024;
+const CHAIN_MIN_RANKS = 8;
+
+export const ibcast = operation({
+  name: 'ibcast',
+  mpi: 'MPI_Ibcast',
+  summary: "Copies the root's buffer to every rank.",
+  parameters: ['buffer', 'root'],
+  algorithms: [
+    {
+      name: 'linear',
+      steps: '1',
+      bytes: '(p − 1) n, at the root',
+      when: `small messages on up to ${LINEAR_MAX_RANKS} ranks, and every message between two`,
+      source: 'LibNBC',
+      build: bcastLinear,
+    },
+    {
+      name: 'binomial',
+      steps: '⌈log₂ p⌉',
+      bytes: '⌈log₂ p⌉ n, at the root',
+      when: `more than ${LINEAR_MAX_RANKS} ranks, or 32 KiB and more`,
+      source: 'LibNBC',
+      build: bcastBinomial,
+    },
+    {
+      name: 'chain',
+      steps: 'p − 2 + segments',
+      bytes: '2 n, at inner ranks',
+      when: `${CHAIN_MIN_RANKS} ranks and more, 1 MiB and more`,
+      source: 'Pješivac-Grbović et al., "Performance Analysis of MPI Collective Operations", 2005 (pipeline)',
+      build: bcastChain,
+    },
+  ],
+  shape(call) {
+    const { bytes } = call.view('recv', 'buffer');
+    call.checkRoot();
+    return call.shape(bytes);
+  },
+  choose({ bytes, size }) {
+    if (size <= 2) return 'linear';
+    if (size >= CHAIN_MIN_RANKS && bytes >= CHAIN_MIN_BYTES) return 'chain';
+    return size > LINEAR_MAX_RANKS || bytes >= BINOMIAL_MIN_BYTES ? 'binomial' : 'linear';
+  },
+});

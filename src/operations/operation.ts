@@ -1,0 +1,136 @@
+/**
+ * What an operation is: an entry of the table (index.ts). The communicator, the benchmarks, the tests and the documents
+ * go over the table, so an entry says all that they need.
+ */
+import { ELEMENT_BYTES, type ElementType, elementTypeOf } from '../elements.js';
+import { ArgumentError, show } from '../errors.js';
+import type { Schedule } from '../schedules/schedule.js';
+import type { Shape } from '../schedules/shape.js';
+import { checkView, IN_PLACE, overlap } from '../views.js';
+
+/** Numbers, one for each rank: an array or a typed array. */
+export type Counts = ArrayLike<number>;
+
+/** A row of an operation's algorithms. */
+export interface Algorithm<Name extends string, S extends Shape> {
+  /** What `options.algorithm` calls it. */
+  readonly name: Name;
+  /** Messages that follow each other on the longest path, for p ranks. */
+  readonly steps: string;
+  /** Bytes that the busiest rank sends or receives, for a message (or block) of n bytes. */
+  readonly bytes: string;
+  /** When it is taken, or worth forcing. */
+  readonly when: string;
+  readonly source: string;
+  /** What the rank of the shape does. */
+  build(shape: S): Schedule;
+}
+
+export interface Operation<Name extends string = string, Hint extends string = string, S extends Shape = Shape> {
+  /** The name of the method. */
+  readonly name: Name;
+  readonly mpi: string;
+  /** One sentence. */
+  readonly summary: string;
+  /** The arguments of the method, in their order, without the options. */
+  readonly parameters: readonly string[];
+  readonly algorithms: readonly Algorithm<Hint, S>[];
+  /** Checks the arguments, and says what the plan depends on. @throws {ArgumentError} */
+  shape(call: Call): S;
+  /** The algorithm that is taken where the caller names none: the same on all ranks. */
+  choose(shape: S): NoInfer<Hint>;
+}
+
+/** Gives an entry its types. */
+export function operation<const Name extends string, const Hint extends string, S extends Shape>(
+  entry: Operation<Name, Hint, S>,
+): Operation<Name, Hint, S> {
+  return entry;
+}
+
+/** A rank and the ranks it calls with. */
+export interface Caller {
+  readonly rank: number;
+  readonly size: number;
+  readonly world: { readonly rank: number };
+}
+
+/** A checked view. */
+export interface Checked {
+  readonly view: ArrayBufferView;
+  readonly bytes: number;
+  readonly type: ElementType;
+  /** Bytes of an element. */
+  readonly width: number;
+}
+
+/** The arguments of a call, and the checks that operations share. All of them throw an {@link ArgumentError}. */
+export class Call {
+  readonly rank: number;
+  readonly size: number;
+
+  constructor(
+    private readonly operation: string,
+    private readonly caller: Caller,
+    readonly send: unknown,
+    readonly recv: unknown,
+    readonly root: number,
+    readonly lists: readonly (Counts | null | undefined)[],
+  ) {
+    this.rank = caller.rank;
+    this.size = caller.size;
+  }
+
+  get isRoot(): boolean {
+    return this.root === this.rank;
+  }
+
+  get sendInPlace(): boolean {
+    return this.send === IN_PLACE;
+  }
+
+  /** The part of a shape that all operations have. */
+  shape(bytes: number, inPlace = false): Shape {
+    const { rank, size, root } = this;
+    return { rank, size, root, bytes, inPlace };
+  }
+
+  refuse(argument: string, message: string): never {
+    throw new ArgumentError(argument, message, { operation: this.operation, rank: this.caller.world.rank });
+  }
+
+  checkRoot(): void {
+    const { root, size } = this;
+    if (Number.isInteger(root) && root >= 0 && root < size) return;
+    this.refuse('root', `must be a rank of the communicator, 0 to ${size - 1}, not ${show(root)}`);
+  }
+
+  /** @param name what the documentation calls the argument, if not 'send' or 'recv' */
+  view(argument: 'send' | 'recv', name: string = argument): Checked {
+    const view: unknown = this[argument];
+    const bytes = checkView(view, name, { operation: this.operation, rank: this.caller.world.rank });
+    const type = elementTypeOf(view as ArrayBufferView);
+    return { view: view as ArrayBufferView, bytes, type, width: ELEMENT_BYTES[type] };
+  }
+
+  /** Bytes of one of `size` equal blocks that fill the buffer and consist of whole elements. */
+  block(argument: 'send' | 'recv', { bytes, width }: Checked): number {
+    const { size } = this;
+    if (bytes % (size * width) === 0) return bytes / size;
+    const what = `${bytes / width} elements of ${width} bytes`;
+    return this.refuse(argument, `must hold ${size} equal blocks of whole elements, one per rank, not ${what}`);
+  }
+
+  /** What is sent and what is received, in one rank: elements of the same type, in memory of their own. */
+  checkPair(send: Checked, recv: Checked): void {
+    if (send.type !== recv.type && send.type !== 'uint8' && recv.type !== 'uint8') {
+      this.refuse('recv', `has elements of type ${recv.type}, and send of type ${send.type}; a copy does not convert`);
+    }
+    if (overlap(send.view, recv.view)) this.refuse('recv', 'overlaps send in memory; use IN_PLACE or two buffers');
+  }
+
+  /** Refuses blocks that begin or end within an element. */
+  checkWhole(argument: 'send' | 'recv', { width }: Checked, block: number): void {
+    if (block % width !== 0) this.refuse(argument, `blocks of ${block} bytes split its elements of ${width} bytes`);
+  }
+}

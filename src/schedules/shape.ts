@@ -1,0 +1,21 @@
+/** What the schedule of a rank depends on. */
+
+/** All that the plan of a call depends on, and never the buffers themselves. */
+export interface Shape {
+  /** The rank whose schedule it is, and the number of ranks. */
+  readonly rank: number;
+  readonly size: number;
+  /** 0 where the operation has no root. */
+  readonly root: number;
+  /** Of the message, or of one block where all blocks are equal. */
+  readonly bytes: number;
+  readonly inPlace: boolean;
+  /** What else tells two shapes apart, as text. */
+  readonly detail?: string;
+}
+
+/** A part of a buffer, in bytes. */
+export interface Block {
+  readonly offset: number;
+  readonly bytes: number;
+}

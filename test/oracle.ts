@@ -1,0 +1,146 @@
+/**
+ * What each rank must end with, computed serially: one entry for each operation, by the same names. The simulator, the
+ * tests of the ranks and the random programs all compare with this.
+ *
+ * A case says how long blocks are and who is the root; an entry says from that how long the buffers of a rank are, in
+ * which order its arguments go, and what its receive buffer holds in the end.
+ */
+import { IN_PLACE } from 'node-nbc';
+import type { OperationName } from 'node-nbc/schedules';
+
+export interface Case {
+  size: number;
+  root: number;
+  /** Elements of a message or block; where blocks differ, the number that they are made from. */
+  count: number;
+  inPlace: boolean;
+  /** Where blocks have places: not one behind the other, but in the opposite order and with gaps. */
+  gaps: boolean;
+}
+
+/** Bytes or elements. A rank without such a buffer passes null. */
+type Length = number | null;
+
+export interface Oracle {
+  rooted: boolean;
+  /** Blocks have sizes of their own: `gaps` means something. */
+  listed: boolean;
+  inPlace: boolean;
+  /** Elements that a rank contributes. */
+  send(c: Case, rank: number): Length;
+  /** Elements of its receive buffer. */
+  recv(c: Case, rank: number): Length;
+  /** In place: the element of the receive buffer where its contribution stands; null: not this rank. */
+  place(c: Case, rank: number): Length;
+  /** The arguments of the method. */
+  args(c: Case, rank: number, send: unknown, recv: unknown): unknown[];
+  /** Writes what the rank receives. `input`: what each rank contributes. */
+  result(c: Case, rank: number, input: (rank: number) => Uint8Array, recv: Uint8Array): void;
+}
+
+export const ranksOf = ({ size }: { size: number }): number[] => Array.from({ length: size }, (_, rank) => rank);
+
+/** How many elements rank `from` has for rank `to` where blocks differ; some are empty. */
+export const uneven = ({ count }: Case, from: number, to: number): number => ((from + 2 * to + 1) % 3) * count;
+
+/** Where blocks of these lengths begin. */
+export function placesOf({ gaps }: Case, counts: readonly number[]): number[] {
+  let next = 0;
+  if (!gaps) return counts.map((count) => (next += count) - count);
+  return counts.toReversed().map((count) => (next += count + 1) - count).toReversed(); // prettier-ignore
+}
+
+/** Length of a buffer with these blocks. */
+export function lengthOf(c: Case, counts: readonly number[]): number {
+  return Math.max(...placesOf(c, counts).map((place, index) => place + counts[index]));
+}
+
+const atRoot = (c: Case, rank: number, length: number): Length => (rank === c.root ? length : null);
+const all = (c: Case): number => c.size * c.count;
+const block = (source: Uint8Array, index: number, count: number): Uint8Array =>
+  source.subarray(index * count, (index + 1) * count);
+const countsOf = (c: Case): number[] => ranksOf(c).map((rank) => uneven(c, rank, 0));
+
+export const ORACLES: Record<OperationName, Oracle> = {
+  ibcast: {
+    rooted: true,
+    listed: false,
+    inPlace: false,
+    send: () => null,
+    recv: (c) => c.count,
+    place: (c, rank) => atRoot(c, rank, 0),
+    args: (c, _rank, _send, recv) => [recv, c.root],
+    result: (c, _rank, input, recv) => recv.set(input(c.root)),
+  },
+  igather: {
+    rooted: true,
+    listed: false,
+    inPlace: true,
+    send: (c) => c.count,
+    recv: (c, rank) => atRoot(c, rank, all(c)),
+    place: (c, rank) => atRoot(c, rank, rank * c.count),
+    args: (c, _rank, send, recv) => [send, recv, c.root],
+    result(c, rank, input, recv) {
+      if (rank === c.root) for (const from of ranksOf(c)) recv.set(input(from), from * c.count);
+    },
+  },
+  igatherv: {
+    rooted: true,
+    listed: true,
+    inPlace: true,
+    send: (c, rank) => uneven(c, rank, 0),
+    recv: (c, rank) => atRoot(c, rank, lengthOf(c, countsOf(c))),
+    place: (c, rank) => atRoot(c, rank, placesOf(c, countsOf(c))[rank]),
+    args(c, rank, send, recv) {
+      if (rank !== c.root) return [send, null, null, null, c.root];
+      return [send, recv, countsOf(c), c.gaps ? placesOf(c, countsOf(c)) : null, c.root];
+    },
+    result(c, rank, input, recv) {
+      if (rank === c.root) placesOf(c, countsOf(c)).forEach((place, from) => recv.set(input(from), place));
+    },
+  },
+  ialltoall: {
+    rooted: false,
+    listed: false,
+    inPlace: true,
+    send: all,
+    recv: all,
+    place: () => 0,
+    args: (_c, _rank, send, recv) => [send, recv],
+    result(c, rank, input, recv) {
+      for (const from of ranksOf(c)) recv.set(block(input(from), rank, c.count), from * c.count);
+    },
+  },
+};
+
+/** The buffers and arguments of one rank. */
+export interface Part {
+  send: Uint8Array | null;
+  recv: Uint8Array | null;
+  args: unknown[];
+}
+
+/**
+ * The arguments of a rank. Its contribution must be written into what `contribution` returns.
+ * @param make makes a buffer of so many elements, for the role
+ */
+export function arrange(
+  oracle: Oracle,
+  c: Case,
+  rank: number,
+  make: (length: number, role: 'send' | 'recv') => Uint8Array,
+): Part {
+  const [sends, receives] = [oracle.send(c, rank), oracle.recv(c, rank)];
+  const inPlace = c.inPlace && oracle.place(c, rank) !== null;
+  const send = sends === null || inPlace ? null : make(sends, 'send');
+  const recv = receives === null ? null : make(receives, 'recv');
+  return { send, recv, args: oracle.args(c, rank, inPlace ? IN_PLACE : send, recv) };
+}
+
+/** Where a rank's contribution belongs: in its send buffer or, in place, in its receive buffer. Null: it has none. */
+export function contribution(oracle: Oracle, c: Case, rank: number, { send, recv }: Part): Uint8Array | null {
+  if (send !== null) return send;
+  const place = oracle.place(c, rank);
+  if (recv === null || place === null) return null;
+  return recv.subarray(place, place + (oracle.send(c, rank) ?? oracle.recv(c, rank)!));
+}
