@@ -81,6 +81,15 @@ export class Communicator {
   }
 
   /**
+   * A barrier: the request ends when every rank has started it.
+   *
+   * Source: MPI_Ibarrier.
+   */
+  ibarrier(options?: CollectiveOptions<'ibarrier'>): Request {
+    return this.start(this.plans.ibarrier, null, null, 0, options);
+  }
+
+  /**
    * Broadcasts the root's buffer: when complete, every rank's buffer holds the same bytes. All pass buffers of the same
    * size.
    *
@@ -88,6 +97,47 @@ export class Communicator {
    */
   ibcast(buffer: ArrayBufferView, root: number, options?: CollectiveOptions<'ibcast'>): Request {
     return this.start(this.plans.ibcast, null, buffer, root, options);
+  }
+
+  /**
+   * Gives each rank a block of the root's buffer: when complete, `recv` of rank i is what was block i of `send` there.
+   *
+   * @param send at the root, `size` blocks; ignored at other ranks, usually null
+   * @param recv this rank's block, of the same size everywhere, without overlap with `send`. At the root also
+   *   `IN_PLACE`: its block stays in `send`
+   *
+   * Source: MPI_Iscatter.
+   */
+  iscatter(
+    send: ArrayBufferView | null,
+    recv: ArrayBufferView | InPlace,
+    root: number,
+    options?: CollectiveOptions<'iscatter'>,
+  ): Request {
+    return this.start(this.plans.iscatter, root === this.rank ? send : null, recv, root, options);
+  }
+
+  /**
+   * Gives each rank a block of the root's buffer, each of a size of its own: when complete, `recv` of rank i is what was
+   * `counts[i]` elements of `send` there, from element `displs[i]` on.
+   *
+   * @param send at the root, the buffer with all blocks; ignored at other ranks, usually null
+   * @param counts at the root, the size of each rank's block, in elements of `send`; ignored at other ranks
+   * @param displs at the root, where each block begins, in elements of `send`; null: one behind the other
+   * @param recv this rank's block. At the root also `IN_PLACE`: its block stays in `send`
+   *
+   * Source: MPI_Iscatterv.
+   */
+  iscatterv(
+    send: ArrayBufferView | null,
+    counts: Counts | null,
+    displs: Counts | null,
+    recv: ArrayBufferView | InPlace,
+    root: number,
+    options?: CollectiveOptions<'iscatterv'>,
+  ): Request {
+    const source = root === this.rank ? send : null;
+    return this.startListed(this.plans.iscatterv, source, recv, root, [counts, displs], options);
   }
 
   /**
@@ -133,6 +183,42 @@ export class Communicator {
   }
 
   /**
+   * Gathers a block from every rank at every rank: when complete, block i of `recv` is `send` of rank i.
+   *
+   * @param send this rank's block, of the same size everywhere; or `IN_PLACE`: it stands at its place in `recv`
+   * @param recv `size` blocks that don't overlap `send`
+   *
+   * Source: MPI_Iallgather.
+   */
+  iallgather(
+    send: ArrayBufferView | InPlace,
+    recv: ArrayBufferView,
+    options?: CollectiveOptions<'iallgather'>,
+  ): Request {
+    return this.start(this.plans.iallgather, send, recv, 0, options);
+  }
+
+  /**
+   * Gathers a block from every rank at every rank, each of a size of its own: when complete, `counts[i]` elements of
+   * `recv`, from element `displs[i]` on, are `send` of rank i. All ranks pass the same counts.
+   *
+   * @param send this rank's block; or `IN_PLACE`: it stands at its place in `recv`
+   * @param counts the size of each rank's block, in elements of `recv`
+   * @param displs where each block begins, in elements of `recv`; null: one behind the other. Blocks don't overlap
+   *
+   * Source: MPI_Iallgatherv.
+   */
+  iallgatherv(
+    send: ArrayBufferView | InPlace,
+    recv: ArrayBufferView,
+    counts: Counts,
+    displs: Counts | null,
+    options?: CollectiveOptions<'iallgatherv'>,
+  ): Request {
+    return this.startListed(this.plans.iallgatherv, send, recv, 0, [counts, displs], options);
+  }
+
+  /**
    * Exchanges blocks between all ranks: when complete, block i of `recv` is what was block `rank` of `send` at rank i.
    *
    * @param send `size` blocks; or `IN_PLACE`: they stand in `recv`, and are replaced by those received
@@ -142,6 +228,30 @@ export class Communicator {
    */
   ialltoall(send: ArrayBufferView | InPlace, recv: ArrayBufferView, options?: CollectiveOptions<'ialltoall'>): Request {
     return this.start(this.plans.ialltoall, send, recv, 0, options);
+  }
+
+  /**
+   * Exchanges blocks between all ranks, each of a size of its own: `sendCounts[i]` elements of `send`, from element
+   * `sendDispls[i]` on, go to rank i; what comes from rank i goes to `recv`, from element `recvDispls[i]` on, and has
+   * `recvCounts[i]` elements there.
+   *
+   * @param send or `IN_PLACE`, with null as `sendCounts` and `sendDispls`: the blocks to send stand in `recv`, and are
+   *   replaced by those received. Two ranks then have blocks of the same size for each other
+   * @param sendDispls null: one behind the other; so `recvDispls`. Blocks of `recv` don't overlap
+   *
+   * Source: MPI_Ialltoallv.
+   */
+  ialltoallv(
+    send: ArrayBufferView | InPlace,
+    sendCounts: Counts | null,
+    sendDispls: Counts | null,
+    recv: ArrayBufferView,
+    recvCounts: Counts,
+    recvDispls: Counts | null,
+    options?: CollectiveOptions<'ialltoallv'>,
+  ): Request {
+    const lists = [sendCounts, sendDispls, recvCounts, recvDispls];
+    return this.startListed(this.plans.ialltoallv, send, recv, 0, lists, options);
   }
 
   /**

@@ -32,6 +32,8 @@ export interface Oracle {
   recv(c: Case, rank: number): Length;
   /** In place: the element of the receive buffer where its contribution stands; null: not this rank. */
   place(c: Case, rank: number): Length;
+  /** In place: whether a rank keeps its block in its send buffer, and has no receive buffer. */
+  keeps?(c: Case, rank: number): boolean;
   /** The arguments of the method. */
   args(c: Case, rank: number, send: unknown, recv: unknown): unknown[];
   /** Writes what the rank receives. `input`: what each rank contributes. */
@@ -40,8 +42,8 @@ export interface Oracle {
 
 export const ranksOf = ({ size }: { size: number }): number[] => Array.from({ length: size }, (_, rank) => rank);
 
-/** How many elements rank `from` has for rank `to` where blocks differ; some are empty. */
-export const uneven = ({ count }: Case, from: number, to: number): number => ((from + 2 * to + 1) % 3) * count;
+/** How many elements rank `from` has for rank `to`, and that one for this, where blocks differ; some are empty. */
+export const uneven = ({ count }: Case, from: number, to: number): number => ((from + to + 1) % 3) * count;
 
 /** Where blocks of these lengths begin. */
 export function placesOf({ gaps }: Case, counts: readonly number[]): number[] {
@@ -59,7 +61,8 @@ const atRoot = (c: Case, rank: number, length: number): Length => (rank === c.ro
 const all = (c: Case): number => c.size * c.count;
 const block = (source: Uint8Array, index: number, count: number): Uint8Array =>
   source.subarray(index * count, (index + 1) * count);
-const countsOf = (c: Case): number[] => ranksOf(c).map((rank) => uneven(c, rank, 0));
+const countsOf = (c: Case, other = 0): number[] => ranksOf(c).map((rank) => uneven(c, rank, other));
+const displsOf = (c: Case, counts: readonly number[]): number[] | null => (c.gaps ? placesOf(c, counts) : null);
 
 export const ORACLES: Record<OperationName, Oracle> = {
   ibcast: {
@@ -93,7 +96,7 @@ export const ORACLES: Record<OperationName, Oracle> = {
     place: (c, rank) => atRoot(c, rank, placesOf(c, countsOf(c))[rank]),
     args(c, rank, send, recv) {
       if (rank !== c.root) return [send, null, null, null, c.root];
-      return [send, recv, countsOf(c), c.gaps ? placesOf(c, countsOf(c)) : null, c.root];
+      return [send, recv, countsOf(c), displsOf(c, countsOf(c)), c.root];
     },
     result(c, rank, input, recv) {
       if (rank === c.root) placesOf(c, countsOf(c)).forEach((place, from) => recv.set(input(from), place));
@@ -109,6 +112,88 @@ export const ORACLES: Record<OperationName, Oracle> = {
     args: (_c, _rank, send, recv) => [send, recv],
     result(c, rank, input, recv) {
       for (const from of ranksOf(c)) recv.set(block(input(from), rank, c.count), from * c.count);
+    },
+  },
+  ibarrier: {
+    rooted: false,
+    listed: false,
+    inPlace: false,
+    send: () => null,
+    recv: () => null,
+    place: () => null,
+    args: () => [],
+    result: () => undefined,
+  },
+  iscatter: {
+    rooted: true,
+    listed: false,
+    inPlace: true,
+    send: (c, rank) => atRoot(c, rank, all(c)),
+    recv: (c) => c.count,
+    place: () => null,
+    keeps: (c, rank) => rank === c.root,
+    args: (c, _rank, send, recv) => [send, recv, c.root],
+    result: (c, rank, input, recv) => recv.set(block(input(c.root), rank, c.count)),
+  },
+  iscatterv: {
+    rooted: true,
+    listed: true,
+    inPlace: true,
+    send: (c, rank) => atRoot(c, rank, lengthOf(c, countsOf(c))),
+    recv: (c, rank) => uneven(c, rank, 0),
+    place: () => null,
+    keeps: (c, rank) => rank === c.root,
+    args(c, rank, send, recv) {
+      if (rank !== c.root) return [null, null, null, recv, c.root];
+      return [send, countsOf(c), displsOf(c, countsOf(c)), recv, c.root];
+    },
+    result(c, rank, input, recv) {
+      const place = placesOf(c, countsOf(c))[rank];
+      recv.set(input(c.root).subarray(place, place + recv.length));
+    },
+  },
+  iallgather: {
+    rooted: false,
+    listed: false,
+    inPlace: true,
+    send: (c) => c.count,
+    recv: all,
+    place: (c, rank) => rank * c.count,
+    args: (_c, _rank, send, recv) => [send, recv],
+    result(c, _rank, input, recv) {
+      for (const from of ranksOf(c)) recv.set(input(from), from * c.count);
+    },
+  },
+  iallgatherv: {
+    rooted: false,
+    listed: true,
+    inPlace: true,
+    send: (c, rank) => uneven(c, rank, 0),
+    recv: (c) => lengthOf(c, countsOf(c)),
+    place: (c, rank) => placesOf(c, countsOf(c))[rank],
+    args: (c, _rank, send, recv) => [send, recv, countsOf(c), displsOf(c, countsOf(c))],
+    result(c, _rank, input, recv) {
+      placesOf(c, countsOf(c)).forEach((place, from) => recv.set(input(from), place));
+    },
+  },
+  ialltoallv: {
+    rooted: false,
+    listed: true,
+    inPlace: true,
+    send: (c, rank) => lengthOf(c, countsOf(c, rank)),
+    recv: (c, rank) => lengthOf(c, countsOf(c, rank)),
+    place: () => 0,
+    args(c, rank, send, recv) {
+      const counts = countsOf(c, rank);
+      const displs = displsOf(c, counts);
+      return c.inPlace ? [send, null, null, recv, counts, displs] : [send, counts, displs, recv, counts, displs];
+    },
+    result(c, rank, input, recv) {
+      const places = placesOf(c, countsOf(c, rank));
+      for (const from of ranksOf(c)) {
+        const start = placesOf(c, countsOf(c, from))[rank];
+        recv.set(input(from).subarray(start, start + uneven(c, from, rank)), places[from]);
+      }
     },
   },
 };
@@ -133,8 +218,9 @@ export function arrange(
   const [sends, receives] = [oracle.send(c, rank), oracle.recv(c, rank)];
   const inPlace = c.inPlace && oracle.place(c, rank) !== null;
   const send = sends === null || inPlace ? null : make(sends, 'send');
-  const recv = receives === null ? null : make(receives, 'recv');
-  return { send, recv, args: oracle.args(c, rank, inPlace ? IN_PLACE : send, recv) };
+  const keeps = c.inPlace && oracle.keeps?.(c, rank) === true;
+  const recv = receives === null || keeps ? null : make(receives, 'recv');
+  return { send, recv, args: oracle.args(c, rank, inPlace ? IN_PLACE : send, keeps ? IN_PLACE : recv) };
 }
 
 /** Where a rank's contribution belongs: in its send buffer or, in place, in its receive buffer. Null: it has none. */

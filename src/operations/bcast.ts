@@ -1,4 +1,4 @@
-import { bcastBinomial, bcastChain, bcastLinear } from '../schedules/bcast.js';
+import { bcastBinomial, bcastChain, bcastLinear, bcastScatterAllgather } from '../schedules/bcast.js';
 import { operation } from './operation.js';
 
 /** Up to this many ranks the root sends small messages itself: a message costs it 0.1 µs, a hop of a tree over 1 µs. */
@@ -46,6 +46,14 @@ export const ibcast = operation({
       when: `${CHAIN_MIN_RANKS} ranks and more, 1 MiB and more`,
       source: 'Pješivac-Grbović et al., "Performance Analysis of MPI Collective Operations", 2005 (pipeline)',
       build: bcastChain,
+    },
+    {
+      name: 'scatter-allgather',
+      steps: '⌈log₂ p⌉ + p − 1',
+      bytes: '2 n',
+      when: 'only by name',
+      source: 'van de Geijn; Thakur, Rabenseifner, Gropp, 2005',
+      build: bcastScatterAllgather,
     },
   ],
   shape(call) {

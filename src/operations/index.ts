@@ -1,10 +1,27 @@
 /** The table of operations: one line each. What goes over all operations goes over this. */
+import { iallgather } from './allgather.js';
+import { iallgatherv } from './allgatherv.js';
 import { ialltoall } from './alltoall.js';
+import { ialltoallv } from './alltoallv.js';
+import { ibarrier } from './barrier.js';
 import { ibcast } from './bcast.js';
 import { igather } from './gather.js';
 import { igatherv } from './gatherv.js';
+import { iscatter } from './scatter.js';
+import { iscatterv } from './scatterv.js';
 
-export const OPERATIONS = [ibcast, igather, igatherv, ialltoall] as const;
+export const OPERATIONS = [
+  ibarrier,
+  ibcast,
+  iscatter,
+  iscatterv,
+  igather,
+  igatherv,
+  iallgather,
+  iallgatherv,
+  ialltoall,
+  ialltoallv,
+] as const;
 
 type Entry = (typeof OPERATIONS)[number];
 /** The names of all collectives: of the methods that start them. */

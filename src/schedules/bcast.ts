@@ -66,6 +66,36 @@ export function bcastChain({ rank, size, root, bytes }: Shape, segmentBytes = bc
   return schedule;
 }
 
+/**
+ * The root scatters the message in p segments down the binomial tree, then the segments travel round the ring. Every
+ * rank sends and receives about two messages, however many ranks there are.
+ */
+export function bcastScatterAllgather({ rank, size, root, bytes }: Shape): Schedule {
+  const schedule = new Schedule();
+  const virtual = toVirtual(rank, root, size);
+  const segment = Math.ceil(bytes / size);
+  const start = (index: number): number => Math.min(bytes, index * segment);
+  const rangeOf = (first: number, count: number): [offset: number, length: number] => [
+    start(first),
+    start(first + count) - start(first),
+  ];
+  const children = childrenOf(virtual, size);
+  if (virtual !== 0) {
+    const covered = 1 + children.reduce((sum, { count }) => sum + count, 0);
+    schedule.recv(fromVirtual(parentOf(virtual), root, size), Role.RECEIVE, ...rangeOf(virtual, covered)).round();
+  }
+  for (const child of children.reverse()) {
+    schedule.send(fromVirtual(child.virtual, root, size), Role.RECEIVE, ...rangeOf(child.virtual, child.count));
+  }
+  schedule.round();
+  const [previous, next] = [(rank - 1 + size) % size, (rank + 1) % size];
+  for (let step = 0; step < size - 1; step++) {
+    schedule.send(next, Role.RECEIVE, ...rangeOf((virtual - step + size) % size, 1));
+    schedule.recv(previous, Role.RECEIVE, ...rangeOf((virtual - step - 1 + size) % size, 1)).round();
+  }
+  return schedule;
+}
+
 /** Bytes of a segment of the chain: the same on all ranks, since it depends on the size only. */
 export function bcastSegment(bytes: number): number {
   const evenly = Math.ceil(bytes / BCAST_MAX_SEGMENTS / SEGMENT_GRANULE_BYTES) * SEGMENT_GRANULE_BYTES;

@@ -7,13 +7,12 @@
  */
 import { gathervLinear } from './gatherv.js';
 import { Role, Schedule } from './schedule.js';
-import type { Shape } from './shape.js';
+import { equalBlocks, type Shape } from './shape.js';
 import { childrenOf, fromVirtual, parentOf, toVirtual } from './tree.js';
 
 /** Every rank sends to the root. */
 export function gatherLinear(shape: Shape): Schedule {
-  const { size, bytes } = shape;
-  return gathervLinear({ ...shape, blocks: Array.from({ length: size }, (_, i) => ({ offset: i * bytes, bytes })) });
+  return gathervLinear({ ...shape, blocks: equalBlocks(shape) });
 }
 
 /**

@@ -12,10 +12,15 @@ export { decodeSchedule, describeSchedule, describeElement } from './schedule.js
 export type { DecodedSchedule, ScheduleElement, SendElement, RecvElement, CopyElement } from './schedule.js';
 export { ScheduleError } from '../errors.js';
 export type { Block, Shape } from './shape.js';
+export { equalBlocks } from './shape.js';
+export * from './allgather.js';
 export * from './alltoall.js';
+export * from './alltoallv.js';
+export * from './barrier.js';
 export * from './bcast.js';
 export * from './gather.js';
 export * from './gatherv.js';
+export * from './scatter.js';
 export { OPERATIONS } from '../operations/index.js';
 export type { AlgorithmOf, OperationName } from '../operations/index.js';
 export type { Algorithm, Operation } from '../operations/operation.js';

@@ -19,3 +19,8 @@ export interface Block {
   readonly offset: number;
   readonly bytes: number;
 }
+
+/** The blocks of all ranks, equal and one behind the other. */
+export function equalBlocks({ size, bytes }: Shape): Block[] {
+  return Array.from({ length: size }, (_, rank) => ({ offset: rank * bytes, bytes }));
+}

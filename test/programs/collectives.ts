@@ -62,7 +62,8 @@ function runsOf(size: number, brief: boolean): Run[] {
     });
     const some = brief || size > COMBINED_MAX_RANKS ? inTurns : combined;
     for (const count of SMALL) runs.push(...some.map((run) => ({ ...run, count })));
-    const blocks = operation.name === 'ibcast' ? 1 : size;
+    // Blocks that differ are up to twice as long.
+    const blocks = operation.name === 'ibcast' ? 1 : ORACLES[operation.name].listed ? 2 * size : size;
     for (const count of [...MEDIUM, ...LARGE.map((bytes) => Math.floor(bytes / blocks))]) {
       if (count * blocks <= Math.max(...LARGE)) runs.push(...inTurns.map((run) => ({ ...run, count })));
     }
@@ -75,8 +76,8 @@ const world = await init({ progress: mode });
 const { rank, size } = world;
 const runs = runsOf(size, process.argv[3] === 'brief');
 
-/** Blocks that differ are up to twice as long, and gaps come between them. */
-const longest = GuardedPool.roomFor(2 * Math.max(...LARGE) + 2 * size);
+/** Gaps come between blocks. */
+const longest = GuardedPool.roomFor(Math.max(...LARGE) + 2 * size);
 const pools = {
   plain: { send: new GuardedPool(new Uint8Array(longest)), recv: new GuardedPool(new Uint8Array(longest)) },
   alloc: { send: new GuardedPool(alloc(Uint8Array, longest)), recv: new GuardedPool(alloc(Uint8Array, longest)) },

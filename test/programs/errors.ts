@@ -16,6 +16,8 @@ import {
   waitAll,
   waitAny,
 } from 'node-nbc';
+import { OPERATIONS } from 'node-nbc/schedules';
+import { arrange, ORACLES } from '../oracle.js';
 import { play, report } from './scenario.js';
 
 /** A disagreement must not hang; this is what a very busy machine may need. */
@@ -127,6 +129,20 @@ async function wrongArguments(): Promise<void> {
     ['recv', () => world.igather(new DataView(new ArrayBuffer(12)), three(), rank)],
     ['recv', () => world.igather(IN_PLACE, three(), rank)],
     ['recv', () => world.igatherv(new Float32Array(2), three(), [1, 1], null, rank)],
+    ['recv', () => world.iallgather(new Float32Array(2), new Float64Array(2))],
+    ['recv', () => world.iallgather(IN_PLACE, three())],
+    ['recv', () => world.iallgatherv(new Int32Array(2), new Float64Array(2), [1, 1], null)],
+    ['recv', () => world.iscatter(new Float64Array(4), new Int32Array(4), rank)],
+    ['send', () => world.iscatter(three(), new Uint8Array(12), rank)],
+    ['send', () => world.iscatter(three(), IN_PLACE, rank)],
+    ['recv', () => world.iscatter(null, IN_PLACE, peer)],
+    ['recv', () => world.iscatterv(null, null, null, IN_PLACE, peer)],
+    ['recv', () => world.iscatterv(new Float64Array(4), [2, 2], null, new Uint8Array(8), rank)],
+    ['send', () => world.iallgatherv(new Float64Array(2), new Float64Array(2), [1, 1], null)],
+    ['recvCounts', () => world.ialltoallv(sixteen, [8, 8], null, new Uint8Array(16), [4, 4], null)],
+    ['recvDispls', () => world.ialltoallv(sixteen, [8, 8], null, new Uint8Array(16), [8, 8], [0, 4])],
+    ['recvDispls', () => world.ialltoallv(IN_PLACE, null, null, new Uint8Array(16), [8, 8], [0, 4])],
+    ['recv', () => world.ialltoallv(new Int32Array(2), [1, 1], null, new Float32Array(2), [1, 1], null)],
   );
   for (const value of [-1, NaN, '5', {}]) {
     calls.push(['timeoutMs', () => pending.wait(any(value))]);
@@ -152,6 +168,8 @@ async function wrongArguments(): Promise<void> {
     ['length', () => alloc(Uint8Array, any('8'))],
     ['length', () => alloc(Float64Array, 2 ** 53)],
   );
+
+  calls.push(...wrongArgumentsOfAll(world, notViews, notRanks));
 
   /** A shape that was used last takes a shorter way through the checks: all mistakes are made on both. */
   const warm = (): void => {
@@ -204,6 +222,38 @@ async function wrongArguments(): Promise<void> {
   await (await world.dup()).ibcast(eight, 1);
   await world.close();
   report(calls.length);
+}
+
+/** For each operation, the arguments of a call that would be right, with one of them replaced. */
+function wrongArgumentsOfAll(
+  world: Communicator,
+  notViews: readonly unknown[],
+  notRanks: readonly unknown[],
+): [argument: string, call: () => unknown][] {
+  const { rank, size } = world;
+  const notCounts = [undefined, 5, 'all', [1], [1, 1, 1], [-1, 1], [1, 0.5], [1, '1'], [1, 2 ** 40]];
+  const calls: [argument: string, call: () => unknown][] = [];
+  for (const { name, parameters, algorithms } of OPERATIONS) {
+    const right = { size, root: rank, count: 8, inPlace: false, gaps: false };
+    const { args } = arrange(ORACLES[name], right, rank, (bytes) => new Uint8Array(bytes));
+    const method = world[name].bind(world) as (...given: unknown[]) => unknown;
+    for (const [index, parameter] of parameters.entries()) {
+      const wrong =
+        parameter === 'root'
+          ? notRanks
+          : /counts$/i.test(parameter)
+            ? notCounts
+            : /displs$/i.test(parameter)
+              ? notCounts.filter((value) => value !== undefined)
+              : notViews;
+      for (const value of wrong) calls.push([parameter, () => method(...args.toSpliced(index, 1, value))]);
+    }
+    for (const algorithm of ['quick', '', 1, null, {}]) {
+      calls.push(['algorithm', () => method(...args, { algorithm })]);
+    }
+    assert(algorithms.length > 0);
+  }
+  return calls;
 }
 
 /** Which sizes the ranks have, by rank. */

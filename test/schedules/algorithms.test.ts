@@ -184,6 +184,24 @@ describe('algorithms', () => {
     }
   });
 
+  for (const { name } of OPERATIONS.find((operation) => operation.name === 'ibarrier')!.algorithms) {
+    it(`ibarrier, ${name}: no rank passes while one is absent`, () => {
+      for (let size = 2; size <= MAX_RANKS; size++) {
+        for (const absent of ranksOf({ size })) {
+          const states = ranksOf({ size }).map((rank) => {
+            const { schedule } = capture('ibarrier', rank, size, [], name);
+            return { schedule: rank === absent ? { ...schedule, rounds: [] } : schedule, send: null, receive: null };
+          });
+          const others = ranksOf({ size }).filter((rank) => rank !== absent);
+          const stuck = others.map((rank) => `rank ${rank} in round \\d+`).join(', ');
+          assert.throws(() => {
+            simulate(states);
+          }, new RegExp(`^Error: deadlock: ${stuck}$`));
+        }
+      }
+    });
+  }
+
   it('pairwise meets one partner at a time', () => {
     const { rounds } = decoded(alltoallPairwise(shape(3, 9, 8)));
     assert.equal(rounds.length, 8);

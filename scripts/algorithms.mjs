@@ -1,0 +1,43 @@
+#!/usr/bin/env node
+/** Writes docs/algorithms.md, the index of algorithms, from the table of operations. A test checks that it is current. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { format } from 'prettier';
+
+const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), '..');
+const TARGET = resolve(ROOT, 'docs/algorithms.md');
+
+/** The document, for the table that it is given. */
+export async function render(operations) {
+  const lines = [
+    '# Algorithms',
+    '',
+    'Which algorithms does each collective have, what do they cost, and when is each one taken?',
+    '',
+    'Every collective takes an algorithm by name: `world.iallgather(send, recv, { algorithm: "ring" })`. All ranks name',
+    'the same one. _p_ is the number of ranks, _n_ the bytes of the message, or of one block. Steps are messages that',
+    'follow each other; bytes are those that the busiest rank sends or receives.',
+    '',
+    'This page is made from `src/operations` by `node scripts/algorithms.mjs`.',
+  ];
+  for (const { name, mpi, summary, parameters, algorithms } of operations) {
+    lines.push('', `## ${name}`, '', `\`${name}(${parameters.join(', ')})\`, ${mpi}. ${summary}`, '');
+    for (const row of algorithms) {
+      lines.push(
+        `- **${row.name}**`,
+        `  - steps: ${row.steps}`,
+        `  - bytes: ${row.bytes}`,
+        `  - when: ${row.when}`,
+        `  - source: ${row.source}`,
+      );
+    }
+  }
+  const options = JSON.parse(readFileSync(resolve(ROOT, '.prettierrc'), 'utf8'));
+  return format(`${lines.join('\n')}\n`, { ...options, parser: 'markdown', proseWrap: 'always' });
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const { OPERATIONS } = await import('../dist/operations/index.js');
+  writeFileSync(TARGET, await render(OPERATIONS));
+}

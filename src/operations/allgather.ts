@@ -1,0 +1,78 @@
+import {
+  allgatherBruck,
+  allgatherDoubling,
+  allgatherLinear,
+  allgatherNeighbor,
+  allgatherRing,
+} from '../schedules/allgather.js';
+import { operation } from './operation.js';
+
+/** Up to this many ranks every rank sends to every rank: the steps of the others cost more than their messages save. */
+const LINEAR_MAX_RANKS = 8;
+/** Up to this many bytes a block, few steps count; above, that every rank sends each byte once. */
+const BRUCK_MAX_BYTES = 8 * 1024;
+
+export const iallgather = operation({
+  name: 'iallgather',
+  mpi: 'MPI_Iallgather',
+  summary: 'Collects a block of every rank at every rank, in the order of the ranks.',
+  parameters: ['send', 'recv'],
+  algorithms: [
+    {
+      name: 'linear',
+      steps: '1',
+      bytes: '(p − 1) n',
+      when: `up to ${LINEAR_MAX_RANKS} ranks`,
+      source: 'LibNBC',
+      build: allgatherLinear,
+    },
+    {
+      name: 'ring',
+      steps: 'p − 1',
+      bytes: '(p − 1) n, one block at a time, to one neighbour',
+      when: `more than ${LINEAR_MAX_RANKS} ranks, blocks above 8 KiB`,
+      source: 'Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH", 2005',
+      build: allgatherRing,
+    },
+    {
+      name: 'recursive-doubling',
+      steps: 'log₂ p; where p is no power of two, bruck is run',
+      bytes: '(p − 1) n',
+      when: 'only by name',
+      source: 'Thakur, Rabenseifner, Gropp, 2005',
+      build: allgatherDoubling,
+    },
+    {
+      name: 'bruck',
+      steps: '⌈log₂ p⌉',
+      bytes: '(p − 1) n, and a copy of all blocks',
+      when: `more than ${LINEAR_MAX_RANKS} ranks, blocks of up to 8 KiB`,
+      source: 'Bruck et al., 1997',
+      build: allgatherBruck,
+    },
+    {
+      name: 'neighbor-exchange',
+      steps: 'p / 2; where p is odd, ring is run',
+      bytes: '(p − 1) n, to two neighbours',
+      when: 'only by name',
+      source: 'Chen et al., "Performance Evaluation of Allgather Algorithms on Terascale Linux Cluster", 2005',
+      build: allgatherNeighbor,
+    },
+  ],
+  shape(call) {
+    const recv = call.view('recv');
+    const block = call.block('recv', recv);
+    if (call.sendInPlace) return call.shape(block, true);
+    const send = call.view('send');
+    if (send.bytes !== block) {
+      const message = `must hold ${call.size} blocks of ${send.bytes} bytes (as send has), which ${recv.bytes} bytes are not`;
+      call.refuse('recv', message);
+    }
+    call.checkPair(send, recv);
+    return call.shape(block);
+  },
+  choose({ bytes, size }) {
+    if (size <= LINEAR_MAX_RANKS) return 'linear';
+    return bytes <= BRUCK_MAX_BYTES ? 'bruck' : 'ring';
+  },
+});

@@ -1,0 +1,46 @@
+import { allgathervLinear, allgathervRing } from '../schedules/allgather.js';
+import { blocksOf, textOf } from './counts.js';
+import { operation } from './operation.js';
+
+/** As in an allgather: with more ranks, one neighbour at a time. */
+const LINEAR_MAX_RANKS = 8;
+
+export const iallgatherv = operation({
+  name: 'iallgatherv',
+  mpi: 'MPI_Iallgatherv',
+  summary: 'Collects a block of every rank at every rank, each of its own size and to its own place.',
+  parameters: ['send', 'recv', 'counts', 'displs'],
+  algorithms: [
+    {
+      name: 'linear',
+      steps: '1',
+      bytes: 'all blocks but its own',
+      when: `up to ${LINEAR_MAX_RANKS} ranks`,
+      source: 'LibNBC',
+      build: allgathervLinear,
+    },
+    {
+      name: 'ring',
+      steps: 'p − 1',
+      bytes: 'all blocks but its own, one at a time, to one neighbour',
+      when: `more than ${LINEAR_MAX_RANKS} ranks`,
+      source: 'Thakur, Rabenseifner, Gropp, 2005',
+      build: allgathervRing,
+    },
+  ],
+  shape(call) {
+    const [counts, displs] = call.lists;
+    const recv = call.view('recv');
+    const blocks = blocksOf(call, ['counts', 'displs'], counts, displs, 'recv', recv);
+    if (!call.sendInPlace) {
+      const send = call.view('send');
+      const { bytes } = blocks[call.rank];
+      if (send.bytes !== bytes) {
+        call.refuse('send', `must have the bytes that counts gives its rank: ${bytes}, not ${send.bytes}`);
+      }
+      call.checkPair(send, recv);
+    }
+    return { ...call.shape(0, call.sendInPlace), blocks, detail: textOf(blocks) };
+  },
+  choose: ({ size }) => (size <= LINEAR_MAX_RANKS ? 'linear' : 'ring'),
+});
