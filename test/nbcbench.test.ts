@@ -190,6 +190,7 @@ describe('nbcbench', () => {
         ['--help'],
         ['waiting', '--help'],
         ['pingpong', '--help'],
+        ['against-node', '--help'],
         ['memory', '--help'],
         ['targets', '--help'],
       ]) {
@@ -353,6 +354,37 @@ describe('nbcbench', () => {
       );
       for (const row of rows) assert(Number(row.blocking_us) > 0, JSON.stringify(row));
       assert.match(stderr, /\/openmpi\b/, 'a column of ratios');
+      assert.deepEqual(left, []);
+    });
+
+    it('against-node: every mechanism of Node.js that is installed, quiet and busy; nothing is left behind', async () => {
+      interface Case {
+        mechanism: string;
+        bytes: number;
+        load: string;
+        repetitions: number;
+        median_us: number;
+        p99_us: number;
+      }
+      const what = ['--sizes', '8,100K', '--repetitions', '25', '--max-seconds', '2', '--busy', '1'];
+      const { status, stdout, stderr, left } = nbcbench(['against-node', ...what, '--json', '-']);
+      assert.equal(status, 0, stderr);
+      const rows = JSON.parse(stdout) as Case[];
+      const { installed } = await load<{ installed: () => { name: string; title: string }[] }>('against-node');
+      const mechanisms = installed();
+      assert(mechanisms.length >= 7);
+      const cases = ['quiet', 'busy'].flatMap((load) =>
+        [8, 102_400].flatMap((bytes) => mechanisms.map(({ name }) => `${name} ${bytes} ${load}`)),
+      );
+      assert.deepEqual(
+        rows.map(({ mechanism, bytes, load }) => `${mechanism} ${bytes} ${load}`),
+        cases,
+      );
+      for (const row of rows) {
+        assert(row.repetitions >= 20 && row.repetitions <= 25, JSON.stringify(row));
+        assert(row.median_us > 0 && row.p99_us >= row.median_us, JSON.stringify(row));
+      }
+      for (const { title } of mechanisms) assert(stderr.includes(title), title);
       assert.deepEqual(left, []);
     });
 

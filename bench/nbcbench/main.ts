@@ -1,7 +1,8 @@
 #!/usr/bin/env node
-/** nbcbench: NBCBench for node-nbc, and for MPI beside it. What the command line says; the work is in the files beside it. */
+/** nbcbench: NBCBench for node-nbc, and for MPI beside it. The command line; the work is in the files beside it. */
 import { writeFileSync } from 'node:fs';
 import { Command, CommanderError, Option } from 'commander';
+import { againstNodeTable, type AgainstNodeSettings, measureAgainstNode } from './against-node.js';
 import { drawOverhead } from './chart.js';
 import { Delays } from './delay.js';
 import { isPeer, type Implementation } from './implementations.js';
@@ -241,6 +242,12 @@ async function pingPong(
   writeJson(options.json, found);
 }
 
+async function againstNode(options: AgainstNodeSettings & { markdown: boolean; json?: string }): Promise<void> {
+  const rows = await measureAgainstNode(options, listener);
+  print(againstNodeTable(rows, options.markdown), options.json);
+  writeJson(options.json, rows);
+}
+
 async function memory(options: { ranks: number; bytes: number; json?: string }): Promise<void> {
   line.update(0, `${options.ranks} bare Node processes, then ${options.ranks} ranks`);
   const found = await measureMemory(nodeNbc('auto', 'thread', ['plain']), options.ranks, options.bytes);
@@ -397,6 +404,7 @@ Examples:
   $ nbcbench waiting --peers                           processor time of ranks that wait
   $ nbcbench crowd --peers                             64 ranks over TCP on this machine, all-to-all
   $ nbcbench pingpong --transport tcp --peers openmpi  round trips of 8 bytes
+  $ nbcbench against-node --markdown                   round trips beside what Node.js itself offers, as in README.md
   $ nbcbench memory --ranks 64                         memory of a rank above bare Node`,
   )
   .action(benchmark);
@@ -445,6 +453,17 @@ program
   .addOption(peersOption('also these peers, where installed'))
   .option('--json <file>', 'write the figures as JSON; "-" is standard output')
   .action(pingPong);
+
+program
+  .command('against-node')
+  .description('round trips beside postMessage, SharedArrayBuffer, Unix sockets, child_process and zeromq')
+  .option('--sizes <list>', 'bytes of a message', parse.parseSizes, [8, 1048576])
+  .option('--repetitions <n>', 'measured round trips of each case', parse.parsePositive, 2000)
+  .option('--max-seconds <s>', 'for each case: stop before all repetitions', parse.parseSeconds, 2)
+  .option('--busy <n>', 'processes that compute beside the busy cases', parse.parsePositive, 2)
+  .option('--markdown', 'print the table as in README.md', false)
+  .option('--json <file>', 'write the figures as JSON; "-" is standard output')
+  .action(againstNode);
 
 program
   .command('memory')

@@ -1,0 +1,124 @@
+/**
+ * `nbcbench against-node`: round trips of node-nbc beside what Node.js itself offers between threads and processes. On
+ * a quiet machine, and beside processes that compute.
+ */
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { type Load, LOADS, type Measured, type Mechanism, MECHANISMS } from './against-node/mechanisms.js';
+import type { Listener } from './measure.js';
+import { formatBytes } from './options.js';
+import { formatTime, table } from './report.js';
+
+export interface AgainstNodeSettings {
+  sizes: readonly number[];
+  /** Round trips that are measured of each case. */
+  repetitions: number;
+  /** For each case: measured is what fits in. */
+  maxSeconds: number;
+  /** Processes that compute beside the busy cases. */
+  busy: number;
+}
+
+/** One case. */
+export interface AgainstNodeRow extends Measured {
+  mechanism: string;
+  waits: Mechanism['waits'];
+  bytes: number;
+  load: Load;
+}
+
+/** What starting the processes may take, to find a hang. */
+const START_MS = 60_000;
+
+const path = (url: string): string => fileURLToPath(new URL(url, import.meta.url));
+const SIDE = path('against-node/side.js');
+const NBCRUN = path('../../cli/nbcrun.js');
+
+/** Mechanisms that this machine has. */
+export function installed(): Mechanism[] {
+  const { resolve } = createRequire(import.meta.url);
+  return MECHANISMS.filter(({ name }) => {
+    if (name !== 'zeromq') return true;
+    try {
+      return resolve(name) !== '';
+    } catch {
+      return false;
+    }
+  });
+}
+
+/** Measures all cases, one after the other. A case that fails is reported and left out. */
+export async function measureAgainstNode(
+  { sizes, repetitions, maxSeconds, busy }: AgainstNodeSettings,
+  listener: Listener,
+): Promise<AgainstNodeRow[]> {
+  const mechanisms = installed();
+  const rows: AgainstNodeRow[] = [];
+  const cases = LOADS.length * sizes.length * mechanisms.length;
+  let done = 0;
+  for (const load of LOADS) {
+    const others = load === 'busy' ? startBusy(busy) : undefined;
+    try {
+      for (const bytes of sizes) {
+        for (const { name, waits, ours } of mechanisms) {
+          listener.progress(done++ / cases, `${name}, ${formatBytes(bytes)}, ${load}`);
+          const args = [SIDE, name, String(bytes), String(repetitions), String(maxSeconds)];
+          try {
+            const measured = await measureCase(ours ? [NBCRUN, '-n', '2', ...args] : args, maxSeconds);
+            rows.push({ mechanism: name, waits, bytes, load, ...measured });
+          } catch (error) {
+            listener.failure(new Error(`${name}, ${formatBytes(bytes)}, ${load}: ${(error as Error).message}`));
+          }
+        }
+      }
+    } finally {
+      others?.stop();
+    }
+  }
+  return rows;
+}
+
+async function measureCase(args: readonly string[], maxSeconds: number): Promise<Measured> {
+  const timeout = maxSeconds * 2000 + START_MS;
+  const { stdout } = await promisify(execFile)(process.execPath, [...args], { timeout });
+  return JSON.parse(stdout) as Measured;
+}
+
+/** Processes that compute until they are stopped, or this process ends. */
+function startBusy(count: number): { stop: () => void } {
+  const processes: ChildProcess[] = [];
+  const stop = (): void => {
+    for (const each of processes) each.kill('SIGKILL');
+    process.off('exit', stop);
+  };
+  process.on('exit', stop);
+  for (let i = 0; i < count; i++) processes.push(spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' }));
+  return { stop };
+}
+
+/** A row for each mechanism, a column for each size and load: medians in µs. */
+export function againstNodeTable(rows: readonly AgainstNodeRow[], markdown: boolean): string {
+  const sizes = [...new Set(rows.map(({ bytes }) => bytes))];
+  const columns = sizes.flatMap((bytes) => LOADS.map((load) => ({ bytes, load })));
+  const header = [
+    'round trip, median in µs',
+    'a waiting thread',
+    ...columns.map(({ bytes, load }) => `${formatBytes(bytes)}, ${load}`),
+  ];
+  const body = MECHANISMS.filter(({ name }) => rows.some(({ mechanism }) => mechanism === name)).map(
+    ({ name, title, waits }) => [
+      title,
+      waits === 'blocks' ? 'blocks' : 'returns to its event loop',
+      ...columns.map(({ bytes, load }) => {
+        const row = rows.find((each) => each.mechanism === name && each.bytes === bytes && each.load === load);
+        return row === undefined ? '' : formatTime(row.median_us);
+      }),
+    ],
+  );
+  if (!markdown) return table(header, body, 2);
+  const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
+  const rule = header.map((_, index) => (index < 2 ? '---' : '--:'));
+  return [header, rule, ...body].map(line).join('\n');
+}
