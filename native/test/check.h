@@ -5,20 +5,26 @@
 //   not ok NAME — WHY
 //   N passed, N failed           the last line; the exit status is 1 if anything failed
 //
-// An argument runs only tests whose name contains it. `seconds` is how long the whole program may take: then a watchdog
-// ends it, because most of what can go wrong here is a hang. NBC_TEST_SECONDS overrides it. CHECKs may run on any
-// thread of a test that is run by run_ranks() (ranks.h); a failed one ends its rank.
+// An argument runs only tests whose name contains it. `seconds` is how long the whole program may take on an idle
+// machine. When that time is up, a watchdog (watchdog.h) prints what every thread does and ends the program, because
+// most of what can go wrong here is a hang. NBC_TEST_SECONDS overrides it; 0 turns it off, for a debugger. CHECKs may
+// run on any thread of a test that is run by run_ranks() (ranks.h); a failed one ends its rank.
 #pragma once
-#include <atomic>
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <net/if.h>
+#include <sched.h>
 #include <sstream>
 #include <string>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <vector>
+
+#include "test/watchdog.h"
 
 namespace nbc::check {
 
@@ -60,7 +66,7 @@ struct Skip {
 
 struct Test {
   const char* name;
-  void (*run)();
+  std::function<void()> run;
 };
 
 inline std::vector<Test>& tests() {
@@ -72,41 +78,23 @@ struct Registration {
   Registration(const char* name, void (*run)()) { tests().push_back({name, run}); }
 };
 
-// What the watchdog prints; it may only use what is async-signal-safe.
-struct Progress {
-  const char* name = "";
-  unsigned passed = 0;
-  unsigned failed = 0;
-  unsigned seconds = 0;
-};
-inline Progress& progress() {
-  static Progress the;
-  return the;
+// A network stack of its own for what runs here: no other process of the machine holds its ports and socket names, or
+// those of a test. Only root can have one; without, the tests share the machine's.
+inline void take_own_network() {
+  if (unshare(CLONE_NEWNET) != 0) return;
+  ifreq request{};
+  std::strcpy(request.ifr_name, "lo");
+  request.ifr_flags = IFF_UP | IFF_RUNNING;
+  const int any = socket(AF_INET, SOCK_DGRAM, 0);
+  if (any < 0 || ioctl(any, SIOCSIFFLAGS, &request) != 0) std::perror("loopback of this test's network");
+  if (any >= 0) close(any);
 }
 
-inline void on_alarm(int) {
-  char text[256];
-  const Progress& at = progress();
-  // snprintf of integers and strings allocates nothing in glibc; the process is about to end anyway.
-  const int length =
-      std::snprintf(text, sizeof text, "not ok %s — the program did not end within %u s\n%u passed, %u failed\n",
-                    at.name, at.seconds, at.passed, at.failed + 1);
-  if (length > 0 && write(STDOUT_FILENO, text, static_cast<size_t>(length)) < 0) _exit(3);
-  _exit(2);
-}
-
-inline int main_of(int argc, char** argv, unsigned seconds) {
-  const char* filter = argc > 1 ? argv[1] : "";
-  if (const char* wanted = std::getenv("NBC_TEST_SECONDS"); wanted != nullptr)
-    seconds = static_cast<unsigned>(std::atoi(wanted));
-  std::setvbuf(stdout, nullptr, _IONBF, 0);
-  Progress& at = progress();
-  at.seconds = seconds;
-  std::signal(SIGALRM, on_alarm);
-  alarm(seconds);
+inline int run_tests(const char* filter) {
+  Watched& at = watched();
   for (const Test& test : tests()) {
     if (std::strstr(test.name, filter) == nullptr) continue;
-    at.name = test.name;
+    std::snprintf(at.name, sizeof at.name, "%s", test.name);
     try {
       test.run();
       ++at.passed;
@@ -119,7 +107,21 @@ inline int main_of(int argc, char** argv, unsigned seconds) {
     }
   }
   std::printf("%u passed, %u failed\n", at.passed, at.failed);
+  at.finished = true;
   return at.failed == 0 ? 0 : 1;
+}
+
+enum class Network { own, of_the_machine };
+
+inline int main_of(int argc, char** argv, unsigned seconds, Network network) {
+  const char* filter = argc > 1 ? argv[1] : "";
+  if (const char* wanted = std::getenv("NBC_TEST_SECONDS"); wanted != nullptr)
+    seconds = static_cast<unsigned>(std::atoi(wanted));
+  std::setvbuf(stdout, nullptr, _IONBF, 0);
+  return run_watched(seconds, [=] {
+    if (network == Network::own) take_own_network();
+    return run_tests(filter);
+  });
 }
 
 template <typename T>
@@ -161,4 +163,10 @@ void equal(const char* file, int line, const char* texts, const A& a, const B& b
   throw nbc::check::Skip { why }
 
 #define TEST_MAIN(seconds) \
-  int main(int argc, char** argv) { return nbc::check::main_of(argc, argv, seconds); }
+  int main(int argc, char** argv) { return nbc::check::main_of(argc, argv, seconds, nbc::check::Network::own); }
+
+// For tests with RDMA devices, which belong to the machine's network.
+#define TEST_MAIN_WITH_DEVICES(seconds)                                                   \
+  int main(int argc, char** argv) {                                                       \
+    return nbc::check::main_of(argc, argv, seconds, nbc::check::Network::of_the_machine); \
+  }

@@ -1,6 +1,5 @@
 // Fabrics without an engine, which the test's own thread drives.
 #pragma once
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -8,6 +7,7 @@
 
 #include "fabric/fabric.h"
 #include "test/check.h"
+#include "test/limit.h"
 
 namespace nbc::check {
 
@@ -36,10 +36,10 @@ inline const Completion* find_first(const std::vector<Completion>& seen, Complet
 }
 
 inline void until(const std::function<bool()>& done, const std::function<void()>& pass) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  Limit limit(20);
   while (!done()) {
     pass();
-    CHECK(std::chrono::steady_clock::now() < end);
+    CHECK(!limit.hit());
   }
 }
 

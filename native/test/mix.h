@@ -1,31 +1,14 @@
-// Programs for ranks, checked byte by byte.
+// A random program for ranks, checked byte by byte.
 #pragma once
 #include <functional>
-#include <initializer_list>
 #include <vector>
 
 #include "test/ranks.h"
 
 namespace nbc::check {
 
-// Two ranks send each other a message of each size, from memory of both kinds.
-inline void exchange(TestRank& me, std::initializer_list<size_t> sizes) {
-  uint64_t seed = 1;
-  for (const size_t bytes : sizes) {
-    for (const bool in_arena : {false, true}) {
-      ++seed;
-      const Rank other = 1 - me.rank;
-      const Pinned in = me.memory(bytes, in_arena);
-      const uint32_t receive = me.irecv(in, other, 1);
-      me.wait(me.isend(me.filled(bytes, in_arena, seed * 100 + me.rank), other, 1));
-      me.wait(receive);
-      check_data(in, seed * 100 + other);
-    }
-  }
-}
-
-// A random one, everything at once: the same on all ranks, from the same seed: collectives and messages overlap, and
-// are awaited in an order of each rank's own, with tests in between.
+// The same steps on all ranks, from the same seed: collectives and messages overlap. Each rank awaits them in an order
+// of its own, with tests in between.
 inline void random_mix(TestRank& me, uint64_t seed, uint32_t steps) {
   const Rank size = me.size;
   Random shared(seed);

@@ -34,47 +34,6 @@ std::vector<RankOptions> modes() {
 
 // --- single messages -------------------------------------------------------------------------------------------------
 
-TEST(messages_of_every_size_and_kind_of_buffer) {
-  const size_t sizes[] = {0, 1, 254, 255, 256, 4095, 65'535, 65'536, 65'537, 300'001, 3u << 20};
-  for (const RankOptions& options : modes()) {
-    run_ranks(2, options, [&](TestRank& me, Meeting&) {
-      uint64_t seed = 1;
-      for (const size_t bytes : sizes) {
-        for (const bool from_arena : {false, true}) {
-          for (const bool to_arena : {false, true}) {
-            for (const Rank sender : {0u, 1u}) {
-              ++seed;
-              if (me.rank == sender) {
-                me.send(me.filled(bytes, from_arena, seed), 1 - sender, 5);
-              } else {
-                const Pinned in = me.memory(bytes, to_arena);
-                me.receive(in, sender, 5);
-                check_data(in, seed);
-              }
-            }
-          }
-        }
-      }
-    });
-  }
-}
-
-TEST(messages_to_oneself) {
-  for (const RankOptions& options : modes()) {
-    run_ranks(1, options, [&](TestRank& me, Meeting&) {
-      for (const size_t bytes : {size_t{0}, size_t{8}, size_t{5000}, size_t{1} << 20}) {
-        for (const bool in_arena : {false, true}) {
-          const uint32_t send = me.isend(me.filled(bytes, in_arena, bytes), 0, 1);
-          const Pinned in = me.memory(bytes, in_arena);
-          me.receive(in, 0, 1);
-          me.wait(send);
-          check_data(in, bytes);
-        }
-      }
-    });
-  }
-}
-
 // The paths that a message can take are the ones that it takes.
 TEST(each_path_is_taken_where_it_should_be) {
   constexpr size_t kBytes = 1u << 20;
@@ -540,13 +499,6 @@ void random_mix_on(Rank size, const RankOptions& options, uint64_t seed, uint32_
   run_ranks(size, options, [&](TestRank& me, Meeting&) { random_mix(me, seed, steps); });
 }
 
-TEST(random_mixes_in_every_mode) {
-  uint64_t seed = 1;
-  for (const RankOptions& options : modes()) {
-    for (const Rank size : {2u, 3u, 4u}) random_mix_on(size, options, seed++, repetitions(400, 120));
-  }
-}
-
 TEST(random_mixes_with_other_options) {
   RankOptions options;
   options.test_on_init = false;
@@ -631,93 +583,6 @@ TEST(waiting_has_a_limit) {
 }
 
 // --- ends, late arrivals, disagreement -------------------------------------------------------------------------------
-
-TEST(closing_ends_pending_requests) {
-  for (const RankOptions& options : modes()) {
-    run_ranks(2, options, [&](TestRank& me, Meeting& meeting) {
-      const Rank peer = 1 - me.rank;
-      const Pinned never = me.plain(1000);
-      const uint32_t receive = me.irecv(never, peer, 0);
-      const uint32_t small = me.irecv(me.plain(8), peer, 1);
-      const uint32_t send = me.isend(me.filled(1000, true, 1), peer, 2);
-      const auto plan = me.load(ring_allgather(me.rank, me.size, 5000));
-      const uint32_t collective = me.rank == 0 ? me.start(plan, me.plain(5000), me.exposed(10'000)) : kNoRequest;
-      meeting.meet();
-      if (me.rank == 0) {
-        me.close();
-        for (const uint32_t request : {receive, small, send, collective}) CHECK_EQ(me.error(request), Error::closed);
-      } else {
-        // The peer's end is an error of whatever still depended on it.
-        CHECK_EQ(me.failure(receive), Error::peer_closed);
-        CHECK_EQ(me.failure(small), Error::peer_closed);
-        CHECK_EQ(me.failure(send), Error::peer_closed);
-        // And so is whatever is started later.
-        CHECK_EQ(me.failure(me.irecv(never, peer, 9)), Error::peer_closed);
-        CHECK_EQ(me.failure(me.isend(never, peer, 9)), Error::peer_closed);
-      }
-    });
-  }
-}
-
-TEST(what_was_sent_before_closing_arrives) {
-  for (const RankOptions& options : modes()) {
-    run_ranks(2, options, [&](TestRank& me, Meeting& meeting) {
-      if (me.rank == 0) {
-        for (uint32_t i = 0; i < 20; ++i) me.send(me.filled(100, false, i), 1, i);
-        me.close();
-        meeting.meet();
-      } else {
-        meeting.meet();
-        for (uint32_t i = 20; i-- > 0;) {
-          const Pinned in = me.plain(100);
-          me.receive(in, 0, i);
-          check_data(in, i);
-        }
-        CHECK_EQ(me.failure(me.irecv(me.plain(8), 0, 20)), Error::peer_closed);
-      }
-    });
-  }
-}
-
-// A rank that only ever tests learns of it as well.
-TEST(a_closed_peer_is_noticed_by_test_alone) {
-  for (const RankOptions& options : modes()) {
-    for (const size_t bytes : {size_t{8}, size_t{1000}}) {
-      run_ranks(2, options, [&](TestRank& me, Meeting& meeting) {
-        if (me.rank == 0) {
-          const uint32_t request = me.irecv(me.plain(bytes), 1, 0);
-          meeting.meet();
-          while (!me.test(request)) sched_yield();
-          CHECK_EQ(me.failure(request), Error::peer_closed);
-        } else {
-          meeting.meet();
-          me.close();
-        }
-      });
-    }
-  }
-}
-
-TEST(a_closed_peer_is_noticed_by_watchers) {
-  run_ranks(3, {}, [&](TestRank& me, Meeting& meeting) {
-    if (me.rank == 0) {
-      const uint32_t request = me.irecv(me.plain(8), 1, 0);
-      const uint32_t other = me.irecv(me.plain(8), 2, 0);
-      me.engine->watch(request);
-      meeting.meet();
-      while (me.notifications.load(std::memory_order_acquire) == 0) sched_yield();
-      CHECK_EQ(me.failure(request), Error::peer_closed);
-      CHECK(!me.done(other));
-      meeting.meet();
-      me.wait(other);
-    } else {
-      meeting.meet();
-      if (me.rank == 1) me.close();
-      meeting.meet();
-      if (me.rank == 2) me.send(me.filled(8, false, 0), 0, 0);
-    }
-  });
-}
 
 // A sender that closes in the middle of a large message: its receiver gets all of it, or an error; never something
 // else.
@@ -824,26 +689,6 @@ TEST(a_late_rank_is_waited_for) {
       end.meet();
     });
   }
-}
-
-TEST(other_eager_limits_are_refused) {
-  const auto segment = make_segment(2);
-  Meeting open(2), end(2);
-  run_threads(2, [&](Rank rank) {
-    RankOptions options;
-    options.eager_limit = 255 + rank;
-    TestRank me(segment, rank, options);
-    open.meet();
-    for (const size_t bytes : {size_t{8}, size_t{5000}}) {
-      const uint32_t send = me.isend(me.plain(bytes), 1 - rank, 0);
-      CHECK_EQ(me.failure(send), Error::mismatch);
-      const uint32_t receive = me.irecv(me.plain(bytes), 1 - rank, 0);
-      CHECK(me.engine->wait(&receive, 1, true, -1));
-      CHECK_EQ(me.error(receive), Error::mismatch);
-      CHECK(me.engine->failure(receive).detail.find("eagerLimit") != std::string::npos);
-    }
-    end.meet();
-  });
 }
 
 TEST(a_rank_is_opened_once) {

@@ -533,20 +533,6 @@ TEST(connections_that_prove_nothing_are_closed_and_counted) {
 
 // --- ranks -----------------------------------------------------------------------------------------------------------
 
-TEST(messages_of_every_size) {
-  for (const bool progress_thread : {true, false}) {
-    run_tcp(2, mode(progress_thread), [](TestRank& me, Meeting&) {
-      exchange(me, {0, 1, 255, 256, 4096, 65'535, 65'536, 300'001, size_t{4} << 20});
-    });
-  }
-}
-
-TEST(everything_at_once_on_four_ranks) {
-  for (const bool progress_thread : {true, false}) {
-    run_tcp(4, mode(progress_thread), [](TestRank& me, Meeting&) { random_mix(me, 7, repetitions(300, 60)); });
-  }
-}
-
 // What a round sends to one peer leaves by few system calls.
 TEST(many_sends_of_one_round_are_gathered) {
   constexpr uint32_t kSends = 64;
@@ -571,65 +557,6 @@ TEST(many_sends_of_one_round_are_gathered) {
       CHECK((me.counter("framesSent") - frames) / (me.counter("socketWrites") - writes) >= 4);
     }
     meeting.meet();
-  });
-}
-
-// Nobody tests: the progress thread does it all, and the first look finds it done.
-TEST(goes_on_by_itself) {
-  run_tcp(2, mode(true), [](TestRank& me, Meeting& meeting) {
-    constexpr size_t kBlock = size_t{4} << 20;
-    const Pinned out = me.plain(2 * kBlock);
-    fill(out.data + (1 - me.rank) * kBlock, kBlock, me.rank);
-    const Pinned in = me.plain(2 * kBlock);
-    const auto plan = me.load(alltoall(me.rank, 2, kBlock));
-    me.wait(me.start(plan, out, in));
-    meeting.meet();
-    const uint32_t request = me.start(plan, out, in);
-    const auto end = Clock::now() + milliseconds(20'000);
-    while (!me.done(request)) CHECK(Clock::now() < end);
-    me.finish(request);
-    CHECK_EQ(first_difference(in.data + (1 - me.rank) * kBlock, kBlock, 1 - me.rank), kBlock);
-  });
-}
-
-TEST(a_sleeping_rank_is_called_by_one_that_connects) {
-  run_tcp(2, mode(true), [](TestRank& me, Meeting& meeting) {
-    if (me.rank == 0) {
-      // Sleeps, and has named nobody.
-      meeting.meet();
-      std::this_thread::sleep_for(milliseconds(20));
-      meeting.meet();
-      const Pinned in = me.plain(8);
-      me.receive(in, 1, 1);
-      check_data(in, 3);
-    } else {
-      meeting.meet();
-      // Done without rank 0's doing anything: its progress thread answers.
-      me.send(me.filled(8, false, 3), 0, 1);
-      meeting.meet();
-    }
-  });
-}
-
-TEST(a_rank_that_closes_fails_what_needs_it) {
-  run_tcp(3, mode(true), [](TestRank& me, Meeting& meeting) {
-    const Pinned block = me.plain(100'000);
-    if (me.rank == 0) {
-      me.send(me.filled(8, false, 1), 1, 1);
-      me.send(me.filled(8, false, 1), 2, 1);
-      meeting.meet();
-      me.close();
-    } else {
-      const Pinned in = me.plain(8);
-      me.receive(in, 0, 1);
-      const uint32_t never = me.irecv(block, 0, 2);
-      const uint32_t other = me.irecv(in, 3 - me.rank, 3);
-      meeting.meet();
-      CHECK_EQ(me.failure(never), Error::peer_closed);
-      me.send(me.filled(8, false, me.rank), 3 - me.rank, 3);
-      me.wait(other);
-      check_data(in, 3 - me.rank);
-    }
   });
 }
 

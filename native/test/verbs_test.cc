@@ -22,6 +22,7 @@
 #include "fabric/mixed/mixed_fabric.h"
 #include "fabric/verbs/host_bootstrap.h"
 #include "fabric/verbs/verbs_fabric.h"
+#include "test/conformance.h"
 #include "test/mix.h"
 #include "test/ranks.h"
 
@@ -100,6 +101,18 @@ VerbsOptions narrow(VerbsOptions options) {
   TEST(name) { both_ways_##name(by(Eager::write)); }          \
   TEST(name##_by_send) { both_ways_##name(by(Eager::send)); } \
   static void both_ways_##name(const VerbsOptions& verbs)
+
+// The suite for every fabric (conformance.h), for both ways in which what is committed can travel.
+bool conforms(const std::string& name, Eager eager) {
+  const auto job = [eager](Rank size) -> conformance::MakeRank {
+    need_device();
+    return [segment = make_segment(size), eager](Rank rank, const RankOptions& options) {
+      return make_fabric(segment, rank, by(eager), options.eager_limit);
+    };
+  };
+  return conformance::conforms({name, job, {mode(true), mode(false)}, 60});
+}
+const bool registered = conforms("verbs", Eager::write) && conforms("verbs_by_send", Eager::send);
 
 // --- the fabric alone ------------------------------------------------------------------------------------------------
 
@@ -644,14 +657,6 @@ TEST(a_rank_without_credits_closes) {
 
 // --- messages --------------------------------------------------------------------------------------------------------
 
-TEST_BOTH_WAYS(messages_of_every_size) {
-  for (const bool progress_thread : {true, false}) {
-    run_verbs(2, mode(progress_thread), verbs, [](TestRank& me, Meeting&) {
-      exchange(me, {0, 1, 200, 255, 256, 1024, 4096, 65'535, 65'536, 300'001, size_t{1} << 20, size_t{4} << 20});
-    });
-  }
-}
-
 TEST(messages_longer_than_the_longest_of_the_port) {
   run_verbs(2, mode(true), {}, [](TestRank& me, Meeting&) {
     constexpr size_t kBytes = (size_t{20} << 20) + 5;
@@ -661,46 +666,6 @@ TEST(messages_longer_than_the_longest_of_the_port) {
     me.wait(receive);
     check_data(in, 1 - me.rank);
   });
-}
-
-TEST(a_rank_sends_to_itself) {
-  run_verbs(2, mode(true), {}, [](TestRank& me, Meeting&) {
-    for (const size_t bytes : {size_t{100}, size_t{100'000}}) {
-      const Pinned in = me.plain(bytes);
-      const uint32_t receive = me.irecv(in, me.rank, 1);
-      me.wait(me.isend(me.filled(bytes, false, 5), me.rank, 1));
-      me.wait(receive);
-      check_data(in, 5);
-    }
-  });
-}
-
-// Many more eager messages than there are slots, before their receives and after.
-TEST_BOTH_WAYS(slots_run_out) {
-  for (const bool receives_first : {true, false}) {
-    run_verbs(2, mode(true), verbs, [&](TestRank& me, Meeting& meeting) {
-      constexpr uint32_t kMany = 900;
-      const Rank other = 1 - me.rank;
-      std::vector<Pinned> in;
-      std::vector<uint32_t> requests;
-      const auto receive = [&] {
-        for (uint32_t i = 0; i < kMany; ++i) {
-          in.push_back(me.plain(200));
-          requests.push_back(me.irecv(in.back(), other, i % 3));
-        }
-      };
-      if (receives_first) receive();
-      meeting.meet();
-      for (uint32_t i = 0; i < kMany; ++i) requests.push_back(me.isend(me.filled(200, false, i), other, i % 3));
-      if (!receives_first) {
-        meeting.meet();
-        receive();
-      }
-      for (const uint32_t request : requests) me.wait(request);
-      for (uint32_t i = 0; i < kMany; ++i) check_data(in[i], i);
-      CHECK(me.counter("acksExplicit") + me.counter("acksPiggybacked") > 0);
-    });
-  }
 }
 
 // What was sent has to leave even if the send queue was full, or the credits were spent, and nobody calls any more: the
@@ -725,13 +690,6 @@ TEST_BOTH_WAYS(what_was_sent_leaves_without_another_call) {
       }
     }
   });
-}
-
-TEST_BOTH_WAYS(random_mixes) {
-  for (const bool progress_thread : {true, false}) {
-    for (const Rank size : {2u, 4u})
-      run_verbs(size, mode(progress_thread), verbs, [](TestRank& me, Meeting&) { random_mix(me, 11, 60); });
-  }
 }
 
 // --- beside shared memory --------------------------------------------------------------------------------------------
@@ -966,36 +924,6 @@ TEST(simultaneous_connects_of_four_end_in_three_connections_each) {
 }
 
 // --- failures --------------------------------------------------------------------------------------------------------
-
-TEST(ranks_with_other_eager_limits_refuse_each_other) {
-  need_device();
-  const auto segment = make_segment(2);
-  run_threads(2, [&](Rank rank) {
-    RankOptions options;
-    options.eager_limit = 255 + rank;
-    TestRank me(make_fabric(segment, rank, {}, options.eager_limit), options);
-    CHECK_EQ(me.failure(me.irecv(me.plain(8), 1 - rank, 1)), Error::mismatch);
-  });
-}
-
-TEST_BOTH_WAYS(a_peer_that_closes_is_an_error_for_what_needs_it) {
-  run_verbs(3, mode(true), verbs, [](TestRank& me, Meeting& meeting) {
-    const Pinned in = me.plain(8);
-    if (me.rank == 2) {
-      me.wait(me.isend(me.filled(8, false, 1), 0, 1));
-      meeting.meet();
-      me.close();
-      return;
-    }
-    meeting.meet();
-    if (me.rank == 0) {
-      me.receive(in, 2, 1);  // what it wrote before counts
-      check_data(in, 1);
-    }
-    CHECK_EQ(me.failure(me.irecv(in, 2, 2)), Error::peer_closed);
-    CHECK_EQ(me.failure(me.irecv(me.plain(100'000), 2, 3)), Error::peer_closed);
-  });
-}
 
 // A process that is killed tells nobody. Its peer sleeps in wait, in the middle of a rendezvous both ways. As long as
 // nobody has taken note of its end the network tells first, and the mark of a process that ends says what that means;
@@ -1324,4 +1252,4 @@ TEST(a_device_that_is_not_there_is_named) {
 TEST(verbs) { throw nbc::check::Skip{"this build has no verbs: <infiniband/verbs.h> was not found"}; }
 #endif
 
-TEST_MAIN(600)
+TEST_MAIN_WITH_DEVICES(600)

@@ -1,0 +1,324 @@
+// What every fabric has to do, under an engine: one suite, which conformance_test.cc runs over shared memory, TCP and
+// both sides of a mixed job, and verbs_test.cc over verbs. What only one fabric does is tested in that fabric's file.
+//
+// The tests are named FABRIC.TEST, so an argument of the program runs a fabric or a test.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test/mix.h"
+#include "test/ranks.h"
+
+namespace nbc::check::conformance {
+
+// Makes the fabric of one rank, on that rank's thread.
+using MakeRank = std::function<std::unique_ptr<Fabric>(Rank, const RankOptions&)>;
+
+struct Subject {
+  std::string name;
+  std::function<MakeRank(Rank size)> job;  // makes what the ranks of one job share; may throw Skip
+  std::vector<RankOptions> modes = {mode(true), mode(false)};
+  uint32_t mix_steps = repetitions(300, 80);  // of a random mix
+};
+
+inline void run(const Subject& subject, Rank size, const RankOptions& options,
+                const std::function<void(TestRank&, Meeting&)>& body) {
+  const MakeRank make = subject.job(size);
+  run_ranks_over(
+      size, options, [&](Rank rank) { return make(rank, options); }, body);
+}
+
+// --- messages --------------------------------------------------------------------------------------------------------
+
+inline void messages_of_every_size_and_kind_of_buffer(const Subject& subject) {
+  const size_t sizes[] = {0, 1, 254, 255, 256, 4095, 65'535, 65'536, 65'537, 300'001, 3u << 20};
+  for (const RankOptions& options : subject.modes) {
+    run(subject, 2, options, [&](TestRank& me, Meeting&) {
+      uint64_t seed = 1;
+      for (const size_t bytes : sizes) {
+        for (const bool from_arena : {false, true}) {
+          for (const bool to_arena : {false, true}) {
+            const Rank other = 1 - me.rank;
+            const Pinned in = me.memory(bytes, to_arena);
+            const uint32_t receive = me.irecv(in, other, 5);
+            me.wait(me.isend(me.filled(bytes, from_arena, ++seed * 100 + me.rank), other, 5));
+            me.wait(receive);
+            check_data(in, seed * 100 + other);
+          }
+        }
+      }
+    });
+  }
+}
+
+inline void messages_to_oneself(const Subject& subject) {
+  for (const RankOptions& options : subject.modes) {
+    run(subject, 2, options, [&](TestRank& me, Meeting&) {
+      for (const size_t bytes : {size_t{0}, size_t{8}, size_t{5000}, size_t{1} << 20}) {
+        for (const bool in_arena : {false, true}) {
+          const uint32_t send = me.isend(me.filled(bytes, in_arena, bytes), me.rank, 1);
+          const Pinned in = me.memory(bytes, in_arena);
+          me.receive(in, me.rank, 1);
+          me.wait(send);
+          check_data(in, bytes);
+        }
+      }
+    });
+  }
+}
+
+// Many more eager messages than there are slots, before their receives and after.
+inline void more_messages_than_slots(const Subject& subject) {
+  for (const bool receives_first : {true, false}) {
+    run(subject, 2, mode(true), [&](TestRank& me, Meeting& meeting) {
+      constexpr uint32_t kMany = 900;
+      const Rank other = 1 - me.rank;
+      std::vector<Pinned> in;
+      std::vector<uint32_t> requests;
+      const auto receive = [&] {
+        for (uint32_t i = 0; i < kMany; ++i) {
+          in.push_back(me.plain(200));
+          requests.push_back(me.irecv(in.back(), other, i % 3));
+        }
+      };
+      if (receives_first) receive();
+      meeting.meet();
+      for (uint32_t i = 0; i < kMany; ++i) requests.push_back(me.isend(me.filled(200, false, i), other, i % 3));
+      if (!receives_first) {
+        meeting.meet();
+        receive();
+      }
+      for (const uint32_t request : requests) me.wait(request);
+      for (uint32_t i = 0; i < kMany; ++i) check_data(in[i], i);
+      CHECK(me.counter("acksExplicit") + me.counter("acksPiggybacked") > 0);
+    });
+  }
+}
+
+inline void random_mixes(const Subject& subject) {
+  uint64_t seed = 1;
+  for (const RankOptions& options : subject.modes) {
+    for (const Rank size : {2u, 3u, 4u}) {
+      run(subject, size, options, [&](TestRank& me, Meeting&) { random_mix(me, seed, subject.mix_steps); });
+      ++seed;
+    }
+  }
+}
+
+// --- progress --------------------------------------------------------------------------------------------------------
+
+// An exchange is complete at the first test after a computation of this length, on both ranks.
+inline bool complete_at_first_test(const Subject& subject, std::chrono::milliseconds time) {
+  std::atomic<bool> complete{true};
+  run(subject, 2, mode(true), [&](TestRank& me, Meeting& meeting) {
+    constexpr size_t kBlock = size_t{1} << 20;
+    const Pinned out = me.plain(2 * kBlock);
+    fill(out.data, kBlock, me.rank * 2);
+    fill(out.data + kBlock, kBlock, me.rank * 2 + 1);
+    const Pinned in = me.plain(2 * kBlock);
+    const auto plan = me.load(alltoall(me.rank, 2, kBlock));
+    meeting.meet();
+    const uint32_t request = me.start(plan, out, in);
+    compute(time);
+    if (!me.test(request)) complete.store(false);
+    meeting.meet();
+    me.wait(request);
+    for (const Rank from : {0u, 1u})
+      CHECK_EQ(first_difference(in.data + from * kBlock, kBlock, from * 2 + me.rank), kBlock);
+  });
+  return complete.load();
+}
+
+// The progress threads do it while the callers compute. No time is known to be enough on a busy machine; if nothing
+// moves by itself, none is.
+inline void goes_on_by_itself(const Subject& subject) {
+  bool complete = false;
+  for (int time = 10; time < 20'000 && !complete; time *= 4)
+    complete = complete_at_first_test(subject, std::chrono::milliseconds(time));
+  CHECK(complete);
+}
+
+inline void a_sleeping_rank_is_called_by_one_that_connects(const Subject& subject) {
+  run(subject, 2, mode(true), [](TestRank& me, Meeting& meeting) {
+    meeting.meet();
+    if (me.rank == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it has named no peer, and sleeps
+      meeting.meet();
+      const Pinned in = me.plain(8);
+      me.receive(in, 1, 1);
+      check_data(in, 3);
+    } else {
+      me.send(me.filled(8, false, 3), 0, 1);
+      meeting.meet();
+    }
+  });
+}
+
+// --- ends ------------------------------------------------------------------------------------------------------------
+
+inline void closing_ends_pending_requests(const Subject& subject) {
+  for (const RankOptions& options : subject.modes) {
+    run(subject, 2, options, [&](TestRank& me, Meeting& meeting) {
+      const Rank peer = 1 - me.rank;
+      const Pinned never = me.plain(1000);
+      const uint32_t receive = me.irecv(never, peer, 0);
+      const uint32_t small = me.irecv(me.plain(8), peer, 1);
+      const uint32_t send = me.isend(me.filled(1000, true, 1), peer, 2);
+      const auto plan = me.load(ring_allgather(me.rank, me.size, 5000));
+      const uint32_t collective = me.rank == 0 ? me.start(plan, me.plain(5000), me.exposed(10'000)) : kNoRequest;
+      meeting.meet();
+      if (me.rank == 0) {
+        me.close();
+        for (const uint32_t request : {receive, small, send, collective}) CHECK_EQ(me.error(request), Error::closed);
+      } else {
+        // The peer's end is an error of what still depended on it.
+        CHECK_EQ(me.failure(receive), Error::peer_closed);
+        CHECK_EQ(me.failure(small), Error::peer_closed);
+        CHECK_EQ(me.failure(send), Error::peer_closed);
+        // And so is what is started later.
+        CHECK_EQ(me.failure(me.irecv(never, peer, 9)), Error::peer_closed);
+        CHECK_EQ(me.failure(me.isend(never, peer, 9)), Error::peer_closed);
+      }
+    });
+  }
+}
+
+inline void what_was_sent_before_closing_arrives(const Subject& subject) {
+  for (const RankOptions& options : subject.modes) {
+    run(subject, 2, options, [&](TestRank& me, Meeting& meeting) {
+      // Connects: without a progress thread a rank that does not call cannot answer.
+      me.rank == 0 ? me.send(me.plain(1), 1, 99) : me.receive(me.plain(1), 0, 99);
+      if (me.rank == 0) {
+        for (uint32_t i = 0; i < 20; ++i) me.send(me.filled(100, false, i), 1, i);
+        me.close();
+        meeting.meet();
+      } else {
+        meeting.meet();
+        for (uint32_t i = 20; i-- > 0;) {
+          const Pinned in = me.plain(100);
+          me.receive(in, 0, i);
+          check_data(in, i);
+        }
+        CHECK_EQ(me.failure(me.irecv(me.plain(8), 0, 20)), Error::peer_closed);
+      }
+    });
+  }
+}
+
+// Of three ranks one closes: what needs it fails, small and large; what the others do with each other does not.
+inline void a_rank_that_closes_fails_what_needs_it(const Subject& subject) {
+  run(subject, 3, mode(true), [](TestRank& me, Meeting& meeting) {
+    if (me.rank == 0) {
+      for (const Rank peer : {1u, 2u}) me.send(me.filled(8, false, 1), peer, 1);
+      meeting.meet();
+      me.close();
+      return;
+    }
+    const Rank other = 3 - me.rank;
+    const Pinned first = me.plain(8), second = me.plain(8);
+    me.receive(first, 0, 1);
+    const uint32_t large = me.irecv(me.plain(100'000), 0, 2);
+    const uint32_t small = me.irecv(me.plain(8), 0, 3);
+    const uint32_t unharmed = me.irecv(second, other, 3);
+    meeting.meet();
+    CHECK_EQ(me.failure(large), Error::peer_closed);
+    CHECK_EQ(me.failure(small), Error::peer_closed);
+    me.send(me.filled(8, false, me.rank), other, 3);
+    me.wait(unharmed);
+    check_data(second, other);
+  });
+}
+
+// By a rank that only ever tests, as well.
+inline void a_closed_peer_is_noticed_by_test_alone(const Subject& subject) {
+  for (const RankOptions& options : subject.modes) {
+    for (const size_t bytes : {size_t{8}, size_t{1000}}) {
+      run(subject, 2, options, [&](TestRank& me, Meeting& meeting) {
+        if (me.rank == 0) {
+          const uint32_t request = me.irecv(me.plain(bytes), 1, 0);
+          meeting.meet();
+          while (!me.test(request)) sched_yield();
+          CHECK_EQ(me.failure(request), Error::peer_closed);
+        } else {
+          meeting.meet();
+          me.close();
+        }
+      });
+    }
+  }
+}
+
+inline void a_closed_peer_is_noticed_by_watchers(const Subject& subject) {
+  run(subject, 3, mode(true), [](TestRank& me, Meeting& meeting) {
+    if (me.rank == 0) {
+      const uint32_t request = me.irecv(me.plain(8), 1, 0);
+      const uint32_t other = me.irecv(me.plain(8), 2, 0);
+      me.engine->watch(request);
+      meeting.meet();
+      while (me.notifications.load(std::memory_order_acquire) == 0) sched_yield();
+      CHECK_EQ(me.failure(request), Error::peer_closed);
+      CHECK(!me.done(other));
+      meeting.meet();
+      me.wait(other);
+    } else {
+      meeting.meet();
+      if (me.rank == 1) me.close();
+      meeting.meet();
+      if (me.rank == 2) me.send(me.filled(8, false, 0), 0, 0);
+    }
+  });
+}
+
+// Both sides are refused, and the text says why.
+inline void other_eager_limits_are_refused(const Subject& subject) {
+  const MakeRank make = subject.job(2);
+  Meeting open(2), end(2);
+  run_threads(2, [&](Rank rank) {
+    RankOptions options;
+    options.eager_limit = 255 + rank;
+    TestRank me(make(rank, options), options);
+    open.meet();
+    for (const size_t bytes : {size_t{8}, size_t{5000}}) {
+      CHECK_EQ(me.failure(me.isend(me.plain(bytes), 1 - rank, 0)), Error::mismatch);
+      const uint32_t receive = me.irecv(me.plain(bytes), 1 - rank, 0);
+      CHECK(me.engine->wait(&receive, 1, true, -1));
+      CHECK_EQ(me.error(receive), Error::mismatch);
+      CHECK(me.engine->failure(receive).detail.find("eagerLimit") != std::string::npos);
+    }
+    end.meet();
+  });
+}
+
+// --- the suite -------------------------------------------------------------------------------------------------------
+
+// Adds the suite to the program, for this subject.
+inline bool conforms(const Subject& subject) {
+  static std::deque<std::string> names;  // tests() keeps pointers to them
+  const auto add = [&](const char* name, void (*test)(const Subject&)) {
+    names.push_back(subject.name + "." + name);
+    tests().push_back({names.back().c_str(), [subject, test] { test(subject); }});
+  };
+#define CONFORMANCE(test) add(#test, test)
+  CONFORMANCE(messages_of_every_size_and_kind_of_buffer);
+  CONFORMANCE(messages_to_oneself);
+  CONFORMANCE(more_messages_than_slots);
+  CONFORMANCE(random_mixes);
+  CONFORMANCE(goes_on_by_itself);
+  CONFORMANCE(a_sleeping_rank_is_called_by_one_that_connects);
+  CONFORMANCE(closing_ends_pending_requests);
+  CONFORMANCE(what_was_sent_before_closing_arrives);
+  CONFORMANCE(a_rank_that_closes_fails_what_needs_it);
+  CONFORMANCE(a_closed_peer_is_noticed_by_test_alone);
+  CONFORMANCE(a_closed_peer_is_noticed_by_watchers);
+  CONFORMANCE(other_eager_limits_are_refused);
+#undef CONFORMANCE
+  return true;
+}
+
+}  // namespace nbc::check::conformance
