@@ -4,10 +4,18 @@ import tseslint from 'typescript-eslint';
 
 /** What Node offers without an import, as far as the untyped scripts use it. */
 const nodeGlobals = Object.fromEntries(
-  ['Buffer', 'clearTimeout', 'console', 'performance', 'process', 'setImmediate', 'setTimeout', 'URL'].map((name) => [
-    name,
-    'readonly',
-  ]),
+  [
+    'Buffer',
+    'clearInterval',
+    'clearTimeout',
+    'console',
+    'performance',
+    'process',
+    'setImmediate',
+    'setInterval',
+    'setTimeout',
+    'URL',
+  ].map((name) => [name, 'readonly']),
 );
 
 export default defineConfig(
@@ -48,5 +56,9 @@ export default defineConfig(
   {
     files: ['**/*.js', '**/*.mjs', '**/*.cjs'],
     languageOptions: { globals: nodeGlobals },
+  },
+  {
+    files: ['**/*.cjs'],
+    languageOptions: { sourceType: 'commonjs', globals: nodeGlobals },
   },
 );

@@ -11,6 +11,8 @@ import { closeSync, existsSync, readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { describeHang, REPORT_ENV } from './support/hang.js';
+import { Limit } from './support/limit.js';
 
 const require = createRequire(import.meta.url);
 const root = dirname(require.resolve('node-nbc/package.json'));
@@ -28,7 +30,10 @@ export interface JobOptions {
   nodeOptions?: readonly string[];
   /** A program that executes the rest of its command line, in front of node. */
   wrapper?: readonly string[] | ((rank: number) => readonly string[]);
-  /** After this time all ranks are killed and the job fails. */
+  /**
+   * After this time all ranks are killed and the job fails, and the error says what they waited for. It counts what the
+   * machine can do: milliseconds of an idle one.
+   */
   timeoutMs?: number;
   /**
    * Give the ranks a moment to end when one has failed, then kill them: the default. Without, each has the full time.
@@ -54,7 +59,6 @@ export interface RankResult {
  */
 export const BRIEF = process.env['NBC_TEST_BRIEF'] === '1';
 
-/** Long enough for a machine that is busy with other things; a test that hangs ends all the same. */
 const DEFAULT_TIMEOUT_MS = 60_000;
 /** What ranks have to end after another one has failed: each should fail by itself, since its peer is gone. */
 const GRACE_MS = 3_000;
@@ -79,11 +83,13 @@ export async function runJob(name: string, options: JobOptions): Promise<RankRes
     }
   };
   let grace: NodeJS.Timeout | undefined;
-  const timeUp = new AbortController();
-  const limit = setTimeout(() => {
-    timeUp.abort();
-    killRest();
-  }, timeoutMs);
+  let hang: string | undefined;
+  const limit = new Limit(timeoutMs / 1000, () => {
+    void describeHang(children.map(({ pid }) => pid!)).then((text) => {
+      hang = text;
+      killRest();
+    });
+  });
   try {
     const ends = Array.from({ length: size }, (_, rank) => {
       const own = typeof options.env === 'function' ? options.env(rank) : options.env;
@@ -94,6 +100,7 @@ export async function runJob(name: string, options: JobOptions): Promise<RankRes
         NBC_RANK: `${rank}`,
         NBC_SIZE: `${size}`,
         NBC_JOB_FD: '3',
+        ...REPORT_ENV,
         ...store.environment,
         ...own,
       };
@@ -106,10 +113,11 @@ export async function runJob(name: string, options: JobOptions): Promise<RankRes
       });
     });
     const results = await Promise.all(ends);
-    if (timeUp.signal.aborted) throw new Error(`the job did not end within ${timeoutMs} ms\n${describeJob(results)}`);
+    if (hang !== undefined)
+      throw new Error(`the job did not end within ${timeoutMs} ms\n${hang}\n${describeJob(results)}`);
     return results;
   } finally {
-    clearTimeout(limit);
+    limit.stop();
     clearTimeout(grace);
     killRest();
     store.close();

@@ -10,6 +10,7 @@
 
 #include "addon/errors.h"
 #include "addon/fabrics.h"
+#include "addon/hang_report.h"
 
 namespace nbc::addon {
 namespace {
@@ -96,6 +97,7 @@ void World::open_engine(const Opening& opening, tcp::Socket listener, napi_value
   static const int registered = std::atexit(at_process_end);
   static_cast<void>(registered);
   g_engine.store(engine_.get());
+  report_on_signal(engine_.get());
   // Registered after the thread-safe function, so it runs before Node.js takes that away: the progress thread must end
   // first.
   napi_add_env_cleanup_hook(env_, at_environment_end, this);
@@ -112,6 +114,7 @@ void World::close() {
   if (!is_open()) return;
   napi_remove_env_cleanup_hook(env_, at_environment_end, this);
   g_engine.store(nullptr);
+  report_on_signal(nullptr);
   watch_.reset();
   engine_.reset();
   groups_.clear();

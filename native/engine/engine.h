@@ -100,6 +100,9 @@ class Engine {
 
   const Fabric& fabric() const { return *fabric_; }
   libof::LibOF& libof() { return libof_; }  // for tests, before the first request
+  // For a process that hangs: the pending operations and messages, a line each. From a thread that does not drive. It
+  // waits for the lock a moment; then it reads without, since nothing changes where the thread with the lock hangs.
+  std::string describe_pending();
   // Adds all counters to the visitor; takes the lock.
   void visit_counters(const CounterVisitor& visit);
 

@@ -70,6 +70,12 @@ uint64_t LibOF::comparisons() const {
   return all;
 }
 
+void LibOF::visit_requests(const RequestOwner& owner, const std::function<void(const Request&)>& visit) const {
+  for (const Request& request : pool_) {
+    if (request.owner == &owner && request.state != State::done) visit(request);
+  }
+}
+
 bool LibOF::idle() const {
   return live_requests_ == 0 && std::all_of(peers_.begin(), peers_.end(), [](const auto& peer) {
            return peer == nullptr || peer->unexpected.count + peer->early_rtrs.count == 0;

@@ -6,6 +6,7 @@
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -100,6 +101,8 @@ class LibOF {
   uint32_t active_peers() const { return static_cast<uint32_t>(active_.size()); }
   // For tests: keys that were compared in searches for receives.
   uint64_t comparisons() const;
+  // Those of this owner that are not complete.
+  void visit_requests(const RequestOwner& owner, const std::function<void(const Request&)>& visit) const;
   // For tests: no request is alive, and no message is kept.
   bool idle() const;
   void trace(Trace trace, void* context) {

@@ -27,7 +27,7 @@ MakeRank shm_job(Rank size) {
 }
 
 MakeRank tcp_job(Rank size) {
-  return [job = std::make_shared<Town>(size)](Rank rank, const RankOptions& options) {
+  return [job = std::make_shared<TcpJob>(size)](Rank rank, const RankOptions& options) {
     TcpOptions tcp;
     tcp.eager_limit = options.eager_limit;
     return job->fabric(rank, tcp);

@@ -2,22 +2,23 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { Limit } from './limit.mjs';
 
 export const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), '../..');
 
 /**
  * Runs a program in the project's folder. `output` holds what it printed on both streams, in order of arrival; `live`
- * shows it too. A program that takes longer than `seconds` is killed.
+ * shows it too. A program that takes longer than `seconds` of an idle machine (limit.mjs) is killed.
  */
 export function run(command, args, { live = false, seconds = 3600, cwd = ROOT, env = {} } = {}) {
   return new Promise((done) => {
     const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
     let output = '';
     let late = false;
-    const limit = setTimeout(() => {
+    const limit = new Limit(seconds, () => {
       late = true;
       child.kill('SIGKILL');
-    }, seconds * 1000);
+    });
     for (const [stream, sink] of [
       [child.stdout, process.stdout],
       [child.stderr, process.stderr],
@@ -28,7 +29,7 @@ export function run(command, args, { live = false, seconds = 3600, cwd = ROOT, e
       });
     }
     const end = (how) => {
-      clearTimeout(limit);
+      limit.stop();
       done({ output, ...how });
     };
     child.once('error', (error) => end({ ok: false, how: error.message }));

@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { describeHang, REPORT_ENV } from './hang.js';
 import { kill, processesWith } from './processes.js';
 import { until } from './until.js';
 
@@ -38,7 +39,10 @@ export class Launch {
     const [name, value] = this.mark.split('=');
     const stdio: StdioOptions = [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'];
     const command = [join(root, 'dist/cli/nbcrun.js'), ...args];
-    this.child = spawn(process.execPath, command, { stdio, env: { ...process.env, ...env, [name]: value } });
+    this.child = spawn(process.execPath, command, {
+      stdio,
+      env: { ...process.env, ...REPORT_ENV, ...env, [name]: value },
+    });
     this.child.stdin?.end(input);
     this.child.stdout!.setEncoding('utf8').on('data', (text: string) => (this.stdout += text));
     this.child.stderr!.setEncoding('utf8').on('data', (text: string) => (this.stderr += text));
@@ -56,12 +60,16 @@ export class Launch {
 
   /** Waits until `count` ranks have said "ready", and returns their process ids by rank. */
   async ready(count: number): Promise<number[]> {
-    return until(`${count} ranks are ready\n${this.stdout}${this.stderr}`, () => {
+    const look = (): number[] | undefined => {
       const said = [...this.stdout.matchAll(/ready (\d+) (\d+)$/gm)];
       if (said.length < count) return undefined;
       const pids: number[] = [];
       for (const [, rank, pid] of said) pids[Number(rank)] = Number(pid);
       return pids;
+    };
+    return until(`${count} ranks are ready`, look, async () => {
+      const doing = await describeHang(this.processes());
+      return `${doing}\n${this.stdout}${this.stderr}`;
     });
   }
 

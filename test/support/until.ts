@@ -1,13 +1,25 @@
 /** Waits for something that another process does; fails loudly, and says what was waited for, if it never does. */
-const LIMIT_MS = 60_000;
+import { Limit } from './limit.js';
+
+const LIMIT_S = 60;
 const PAUSE_MS = 10;
 
-export async function until<T>(what: string, look: () => T | undefined | false): Promise<T> {
-  const end = performance.now() + LIMIT_MS;
-  for (;;) {
-    const found = look();
-    if (found !== undefined && found !== false) return found;
-    if (performance.now() > end) throw new Error(`waited ${LIMIT_MS / 1000} s in vain: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+/** `explain` is asked for more to say, when the limit is hit. */
+export async function until<T>(
+  what: string,
+  look: () => T | undefined | false,
+  explain: () => Promise<string> = async () => '',
+): Promise<T> {
+  const late = new AbortController();
+  const limit = new Limit(LIMIT_S, () => late.abort());
+  try {
+    for (;;) {
+      const found = look();
+      if (found !== undefined && found !== false) return found;
+      if (late.signal.aborted) throw new Error(`waited ${LIMIT_S} s in vain: ${what}\n${await explain()}`);
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+    }
+  } finally {
+    limit.stop();
   }
 }
