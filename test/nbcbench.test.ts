@@ -192,7 +192,6 @@ describe('nbcbench', () => {
         ['pingpong', '--help'],
         ['against-node', '--help'],
         ['memory', '--help'],
-        ['targets', '--help'],
       ]) {
         const { status, stdout } = nbcbench(args);
         assert.equal(status, 0);

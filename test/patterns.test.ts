@@ -143,7 +143,7 @@ describe('bench/patterns', () => {
       for (const [args, reason] of [
         [['--sweep', 'colour'], /expected some of size, clients/],
         [['--sweep', 'inline'], /shared memory has no inline/],
-        [['--repeat', '0'], /a whole number above 0/],
+        [['--repeat', '0'], /not a positive whole number/],
       ] as const) {
         const { status, stderr } = driver(...args);
         assert.notEqual(status, 0);

@@ -7,7 +7,7 @@ import { drawOverhead } from './chart.js';
 import { Delays } from './delay.js';
 import { isPeer, type Implementation } from './implementations.js';
 import { measure, type Listener, type Result, type Settings } from './measure.js';
-import { measureMemory, type Memory } from './memory.js';
+import { measureMemory } from './memory.js';
 import * as parse from './options.js';
 import { nodeNbc } from './ours.js';
 import { measureNbov, type Nbov } from './nbov.js';
@@ -16,7 +16,6 @@ import { findPeers, peerNames } from './peers.js';
 import { measurePingPong, type PingPongSettings } from './pingpong.js';
 import { ProgressLine } from './progress.js';
 import { blockingTable, formatRatio, formatTime, overheadTable, table, toRows } from './report.js';
-import { judge, memoryTarget, targets, verdictOf, waitingTarget } from './targets.js';
 import { allowedProcessors } from '#library/processors.js';
 import { version } from '#library/cli/version.js';
 import { measureWaiting, type Waiting } from './waiting.js';
@@ -265,71 +264,6 @@ async function memory(options: { ranks: number; bytes: number; json?: string }):
   writeJson(options.json, found);
 }
 
-async function targetTable(options: { repetitions: number; bind: boolean; json?: string }): Promise<void> {
-  const peers = peersIf(peerNames);
-  if (peers.length === 0) throw new Error('the targets are ratios: install libopenmpi-dev, libmpich-dev, or both');
-  const implementations = [nodeNbc('auto', 'thread', [...BUFFER_KINDS]), ...peers];
-  line.log(`nbcbench ${version}: ${implementations.map(({ title }) => title).join(', ')}`);
-  const results: Result[] = [];
-  for (const ranks of new Set(targets.map((target) => target.ranks))) {
-    const own = targets.filter((target) => target.ranks === ranks);
-    const sizes = [...new Set(own.flatMap((target) => target.sizes))];
-    // Only the implementations that these targets are about: others may be slow with more ranks than processors.
-    const needed = implementations.filter(
-      ({ name }) => name === 'node-nbc' || own.some(({ against }) => against === 'better' || against === name),
-    );
-    const settings = { ranks: [ranks], ops: [...OPS], sizes, intervals: [], maxSeconds: 20, start: 'auto' } as const;
-    const { repetitions, bind } = options;
-    results.push(...(await measure(needed, { ...settings, repetitions, bind }, listener)));
-  }
-  const verdicts = judge(results);
-  const body = verdicts.map(({ target, op, bytes, ours, theirs, ratio }) => [
-    op,
-    target.buffers,
-    String(target.ranks),
-    parse.formatBytes(bytes),
-    formatTime(ours),
-    formatTime(theirs),
-    target.against,
-    formatRatio(ratio),
-    `≤ ${formatRatio(target.must)}`,
-    `≤ ${formatRatio(target.aim)}`,
-    verdictOf(ratio, target),
-  ]);
-  const header = ['op', 'buffers', 'ranks', 'size', 'µs', 'peer µs', 'peer', 'ratio', 'must', 'aim', 'reached'];
-  print(`\nStart + wait, medians\n`, options.json);
-  print(table(header, body, 2), options.json);
-
-  const rest: string[][] = [];
-  const ours = nodeNbc('auto', 'thread', ['plain']);
-  const waits: Waiting[] = [];
-  let footprint: Memory | undefined;
-  try {
-    line.update(1, `${waitingTarget.ranks} waiting ranks`);
-    waits.push(...(await measureWaiting(ours, waitingTarget.ranks, waitingTarget.seconds, ['wait', 'await'])));
-    line.update(1, `memory of ${memoryTarget.ranks} ranks`);
-    footprint = await measureMemory(ours, memoryTarget.ranks, memoryTarget.bytes);
-  } catch (error) {
-    listener.failure(error as Error);
-  }
-  for (const { how, cpu_pct, ranks, waited } of waits) {
-    // To a tenth of a percent: starting and waking up cannot be had for nothing.
-    const verdict = waited < ranks ? 'ranks did not wait' : verdictOf(Number(cpu_pct.toFixed(1)), waitingTarget);
-    const what = `${waitingTarget.ranks} ranks waiting (${how}), % of one core`;
-    rest.push([what, cpu_pct.toFixed(3), `≤ ${waitingTarget.must}`, `${waitingTarget.aim}`, verdict]);
-  }
-  if (footprint) {
-    const { bare, rank } = footprint;
-    const above = rank.rss - bare.rss;
-    const limits = [`≤ ${memoryTarget.must / MB}`, `≤ ${memoryTarget.aim / MB}`, verdictOf(above, memoryTarget)];
-    rest.push([`${memoryTarget.ranks} ranks, resident above bare Node, MB`, (above / MB).toFixed(1), ...limits]);
-    rest.push(['the same as proportional set', ((rank.pss - bare.pss) / MB).toFixed(1), '', '', '']);
-  }
-  print(`\n${table(['', 'figure', 'must', 'aim', 'reached'], rest, 1)}`, options.json);
-  const points = verdicts.map(({ target, ...verdict }) => ({ ...target, ...verdict }));
-  writeJson(options.json, { points, waiting: waits, memory: footprint });
-}
-
 function peersOption(text: string): Option {
   return new Option('--peers [list]', `${text}: ${peerNames.join(', ')} (default: both)`)
     .argParser(parse.parsePeers)
@@ -400,7 +334,6 @@ Examples:
   $ nbcbench --peers --buffers both                    against Open MPI and MPICH
   $ nbcbench --ops ialltoall --sizes 1K..256K --intervals 0,1K,8K --progress thread,manual --svg overhead.svg
   $ nbcbench --ranks 16 --sizes 8,1K --peers --json rows.json
-  $ nbcbench targets                                   the first part of BENCHMARKS.md: shared memory on one machine
   $ nbcbench waiting --peers                           processor time of ranks that wait
   $ nbcbench crowd --peers                             64 ranks over TCP on this machine, all-to-all
   $ nbcbench pingpong --transport tcp --peers openmpi  round trips of 8 bytes
@@ -412,8 +345,8 @@ Examples:
 program
   .command('waiting')
   .description('processor time of ranks that wait in an igather for a root that joins late')
-  .option('--ranks <n>', 'number of ranks', parse.parsePositive, waitingTarget.ranks)
-  .option('--seconds <s>', 'how late the root joins', parse.parseSeconds, waitingTarget.seconds)
+  .option('--ranks <n>', 'number of ranks', parse.parsePositive, 16)
+  .option('--seconds <s>', 'how late the root joins', parse.parseSeconds, 5)
   .addOption(peersOption('also of these peers, where installed'))
   .option('--json <file>', 'write the figures as JSON; "-" is standard output')
   .action(waiting);
@@ -468,18 +401,10 @@ program
 program
   .command('memory')
   .description('memory of a rank after an ialltoall, above that of a bare Node process')
-  .option('--ranks <n>', 'number of ranks', parse.parsePositive, memoryTarget.ranks)
-  .option('--bytes <size>', 'what each rank sends to each', parse.parseBytes, memoryTarget.bytes)
+  .option('--ranks <n>', 'number of ranks', parse.parsePositive, 64)
+  .option('--bytes <size>', 'what each rank sends to each', parse.parseBytes, 1024)
   .option('--json <file>', 'write the figures as JSON; "-" is standard output')
   .action(memory);
-
-program
-  .command('targets')
-  .description("the project's performance targets, in one run: ratios to the peers, waiting, memory")
-  .option('--repetitions <n>', 'measured repetitions of each combination', parse.parsePositive, 1000)
-  .option('--no-bind', 'leave it to the kernel on which processors ranks run')
-  .option('--json <file>', 'write the figures as JSON; "-" is standard output')
-  .action(targetTable);
 
 for (const command of [program, ...program.commands]) command.exitOverride().enablePositionalOptions();
 

@@ -5,20 +5,6 @@ import type * as Echarts from 'echarts';
 import type { Row } from './row.js';
 import type { Sweep } from './sweeps.js';
 
-/**
- * The library that draws is an optional peer dependency. Called before anything is measured, so that nothing is in
- * vain.
- */
-export async function loadCharts(): Promise<typeof Echarts> {
-  try {
-    return await import('echarts');
-  } catch (error) {
-    throw new Error('--svg draws with the package echarts, which is not installed: npm install echarts', {
-      cause: error,
-    });
-  }
-}
-
 interface Axis {
   of: (row: Row) => number;
   name: string;

@@ -1,11 +1,16 @@
-/** Request/response patterns after seed 004 (see README.md): the command line. */
+/**
+ * Request/response patterns, after _RDMA Communication Patterns: A Systematic Evaluation_ (see README.md): the command
+ * line.
+ */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { draw, loadCharts } from './chart.js';
+import { parsePositive } from '#library/bench/nbcbench/options.js';
+import { loadCharts } from '#library/bench/nbcbench/panels.js';
+import { ProgressLine } from '#library/bench/nbcbench/progress.js';
+import { draw } from './chart.js';
 import { build, describe, Program } from './native.js';
-import { Progress } from './progress.js';
 import { best, faults, type Row } from './row.js';
 import { plan, SWEEPS, TRANSPORTS, type Planned, type Sweep, type Transport } from './sweeps.js';
 import { table } from './table.js';
@@ -36,12 +41,6 @@ function listOf<T extends string>(all: readonly T[]) {
     });
 }
 
-function positive(text: string): number {
-  const value = Number(text);
-  if (!Number.isSafeInteger(value) || value < 1) throw new InvalidArgumentError('expected a whole number above 0');
-  return value;
-}
-
 const program = new Command('patterns')
   .description(
     'Request/response patterns: requests and responses by RDMA write into mailboxes or by SEND, one client or several, answered by one\n' +
@@ -66,9 +65,9 @@ const program = new Command('patterns')
       .choices(['auto', 'one', 'each', 'any'])
       .default('auto'),
   )
-  .option('-r, --repeat <n>', 'how often everything is measured; a row is the fastest run (3)', positive)
-  .option('--measure <ms>', 'how long a row is measured (200)', positive)
-  .option('--warmup <ms>', 'before that (50)', positive)
+  .option('-r, --repeat <n>', 'how often everything is measured; a row is the fastest run (3)', parsePositive)
+  .option('--measure <ms>', 'how long a row is measured (200)', parsePositive)
+  .option('--warmup <ms>', 'before that (50)', parsePositive)
   .option('--device <name>', 'RDMA device of the responder (the first active one)')
   .option('--client-device <name>', "RDMA device of the clients (the responder's)")
   .option('-q, --quick', 'few points, 10 ms each, once: shows that it works')
@@ -133,14 +132,14 @@ async function measure(
 ): Promise<{ rows: Named[]; failures: string[] }> {
   const measured = planned.map((): Row[] => []);
   const failures: string[] = [];
-  const progress = new Progress(planned.length * repeat);
+  const progress = new ProgressLine();
   const native = new Program();
   try {
     for (let run = 0; run < repeat; run++) {
       for (const [i, { sweep, case: wanted }] of planned.entries()) {
         const words = Object.entries(wanted).map(([name, value]) => `${name}=${value}`);
         const what = `${sweep}: ${words.join(' ')}`;
-        progress.step(`${repeat > 1 ? `run ${run + 1}, ` : ''}${wanted.transport}, ${sweep}`, words.slice(1).join(' '));
+        progress.update((run + i / planned.length) / repeat, what);
         try {
           const row = await native.measure({ ...wanted, ...settings });
           const wrong = faults(row, wanted);
@@ -152,7 +151,7 @@ async function measure(
       }
     }
   } finally {
-    progress.stop();
+    progress.clear();
     await native.close();
   }
   const rows = planned.flatMap(({ sweep }, i) => (measured[i].length > 0 ? [{ sweep, ...best(measured[i]) }] : []));

@@ -47,7 +47,7 @@ interface Points {
 const FULL: Points = {
   sizes: [64, 256, 1024, 4096, 16384],
   clients: [1, 2, 4, 7],
-  // Seed 004 stops at 95 with its ninety clients; seven clients need more mailboxes of nobody before a scan takes as
+  // The paper stops at 95 with its ninety clients; seven clients need more mailboxes of nobody before a scan takes as
   // long as there.
   empty: [0, 50, 80, 90, 95, 99],
   inline: [0, 64, 128, 256],

@@ -1,4 +1,5 @@
 /** The rows as text, one sweep below the other, with only those columns in which its rows differ. */
+import { table as columns } from '#library/bench/nbcbench/report.js';
 import type { Row } from './row.js';
 
 const SETTINGS = [
@@ -32,10 +33,8 @@ export function table(rows: readonly ({ sweep: string } & Row)[]): string {
         ...differing.map((name) => String(row[name] ?? '–')),
         ...Object.values(FIGURES).map((figure) => figure(row)),
       ]);
-      const widths = head.map((name, i) => Math.max(name.length, ...body.map((cells) => cells[i].length)));
-      const line = (cells: readonly string[]): string => cells.map((cell, i) => cell.padStart(widths[i])).join('  ');
       const title = `${part}; processors: ${own[0].processors}`;
-      return [`\n${title}`, line(head), ...body.map(line)].join('\n');
+      return `\n${title}\n${columns(head, body, 0)}`;
     })
     .join('\n')
     .concat('\n');

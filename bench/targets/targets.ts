@@ -1,7 +1,7 @@
 /** The figures that this project has set itself, and whether they are reached: the table of BENCHMARKS.md. */
-import type { Result } from './measure.js';
-import { peersOf } from './report.js';
-import type { BufferKind, Op } from './wire.js';
+import type { Result } from '#library/bench/nbcbench/measure.js';
+import { peersOf } from '#library/bench/nbcbench/report.js';
+import type { BufferKind, Op } from '#library/bench/nbcbench/wire.js';
 
 export interface Target {
   ranks: number;
