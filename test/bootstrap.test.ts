@@ -118,6 +118,7 @@ describe('what launchers say', function () {
 
   describe('wrongly', () => {
     for (const [env, message] of [
+      [{ NBC_RANK: '0', NBC_SIZE: '2' }, /NBC_STORE: is not set, and 2 ranks find each other by it.*or start.*nbcrun/],
       [STORE, /NBC_SIZE: is not set, though others are; let nbcrun set it, or see docs/],
       [{ ...STORE, SLURM_PROCID: '1' }, /SLURM_STEP_NUM_TASKS: is not set.*let srun set it/],
       [{ ...STORE, SLURM_PROCID: 'x', SLURM_STEP_NUM_TASKS: '2' }, /SLURM_PROCID: must be a whole number.*'x'/],

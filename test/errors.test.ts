@@ -207,7 +207,7 @@ describe('wrong options', () => {
   for (const [variables, wrong] of [
     [{ NBC_RANK: '0' }, 'NBC_SIZE'],
     [{ NBC_SIZE: '2', NBC_JOB_FD: '3' }, 'NBC_RANK'],
-    [{ NBC_SIZE: '2', NBC_RANK: '0' }, 'NBC_JOB_FD'],
+    [{ NBC_SIZE: '2', NBC_RANK: '0' }, 'NBC_STORE'],
     [{ NBC_SIZE: '2', NBC_RANK: '2', NBC_JOB_FD: '3' }, 'NBC_RANK'],
     [{ NBC_SIZE: '0', NBC_RANK: '0', NBC_JOB_FD: '3' }, 'NBC_SIZE'],
     [{ NBC_SIZE: 'two', NBC_RANK: '0', NBC_JOB_FD: '3' }, 'NBC_SIZE'],

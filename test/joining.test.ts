@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { createConnection } from 'node:net';
+import { hostname, networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { program } from './helpers.js';
 import { freePort, run } from './support/commands.js';
@@ -36,10 +37,13 @@ class Start {
     this.port = port;
   }
 
-  async rank(rank: number, { secret = 'a secret of this test', job = '', joinMs = JOIN_MS } = {}): Promise<End> {
+  async rank(
+    rank: number,
+    { secret = 'a secret of this test', job = '', joinMs = JOIN_MS, transport = 'auto' } = {},
+  ): Promise<End> {
     const begun = performance.now();
     const place = { NBC_RANK: `${rank}`, NBC_SIZE: `${SIZE}`, NBC_STORE: `127.0.0.1:${this.port}` };
-    const settings = { NBC_SECRET: secret, NBC_JOB: job, NBC_JOIN_TIMEOUT: `${joinMs}` };
+    const settings = { NBC_SECRET: secret, NBC_JOB: job, NBC_JOIN_TIMEOUT: `${joinMs}`, NBC_TRANSPORT: transport };
     const end = await run(process.execPath, [program('exchange')], { ...place, ...settings });
     assert(performance.now() - begun < joinMs + LIMIT_MS, `rank ${rank} took too long\n${both(end)}`);
     return end;
@@ -113,6 +117,17 @@ describe('ranks that start one by one, of which', function () {
     for (const end of await Promise.all([zero, ...others])) assertJoined(end);
   });
 
+  for (const transport of ['tcp', 'shm', 'verbs']) {
+    it(`one has another transport, '${transport}': all are told`, async () => {
+      const ranks = [0, 1, 2].map((rank) =>
+        job.rank(rank, { joinMs: 60_000, transport: rank === 2 ? transport : 'auto' }),
+      );
+      for (const end of await Promise.all(ranks)) {
+        assertRefused(end, new RegExp(`rank 2 runs with transport '${transport}', rank 0 with 'auto': it must be`));
+      }
+    });
+  }
+
   it('one has another secret: it learns that, and the others name it', async () => {
     const [zero, one, other] = await Promise.all(
       [0, 1, 2].map((rank) => job.rank(rank, rank === 2 ? { secret: 'a quite different secret' } : {})),
@@ -137,6 +152,25 @@ describe('nbcrun --store', function () {
       );
       for (const end of await Promise.all(ranks)) assert.equal(end.code, 0, both(end));
       assert.equal((await launch.end).code, 0, launch.stderr);
+    } finally {
+      launch.cleanUp();
+    }
+  });
+
+  it('prints an address that other machines reach where it listens at all', async () => {
+    const launch = new Launch(['--store', `0.0.0.0:${await freePort()}`, '-n', '2']);
+    try {
+      const said = await until('the variables are told', () => /NBC_SECRET=.*\n/.test(launch.stdout) && launch.stdout);
+      const told = Object.fromEntries([...said.matchAll(/^(\w+)=(.*)$/gm)].map(([, name, value]) => [name, value]));
+      const [, host] = /^(.*):\d+$/.exec(told.NBC_STORE)!;
+      const outside = Object.values(networkInterfaces()).flatMap((all) => all!.filter(({ internal }) => !internal));
+      const addresses = outside.map(({ address }) => address);
+      assert(addresses.length === 0 ? host === hostname() : addresses.includes(host), `${host} of ${addresses}`);
+      if (addresses.length === 0) return;
+      const ranks = [0, 1].map((rank) =>
+        run(process.execPath, [program('exchange')], { ...told, NBC_RANK: `${rank}` }),
+      );
+      for (const end of await Promise.all(ranks)) assert.equal(end.code, 0, both(end));
     } finally {
       launch.cleanUp();
     }

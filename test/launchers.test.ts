@@ -166,6 +166,17 @@ describe('launchers', function () {
       assert.match(alone.stderr, /ranks 4 to 7 of 8 did not join/);
     });
 
+    it("kubernetes/job.yaml's network policy lets in pods of the job only", () => {
+      const parts = readFileSync(join(ROOT, 'docs/jobs/kubernetes/job.yaml'), 'utf8').split(/^---$/m);
+      const [policy, ...more] = parts.filter((part) => part.includes('kind: NetworkPolicy'));
+      assert.equal(more.length, 0);
+      // Which pods it is for, and which may reach them.
+      const job = /kind: Job\nmetadata:\n {2}name: (\w+)/.exec(parts.join())![1];
+      const labels = [...policy.matchAll(/matchLabels: \{ job-name: (\w+) \}/g)].map(([, name]) => name);
+      assert.deepEqual(labels, [job, job]);
+      assert.match(policy, /policyTypes: \[Ingress\]/);
+    });
+
     it("kubernetes/Dockerfile's program is where job.yaml starts it", () => {
       const [image, job] = ['Dockerfile', 'job.yaml'].map((name) =>
         readFileSync(join(ROOT, 'docs/jobs/kubernetes', name), 'utf8'),

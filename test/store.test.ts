@@ -380,6 +380,21 @@ describe('the store', function () {
     }
   });
 
+  it('says that a store has gone which was there before', async () => {
+    // A store whose job has started: it cuts off what still comes, and goes.
+    const ending = createServer((socket) => {
+      socket.destroy();
+      ending.close();
+    });
+    await new Promise<void>((resolve) => ending.listen(0, HOST, resolve));
+    const { port } = ending.address() as AddressInfo;
+    await assert.rejects(StoreClient.open({ host: HOST, port, secret: SECRET, rank: 2, size: 3, timeout: 500 }), {
+      name: 'BootstrapError',
+      message:
+        /could not be reached within 500 ms: .*; it was there before, and has gone: .*is there another rank 2\?$/,
+    });
+  });
+
   it('is not harmed by what is no rank', async () => {
     const server = await StoreServer.open({ host: HOST, port: 0, secret: SECRET, size: 1, timeout: 1000 });
     const noise = [

@@ -5,12 +5,13 @@
  */
 import { randomBytes } from 'node:crypto';
 import { closeSync, statSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
+import { availableParallelism, hostname, networkInterfaces } from 'node:os';
 import { resolve } from 'node:path';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { allowedProcessors } from '../processors.js';
 import { version } from './version.js';
 import { NbcError } from '../errors.js';
+import { candidatesOf, isWildcard } from '../transport/address.js';
 import { parseStore } from '../transport/bootstrap.js';
 import { type LocalStore, openLocalStore } from '../transport/store/local.js';
 import { checkJob, checkSecret } from '../transport/store/proof.js';
@@ -107,6 +108,14 @@ async function openStore(size: number): Promise<LocalStore> {
   }
 }
 
+/** What ranks on other machines find in NBC_STORE: where the store listens everywhere, an address of this machine. */
+function reachedAt(host: string, port: number): string {
+  const found = isWildcard(host) ? candidatesOf(networkInterfaces()) : [host];
+  const [address = hostname()] = host === '0.0.0.0' ? found.filter((one) => !one.includes(':')) : found;
+  if (found.length > 1) say(`the store listens at all addresses of this machine (${found.join(', ')})`);
+  return `${address.includes(':') ? `[${address}]` : address}:${port}`;
+}
+
 /** Returns when all ranks have joined, or cannot any more. */
 async function serve(place: string, { ranks: size, timeout: seconds }: Options): Promise<number> {
   const { host, port } = parseStore('--store', place);
@@ -119,7 +128,11 @@ async function serve(place: string, { ranks: size, timeout: seconds }: Options):
   } catch (error) {
     throw new LaunchError(`the store cannot be opened at ${place}: ${(error as Error).message}`);
   }
-  const variables = [`NBC_STORE=${place}`, `NBC_SIZE=${size}`, ...(given === '' ? [`NBC_SECRET=${secret}`] : [])];
+  const variables = [
+    `NBC_STORE=${reachedAt(host, port)}`,
+    `NBC_SIZE=${size}`,
+    ...(given === '' ? [`NBC_SECRET=${secret}`] : []),
+  ];
   process.stdout.write(`${variables.join('\n')}\n`);
   let limit: NodeJS.Timeout | undefined;
   const timeUp = new Promise<boolean>((resolve) => {
@@ -146,6 +159,8 @@ async function launch(program: string, args: string[], options: Options): Promis
     label: options.label ?? false,
     graceMs: options.grace * 1000,
     timeoutMs: options.timeout === undefined ? undefined : options.timeout * 1000,
+    // The other ranks may be waiting for it to join.
+    rankEnded: (rank) => store.rankEnded(rank),
     say,
   });
   try {

@@ -49,6 +49,11 @@ export function candidatesOf(interfaces: Interfaces): string[] {
   return outside.map(({ address }) => address).slice(0, MOST_CANDIDATES);
 }
 
+/** Whether it stands for all addresses of a machine, and so for none that another machine could reach. */
+export function isWildcard(address: string): boolean {
+  return address === '0.0.0.0' || /^[0:]*:[0:]*$/.test(address);
+}
+
 export function isLoopback(address: string): boolean {
   return address === '::1' || address.startsWith('127.');
 }

@@ -152,8 +152,14 @@ function readOurs(
   const store = text === undefined || text === '' ? undefined : readStore(environment, 'NBC_STORE', text);
   const launcher = store === undefined ? NBCRUN : (LAUNCHERS.find(({ rank }) => has(rank)) ?? NBCRUN);
   const place = readPlace(environment, launcher);
-  const needed = place.size > 1 && store === undefined;
-  const jobFd = needed || has('NBC_JOB_FD') ? readInteger(environment, 'NBC_JOB_FD', 0, NBCRUN) : -1;
+  const jobFd = has('NBC_JOB_FD') ? readInteger(environment, 'NBC_JOB_FD', 0, NBCRUN) : -1;
+  if (place.size > 1 && store === undefined && jobFd < 0) {
+    throw new OptionError(
+      'NBC_STORE',
+      `is not set, and ${place.size} ranks find each other by it (NBC_SIZE): set NBC_STORE to host:port of rank 0 and ` +
+        'NBC_SECRET to the same random text on all ranks (docs/jobs.md), or start the program with nbcrun',
+    );
+  }
   return { ...place, jobFd, store };
 }
 

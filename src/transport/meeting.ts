@@ -34,6 +34,7 @@ export interface Ways {
 
 /** Where a rank runs. */
 interface Home {
+  transport: Settings['transport'];
   host: string;
   /** Equal on ranks whose machine has the same addresses. */
   network: string;
@@ -62,32 +63,59 @@ export async function meet(
   settings: Settings,
   machine: Machine = THIS_MACHINE,
 ): Promise<Ways> {
-  const { transport, joinTimeout } = settings;
-  const { rank, size, jobFd, store, pmi, pmix } = bootstrap;
+  const { transport } = settings;
+  const { rank, size, jobFd } = bootstrap;
   if (transport === 'tcp' && size === 1) return aloneOverTcp(native);
   const apart = transport === 'tcp' || (transport === 'auto' && jobFd < 0 && size > 1);
   if (!apart) {
-    if (jobFd < 0 && size > 1) {
-      const advice =
-        "start the program with nbcrun, or use 'auto', which shares memory within each host under all launchers";
-      throw new OptionError('NBC_JOB_FD', `is not set, and transport '${transport}' needs it: ${advice}`);
-    }
+    if (jobFd < 0 && size > 1) await refuseWithoutFile(native, bootstrap, settings);
     return { transport, jobFd, tcp: undefined, neighbours: [], closeFile: NOTHING_TO_CLOSE };
   }
   let ways: Ways | undefined;
-  const tell = async (directory: Directory): Promise<Ways> =>
-    (ways = await exchangePlaces(native, directory, bootstrap.host, settings, machine));
   try {
-    if (store !== undefined) return await throughStore({ ...store, rank, size, timeout: joinTimeout }, tell);
-    if (pmi !== undefined) return await throughPmi(pmi, joinTimeout, tell);
-    if (pmix) return await throughPmix(native, { rank, size }, joinTimeout, tell);
+    return await throughDirectory(
+      native,
+      bootstrap,
+      settings,
+      async (directory) => (ways = await exchangePlaces(native, directory, bootstrap.host, settings, machine)),
+    );
   } catch (error) {
     // The directory may fail when all has been told. Then what was opened is closed again.
     if (ways?.tcp !== undefined) closeSync(ways.tcp.listener);
     ways?.closeFile();
     throw error;
   }
+}
+
+/** Joins the directory that the launcher offers, for as long as `meet` takes. @throws {BootstrapError | OptionError} */
+async function throughDirectory<T>(
+  native: Native,
+  bootstrap: Bootstrap,
+  { joinTimeout }: Settings,
+  meet: (directory: Directory) => Promise<T>,
+): Promise<T> {
+  const { rank, size, store, pmi, pmix } = bootstrap;
+  if (store !== undefined) return throughStore({ ...store, rank, size, timeout: joinTimeout }, meet);
+  if (pmi !== undefined) return throughPmi(pmi, joinTimeout, meet);
+  if (pmix) return throughPmix(native, { rank, size }, joinTimeout, meet);
   throw new OptionError('NBC_STORE', 'is not set; ranks that share no file find each other by it');
+}
+
+/**
+ * Shared memory and verbs need the file of nbcrun. Where there is a directory, ranks with another transport are told
+ * so, instead of waiting for this one.
+ */
+async function refuseWithoutFile(native: Native, bootstrap: Bootstrap, settings: Settings): Promise<never> {
+  const { store, pmi, pmix } = bootstrap;
+  const { transport } = settings;
+  if (store !== undefined || pmi !== undefined || pmix) {
+    await throughDirectory(native, bootstrap, settings, async (directory) =>
+      mustAgree(directory, (await directory.exchange('host', { transport })) as Pick<Home, 'transport'>[]),
+    );
+  }
+  const advice =
+    "start the program with nbcrun, or use 'auto', which shares memory within each host under all launchers";
+  throw new OptionError('NBC_JOB_FD', `is not set, and transport '${transport}' needs it: ${advice}`);
 }
 
 async function exchangePlaces(
@@ -100,12 +128,14 @@ async function exchangePlaces(
   const { rank, size } = directory;
   const network = machine.network();
   const mine: Home = {
+    transport,
     host: hostIdentity(network, named),
     network,
     processors: allowedList(),
     process: process.pid,
   };
   const homes = (await directory.exchange('host', mine)) as Home[];
+  await mustAgree(directory, homes);
   const hosts = numbered(homes.map(({ host }) => host));
   const here = homes.filter(({ host }) => host === mine.host);
   const neighbours = homes.map((home) => (home.host === mine.host ? home.process : 0));
@@ -130,6 +160,26 @@ async function exchangePlaces(
     closeSync(listener);
     throw error;
   }
+}
+
+/**
+ * Ranks with other transports would not be where this one looks for them. All ranks find the same two.
+ * @throws {BootstrapError} naming both
+ */
+async function mustAgree(directory: Directory, homes: readonly Pick<Home, 'transport'>[]): Promise<void> {
+  const [{ transport: first }] = homes;
+  const other = homes.findIndex(({ transport }) => transport !== first);
+  if (other < 0) return;
+  // Nobody leaves, and takes the store along, before all have read what all have told.
+  await directory.exchange('disagree', 1).catch(() => undefined);
+  throw new BootstrapError(differ(other, homes[other].transport, 0, first), directory.rank);
+}
+
+function differ(one: number, its: string, other: number, transport: string): string {
+  return (
+    `rank ${one} runs with transport '${its}', rank ${other} with '${transport}': it must be the same on all ranks ` +
+    '(option transport, variable NBC_TRANSPORT)'
+  );
 }
 
 /** Where the process manager keeps other jobs out, rank 0 makes the key of this one. */

@@ -59,7 +59,7 @@ export class StoreClient {
     const client = new StoreClient(options);
     try {
       let cutOff: string | undefined;
-      while ((cutOff = await client.#handshake(await client.#connect())) !== undefined) {
+      while ((cutOff = await client.#handshake(await client.#connect(cutOff))) !== undefined) {
         if (timeLeft(client.#deadline) <= AGAIN_MS) throw client.#error(cutOff);
         await delay(AGAIN_MS);
       }
@@ -124,8 +124,12 @@ export class StoreClient {
   }
 
   /** Tries until the time is up: rank 0 may start later than others. */
-  async #connect(): Promise<Socket> {
-    const { host, port, timeout } = this.#options;
+  async #connect(cutOff: string | undefined): Promise<Socket> {
+    const { host, port, timeout, rank } = this.#options;
+    const gone =
+      cutOff === undefined
+        ? 'is rank 0 running, and is NBC_STORE its address?'
+        : `it was there before, and has gone: the job has started or failed without this process; is there another rank ${rank}?`;
     const end = this.#deadline;
     for (;;) {
       const socket = createConnection({ host, port });
@@ -146,9 +150,7 @@ export class StoreClient {
         // A name may appear late, too (pods get theirs when they are ready).
         if (timeLeft(end) <= AGAIN_MS) throw this.#error(`no address is known for '${host}' (NBC_STORE)`);
       } else if (timeLeft(end) <= AGAIN_MS) {
-        throw this.#error(
-          `${this.#where} could not be reached within ${timeout} ms: ${textOf(failure)}; is rank 0 running, and is NBC_STORE its address?`,
-        );
+        throw this.#error(`${this.#where} could not be reached within ${timeout} ms: ${textOf(failure)}; ${gone}`);
       }
       await delay(AGAIN_MS);
     }

@@ -7,6 +7,8 @@ const LOOPBACK = '127.0.0.1';
 export interface LocalStore {
   /** What the ranks find in their environment. */
   environment: { NBC_STORE: string; NBC_SECRET: string; NBC_JOB: string };
+  /** The process of a rank has ended. One that has not joined will not, and the others are told. */
+  rankEnded(rank: number): void;
   close(): void;
 }
 
@@ -20,6 +22,7 @@ export async function openLocalStore(size: number, timeoutMs: number): Promise<L
   const store = await StoreServer.open({ host: LOOPBACK, port: 0, secret, size, timeout: timeoutMs });
   return {
     environment: { NBC_STORE: `${LOOPBACK}:${store.port}`, NBC_SECRET: secret, NBC_JOB: '' },
+    rankEnded: (rank) => store.endedEarly(rank),
     close: () => store.close(),
   };
 }

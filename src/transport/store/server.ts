@@ -138,7 +138,7 @@ export class StoreServer {
 
   /** The job cannot start without it. */
   endedEarly(rank: number): void {
-    this.#fail(`rank ${rank} ended before the job had started`);
+    if (!this.#done.has(rank)) this.#fail(`rank ${rank} ended before the job had started`);
   }
 
   /** What was sent before is delivered. No client is accepted any more. */
