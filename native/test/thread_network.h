@@ -87,7 +87,14 @@ class ThreadFabric final : public FarFabric {
   }
   void conceal(Rank, const ExposedBuffer&) override { --exposed_; }
   bool revoke(Rank, const ExposedBuffer&, size_t) override { return false; }
-  void retract(Rank, void*, Error) override {}
+  // The put ends with its next piece, and moves nothing.
+  void retract(Rank, void* cookie, Error error) override {
+    for (Put& put : puts_) {
+      if (put.cookie != cookie) continue;
+      put.error = error;
+      put.pieces = 1;
+    }
+  }
   void commit(Rank peer, const void* written, size_t bytes, uint32_t note, void* cookie) override {
     const auto* from = static_cast<const std::byte*>(written);
     send(peer, {ThreadNetwork::Event::Kind::message,
