@@ -1,9 +1,9 @@
-// Giving messages up: an operation that has failed gets its buffers back before its other messages have met their peers.
+// Giving messages up: a failed operation gets its buffers back before its other messages have met their peers.
 //
 // What peers count on still happens, without the buffers. A small message that has not left yet is sent from a copy. A
 // large one is answered with Error::abandoned when its RTR comes. A receive stays, and drops what comes for it. The
-// owner of all these is then `orphans_`, and the operation waits only for transfers that the fabric cannot stop at once:
-// an asynchronous peer that does not answer in time is rejected.
+// owner of all these is then `orphans_`. The operation waits only for transfers that the fabric cannot stop at once. An
+// asynchronous peer that does not answer in time is rejected.
 #include <algorithm>
 #include <cstring>
 

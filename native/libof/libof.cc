@@ -132,7 +132,7 @@ void LibOF::remove_ready(RequestOwner& owner) {
   }
 }
 
-// --- starting ---------------------------------------------------------------------------------------------------------
+// --- starting --------------------------------------------------------------------------------------------------------
 
 bool LibOF::isend(RequestOwner& owner, Rank rank, const MessageKey& key, const void* buffer, size_t bytes) {
   Peer& peer = peer_of(rank);

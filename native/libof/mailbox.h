@@ -58,8 +58,8 @@ static_assert(sizeof(EagerHeader) == 40 && sizeof(EagerHeader) <= kCommitHead);
 
 // ready: the receiver's memory is exposed. cancel: the message came another way, the RTR before is void. refuse: the
 // receiver cannot take the message, its memory could not be exposed; no answer. abandon: the receiver has given the
-// message up; the sender answers with Error::abandoned and no data. withdraw: the RTR before is to be read as an abandon,
-// unless it was answered already.
+// message up; the sender answers with Error::abandoned and no data. withdraw: the sender reads the RTR before it as an
+// abandon, unless it has answered that already.
 enum class RtrKind : uint32_t { ready = 0, cancel = 1, refuse = 2, abandon = 3, withdraw = 4 };
 
 // What a write into a mailbox was, told with it where the reader may not look before it is told.

@@ -5,7 +5,7 @@
 
 namespace nbc::libof {
 
-// --- sender -----------------------------------------------------------------------------------------------------------
+// --- sender ----------------------------------------------------------------------------------------------------------
 
 // The RTR of a send is here, or will not come.
 void LibOF::take_waiting(Peer& peer, Request& send) {
@@ -70,6 +70,10 @@ bool LibOF::drain_rtrs(Peer& peer) {
         auto* early = new EarlyRtr{key, nullptr, nullptr, to, bytes, receive, kind};
         peer.early_rtrs.push(early);
         ++counters_.rtr_early;
+        if (peer.early_rtrs.count > options_.most_requests) {
+          reject(peer, "it asked for more messages than a rank can wait for");
+          return true;
+        }
       }
     }
     report(peer, false);
@@ -108,7 +112,7 @@ void LibOF::start_data(Peer& peer, Request& send, const ExposedBuffer& to, uint6
   fabric_.put(peer.rank, to, local_buffer(send), receive, send.error, &send);
 }
 
-// --- receiver ---------------------------------------------------------------------------------------------------------
+// --- receiver --------------------------------------------------------------------------------------------------------
 
 // Who expects a large message has asked for it, or is about to. Who expects a small one asks now, and both learn from
 // the answer that they disagree.

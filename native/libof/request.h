@@ -80,8 +80,8 @@ struct List {
   }
 };
 
-// Lists by key, in buckets; more nodes than kLoad per bucket make twice as many buckets. So a search compares a few keys
-// on average, however many nodes there are and in whatever order they come.
+// Lists by key, in buckets. With more than kLoad nodes per bucket, the number of buckets doubles. So a search compares
+// a few keys on average, however many nodes there are and in whatever order they come.
 template <typename Node>
 struct KeyedLists {
   static constexpr uint32_t kFewest = 16;

@@ -899,6 +899,39 @@ TEST(a_peer_that_ignores_its_window_is_rejected) {
   CHECK_EQ(never.error, Error::unreachable);
 }
 
+// A peer that asks for ever more messages: what it makes this rank keep is bounded, and other peers are not harmed.
+TEST(a_peer_that_writes_more_rtrs_than_it_can_have_receives_is_rejected) {
+  constexpr uint32_t kMost = 50;
+  for (const bool asynchronous : {false, true}) {
+    Options options = options_with(true);
+    options.most_requests = kMost;
+    Job job(3, asynchronous, options);
+    libof::LibOF breaker(job.network.rank(0), options_with(true));
+    Send never(job[1], 0, {1, 9999, 0}, 1000, 0);  // rank 1 reads RTRs
+    std::vector<std::byte> memory(1000);
+    std::vector<libof::RequestOwner> receives(3 * kMost);
+    uint32_t asked = 0;
+    for (; asked < receives.size() && !never.done(); ++asked) {
+      breaker.irecv(receives[asked], 1, {1, asked, 0}, memory.data(), memory.size());
+      for (int pass = 0; pass < 2; ++pass) {
+        breaker.progress(Effort::pass);
+        job.network.run();
+        job[1].progress();
+      }
+    }
+    CHECK_EQ(asked, kMost + 1);
+    CHECK_EQ(never.error, Error::unreachable);
+    Receive to_other(job[2], 1, kKey, 1000, 4);
+    Send other(job[1], 2, kKey, 1000, 4);
+    for (int pass = 0; pass < 100 && !to_other.done(); ++pass) {
+      job.network.run();
+      job[1].progress();
+      job[2].progress();
+    }
+    to_other.check_data();
+  }
+}
+
 // The data's immediate value says that there is an RTS, and what is in the mailbox instead ends their receive: it is
 // completed once.
 TEST(what_stands_in_the_place_of_an_rts_completes_a_receive_once) {
