@@ -5,8 +5,8 @@
  *
  * One sender with an RTR from before the revocation, one receiver. The other side may see a store later than the next
  * load of the side that stores, unless both are seq_cst: that is what SEQ_CST stands for. Spin must find a write into
- * memory that was given back without it (-DNO_ORDER), without the sender's look (-DNO_LOOK), without the receiver's look
- * (-DNO_WAIT), or where the receiver does not wait for pieces in the middle (-DNO_PIECES).
+ * memory that was given back without it (-DNO_ORDER), without the sender's look (-DNO_LOOK), without the look of the
+ * receiver (-DNO_WAIT), or where the receiver does not wait for pieces in the middle (-DNO_PIECES).
  */
 bool inside, inside_seen;           /* the sender's word, and what the receiver sees of it */
 bool revoked, revoked_seen;         /* the receiver's word, and what the sender sees of it */
