@@ -1,5 +1,7 @@
 #!/usr/bin/env node
-/** Writes docs/algorithms.md, the index of algorithms, from the table of operations. A test checks that it is current. */
+/**
+ * Writes docs/algorithms.md, the index of algorithms, from the table of operations. A test checks that it is current.
+ */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -118,8 +118,8 @@ export class Communicator {
   }
 
   /**
-   * Gives each rank a block of the root's buffer, each of a size of its own: when complete, `recv` of rank i is what was
-   * `counts[i]` elements of `send` there, from element `displs[i]` on.
+   * Gives each rank a block of the root's buffer, each of a size of its own: when complete, `recv` of rank i is what
+   * was `counts[i]` elements of `send` there, from element `displs[i]` on.
    *
    * @param send at the root, the buffer with all blocks; ignored at other ranks, usually null
    * @param counts at the root, the size of each rank's block, in elements of `send`; ignored at other ranks

@@ -1,6 +1,6 @@
 /**
- * `npm run bench:targets`: the project's own performance targets in one run, which is the table of BENCHMARKS.md: ratios
- * to the MPIs that are installed, processor time of waiting ranks, memory.
+ * `npm run bench:targets`: the project's own performance targets in one run, which is the table of BENCHMARKS.md:
+ * ratios to the MPIs that are installed, processor time of waiting ranks, memory.
  */
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';

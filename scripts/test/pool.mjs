@@ -1,6 +1,6 @@
 /**
- * Runs tasks side by side. A task is `{ name, alone, run }`; `run` returns `{ passed, failed, leftOut, failures, text }`
- * (see result() below). A task that is `alone` starts when no other runs, and no other starts before it has ended:
+ * Runs tasks side by side. A task is `{ name, alone, run }`; `run` returns `{ passed, failed, leftOut, failures, text
+ * }` (see result() below). A task that is `alone` starts when no other runs, and no other starts before it has ended:
  * it compares times.
  */
 /** What a task has found. `text` is shown beside its name, `failures` at the end of everything. */

@@ -128,8 +128,8 @@ export class Schedule {
     if (!Number.isInteger(peer) || peer < 0 || peer >= TWO_TO_32) throw new ScheduleError(`${name}: no rank: ${peer}`);
     this.require(name, role, offset, bytes);
     this.countElement();
-    // An empty message is sent, too: only so do both ranks learn that the other one expects something else. Where it lies
-    // in the buffer does not matter.
+    // An empty message is sent, too: only so do both ranks learn that the other one expects something else. Where it
+    // lies in the buffer does not matter.
     const start = bytes > 0 ? offset : 0;
     this.words.push(kind, peer, role, low(start), high(start), low(bytes), high(bytes));
     return this;

@@ -64,7 +64,7 @@ export async function meet(
   machine: Machine = THIS_MACHINE,
 ): Promise<Ways> {
   const { transport } = settings;
-  const { rank, size, jobFd } = bootstrap;
+  const { size, jobFd } = bootstrap;
   if (transport === 'tcp' && size === 1) return aloneOverTcp(native);
   const apart = transport === 'tcp' || (transport === 'auto' && jobFd < 0 && size > 1);
   if (!apart) {

@@ -194,9 +194,12 @@ describe('algorithms', () => {
           });
           const others = ranksOf({ size }).filter((rank) => rank !== absent);
           const stuck = others.map((rank) => `rank ${rank} in round \\d+`).join(', ');
-          assert.throws(() => {
-            simulate(states);
-          }, new RegExp(`^Error: deadlock: ${stuck}$`));
+          assert.throws(
+            () => {
+              simulate(states);
+            },
+            new RegExp(`^Error: deadlock: ${stuck}$`),
+          );
         }
       }
     });
