@@ -92,11 +92,12 @@ void ask_for_short_slice() {
 // --- what is needed --------------------------------------------------------------------------------------------------
 
 // True if something is pending that does not land by itself: rounds to start, sends that wait for peers, completions to
-// be told, messages that the fabric has not let go, more messages than the slots that they land in.
+// be told, messages that the fabric has not let go, more messages than the slots that they land in. Where the receiver
+// takes part in transfers, also messages that were given up: their senders wait until this rank has dropped the data.
 bool Engine::background_needed() const {
   return unfinished_rounds_ + watched_ > 0 || libof_.needs_driving() ||
-         (fabric_->receiver_copies() && active_.head != nullptr) || fabric_->work() > 0 || fabric_->holds_back() ||
-         libof_.most_arrivals(fabric_->put_window()) != UINT32_MAX;
+         (fabric_->receiver_copies() && (active_.head != nullptr || libof_.has_orphans())) || fabric_->work() > 0 ||
+         fabric_->holds_back() || libof_.most_arrivals(fabric_->put_window()) != UINT32_MAX;
 }
 
 // How many messages must arrive before any operation can take a step: what the doorbell counts. With sends pending any

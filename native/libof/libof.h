@@ -88,6 +88,8 @@ class LibOF {
   // before sleeping, when it costs nobody time.
   void announce_sends();
 
+  // Messages that were given up have still to meet their peers.
+  bool has_orphans() const { return orphans_.outstanding > 0; }
   // Something is waiting that needs an answer from this rank whenever a peer moves: stalled sends, RTRs, rendezvous
   // sends.
   bool needs_driving() const { return sends_pending_ + rtrs_pending_ + connecting_ > 0 || !revoking_.empty(); }

@@ -7,7 +7,7 @@ namespace nbc::check {
 // Three ranks. Rank 0 gathers a block from each other rank; rank 2 sends one of a wrong size at once, rank 1 the right
 // one, but only after rank 0 has its error and has used the buffer again. Nothing may be written to the buffer then.
 // Rank 1 does nothing in the meantime, and the ranks can still talk afterwards.
-inline void late_block(TestRank& me, Meeting& meeting, size_t block, bool in_arena) {
+inline void late_block(TestRank& me, Meeting& meeting, size_t block, bool in_arena, bool progress_thread) {
   Schedule schedule(block, 2 * block);
   schedule.round();
   if (me.rank == 0) schedule.receive(1, Role::receive, 0, block).receive(2, Role::receive, block, block);
@@ -16,6 +16,10 @@ inline void late_block(TestRank& me, Meeting& meeting, size_t block, bool in_are
   const auto plan = me.load(schedule);
   const Pinned send = me.filled(block, in_arena, 10 + me.rank);
   const Pinned receive = me.memory(2 * block, in_arena);
+  // Without a progress thread only calls answer a peer.
+  const std::function<void()> drive = [&] {
+    if (!progress_thread) me.engine->test();
+  };
   const auto use_again = [&] { fill(receive.data, receive.bytes, 77); };
   if (me.rank == 0) {
     const uint32_t request = me.start(plan, send, receive);
@@ -25,12 +29,12 @@ inline void late_block(TestRank& me, Meeting& meeting, size_t block, bool in_are
     CHECK_EQ(me.failure(request), Error::truncated);
     use_again();
     meeting.meet();
-    meeting.meet();  // rank 1 has sent
+    meeting.meet(drive);  // rank 1 sends meanwhile
   } else {
     meeting.meet();
     uint32_t request = kNoRequest;
     if (me.rank == 2) request = me.start(plan, send, receive);
-    meeting.meet();
+    meeting.meet(me.rank == 2 ? drive : std::function<void()>([] {}));
     if (me.rank == 1) request = me.start(plan, send, receive);
     if (request != kNoRequest) {
       const Error error = me.failure(request);

@@ -229,10 +229,13 @@ inline void run_threads(Rank count, const std::function<void(Rank)>& body) {
 class Meeting {
  public:
   explicit Meeting(uint32_t count) : count_(count) {}
-  void meet() {
+  // `meanwhile` is called again and again until all are there.
+  void meet(const std::function<void()>& meanwhile = [] {}) {
     const uint32_t round = arrived_.fetch_add(1, std::memory_order_acq_rel) / count_;
-    while (arrived_.load(std::memory_order_acquire) / count_ == round && !broken_.load(std::memory_order_acquire))
+    while (arrived_.load(std::memory_order_acquire) / count_ == round && !broken_.load(std::memory_order_acquire)) {
+      meanwhile();
       sched_yield();
+    }
     if (broken_.load(std::memory_order_acquire)) throw Failure{kAnotherFailed};
   }
   void give_up() { broken_.store(true, std::memory_order_release); }

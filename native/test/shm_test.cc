@@ -769,8 +769,8 @@ TEST(a_buffer_is_left_alone_after_its_request_has_failed) {
       RankOptions options = mode(progress_thread);
       options.cross_memory = cross_memory;
       run_ranks(3, options, [&](TestRank& me, Meeting& meeting) {
-        for (const size_t block : {8, 5000, 3'000'000}) late_block(me, meeting, block, false);
-        late_block(me, meeting, 200'000, true);
+        for (const size_t block : {8, 5000, 3'000'000}) late_block(me, meeting, block, false, progress_thread);
+        late_block(me, meeting, 200'000, true, progress_thread);
       });
     }
   }

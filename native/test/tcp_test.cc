@@ -601,7 +601,7 @@ TEST(a_rank_that_dies_fails_what_needs_it) {
 TEST(a_buffer_is_left_alone_after_its_request_has_failed) {
   for (const bool progress_thread : {true, false}) {
     run_tcp(3, mode(progress_thread), [&](TestRank& me, Meeting& meeting) {
-      for (const size_t block : {8, 5000, 3'000'000}) late_block(me, meeting, block, false);
+      for (const size_t block : {8, 5000, 3'000'000}) late_block(me, meeting, block, false, progress_thread);
     });
   }
 }
