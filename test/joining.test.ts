@@ -165,7 +165,10 @@ describe('nbcrun --store', function () {
       const [, host] = /^(.*):\d+$/.exec(told.NBC_STORE)!;
       const outside = Object.values(networkInterfaces()).flatMap((all) => all!.filter(({ internal }) => !internal));
       const addresses = outside.map(({ address }) => address);
-      assert(addresses.length === 0 ? host === hostname() : addresses.includes(host), `${host} of ${addresses.join(', ')}`);
+      assert(
+        addresses.length === 0 ? host === hostname() : addresses.includes(host),
+        `${host} of ${addresses.join(', ')}`,
+      );
       if (addresses.length === 0) return;
       const ranks = [0, 1].map((rank) =>
         run(process.execPath, [program('exchange')], { ...told, NBC_RANK: `${rank}` }),
