@@ -52,8 +52,11 @@ describe('a rank that leaves', function () {
           const others = results.filter(({ rank }) => rank !== LEAVER);
           for (const { codes } of reports<Left>(others)) {
             const [first, ...rest] = codes;
-            assert.deepEqual(rest, PEER_CLOSED);
-            if (!takesPart || first !== 'fulfilled') assert.equal(first, 'ERR_NBC_PEER_CLOSED');
+            // A rank may hear first from another one, whose operation failed and which gave its message up.
+            const failed = (code: string) => assert.match(code, /^ERR_NBC_(PEER_CLOSED|ABANDONED)$/);
+            assert.equal(rest.length, PEER_CLOSED.length);
+            rest.forEach(failed);
+            if (!takesPart || first !== 'fulfilled') failed(first);
           }
           assert(
             others.every((result) => result.code === 0),
@@ -76,7 +79,8 @@ describe('a rank that is killed', function () {
     const others = results.filter(({ rank }) => rank !== LEAVER);
     assertNoSignal(others);
     for (const { codes, elapsed } of reports<Left>(others)) {
-      assert.deepEqual(codes.slice(1), PEER_CLOSED);
+      assert.equal(codes.length - 1, PEER_CLOSED.length);
+      for (const code of codes.slice(1)) assert.match(code, /^ERR_NBC_(PEER_CLOSED|ABANDONED)$/);
       assert(elapsed < HEARD_WITHIN_MS, `${elapsed} ms until all was known to have failed`);
     }
   });

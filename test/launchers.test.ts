@@ -258,7 +258,7 @@ describe('launchers', function () {
           if (rank === 1) continue;
           assert.equal(code, 0, stdout + stderr);
           const { codes } = JSON.parse(stdout.replace(/^report /, '')) as { codes: string[] };
-          assert.deepEqual(new Set(codes.slice(1)), new Set(['ERR_NBC_PEER_CLOSED']));
+          for (const code of codes.slice(1)) assert.match(code, /^ERR_NBC_(PEER_CLOSED|ABANDONED)$/);
         }
       });
     }

@@ -27,10 +27,11 @@ describe('Schedule', () => {
     );
   });
 
-  it('leaves out elements of no bytes and rounds of no elements', () => {
+  it('leaves out copies of no bytes and rounds of no elements, but not empty messages', () => {
     const schedule = new Schedule();
     schedule.round().send(1, Role.SEND, 100, 0).round().copy(Role.SEND, 0, Role.TEMP, 0, 0).round();
-    assert.deepEqual([...schedule.encode()], [SCHEDULE_MAGIC, 0, 0, 0, 0, 0, 0, 0]);
+    const send = [1, 1, Role.SEND, 0, 0, 0, 0];
+    assert.deepEqual([...schedule.encode()], [SCHEDULE_MAGIC, 1, 0, 0, 0, 0, 0, 0, 1, ...send]);
   });
 
   it('reads as text, one line per element', () => {
