@@ -4,7 +4,7 @@
  * Source: MPI 3.1, 3.7.3 to 3.7.5 (test, wait and their plural forms); OF_Startall from the LibOF paper, section IV.B.
  */
 import { ArgumentError, NbcError, show, TimeoutError } from './errors.js';
-import type { Awaiter, Pending } from './slots.js';
+import type { Awaiter } from './slots.js';
 import type { World } from './world.js';
 
 const inspect = Symbol.for('nodejs.util.inspect.custom');
@@ -16,7 +16,7 @@ const inspect = Symbol.for('nodejs.util.inspect.custom');
  * Await it, `wait()` for it, or ask `test()` from time to time. A failed operation throws (or rejects) its error every
  * time it is asked; a failure nobody asks about is silent.
  */
-export class Request implements PromiseLike<void>, Pending {
+export class Request implements PromiseLike<void> {
   // All fields are set here, so that all requests have one shape and the code that uses them stays fast.
   /** @internal */ readonly world: World;
   /** @internal */ readonly operation: string;
