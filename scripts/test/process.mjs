@@ -8,16 +8,19 @@ export const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), '../..');
 
 /**
  * Runs a program in the project's folder. `output` holds what it printed on both streams, in order of arrival; `live`
- * shows it too. A program that takes longer than `seconds` of an idle machine (limit.mjs) is killed.
+ * shows it too. A program that takes longer than `seconds` of an idle machine (limit.mjs) is killed; with `group`, so is
+ * what it has started.
  */
-export function run(command, args, { live = false, seconds = 3600, cwd = ROOT, env = {} } = {}) {
+export function run(command, args, { live = false, group = false, seconds = 3600, cwd = ROOT, env = {} } = {}) {
   return new Promise((done) => {
-    const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+    const stdio = ['ignore', 'pipe', 'pipe'];
+    const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio, detached: group });
     let output = '';
     let late = false;
     const limit = new Limit(seconds, () => {
       late = true;
-      child.kill('SIGKILL');
+      if (group) process.kill(-child.pid, 'SIGKILL');
+      else child.kill('SIGKILL');
     });
     for (const [stream, sink] of [
       [child.stdout, process.stdout],
