@@ -55,7 +55,6 @@ Napi::Value compile(const Napi::CallbackInfo& info) {
     plan->plan = compile_schedule(reinterpret_cast<const uint32_t*>(words.data), words.bytes / sizeof(uint32_t),
                                   group->members, group->rank);
     plan->group = group;
-    plan->memory = world.memory();
     return Napi::Number::New(env, world.add_plan(std::move(plan)));
   } catch (const ScheduleError& error) {
     throw Refusal("ERR_NBC_SCHEDULE")

@@ -39,11 +39,11 @@ std::string Engine::describe_pending() {
   text += active_.head == nullptr ? " nothing\n" : "\n";
   for (const Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
     text += "request " + std::to_string(operation->slot);
-    if (operation->plan == nullptr) {
+    if (operation->loaded == nullptr) {
       text += ", a message";
     } else {
       text += ", collective " + std::to_string(operation->tag) + ", round " + std::to_string(operation->round) +
-              " of " + std::to_string(operation->plan->plan.rounds.size());
+              " of " + std::to_string(operation->loaded->plan.rounds.size());
     }
     text += ", waits for " + std::to_string(operation->outstanding) + "\n";
     libof_.visit_requests(*operation, [&](const libof::Request& request) {

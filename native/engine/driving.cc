@@ -96,7 +96,7 @@ void ask_for_short_slice() {
 // takes part in transfers, also messages that were given up: their senders wait until this rank has dropped the data.
 bool Engine::background_needed() const {
   return unfinished_rounds_ + watched_ > 0 || libof_.needs_driving() ||
-         (fabric_->receiver_copies() && (active_.head != nullptr || libof_.has_orphans())) || fabric_->work() > 0 ||
+         (fabric_->receiver_copies() && (active_.head != nullptr || libof_.has_orphans())) || work() > 0 ||
          fabric_->holds_back() || libof_.most_arrivals(fabric_->put_window()) != UINT32_MAX;
 }
 
@@ -178,7 +178,7 @@ void Engine::hand_over() {
     bool armed = false;
     while (background_needed()) {
       handed_over_ = true;
-      if (fabric_->work() > 0) {
+      if (work() > 0) {
         unlock_and_notify();
         fabric_->ring_self(Sleeper::progress);
         return;
@@ -247,7 +247,7 @@ void Engine::drive() {
   handed_over_ = true;
   while (!lock_.wanted() && background_needed()) {
     ++counters_.progress_passes;
-    if (pass(Effort::pass) || fabric_->work() > 0) continue;
+    if (pass(Effort::pass) || work() > 0) continue;
     fabric_->arm(Sleeper::progress, arrivals_needed(false));
     if (!last_pass(Effort::look)) break;
     fabric_->disarm();
@@ -293,7 +293,7 @@ bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanosec
     const bool moved = pass(Effort::helping);
     done = settled(slots, count, all);
     if (done) break;
-    const bool busy = moved || fabric_->work() > 0;
+    const bool busy = moved || work() > 0;
     if (busy) {
       patience.renew();
     } else if (patience.idle()) {

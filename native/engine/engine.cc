@@ -26,6 +26,7 @@ Engine::Engine(std::unique_ptr<Fabric> fabric, const EngineOptions& options, std
       libof_(*fabric_, options.libof),
       slots_(std::move(slots)),
       notify_(std::move(notify)),
+      temporary_(fabric_->memory()),
       by_slot_(new Operation* [kSlots] {}) {
   if (options_.progress_thread) thread_ = std::thread([this] { background(); });
 }
@@ -102,21 +103,20 @@ Engine::Operation* Engine::pending(uint32_t slot) const {
 bool Engine::start(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinned send, Pinned receive) {
   enter();
   Operation& operation = new_operation(slot);
-  operation.plan = plan;
+  operation.loaded = plan;
+  operation.plan = &plan->plan;
   operation.tag = plan->group->next_tag++;
   operation.base[static_cast<size_t>(Role::send)] = send.data;
   operation.base[static_cast<size_t>(Role::receive)] = receive.data;
   operation.buffers[0] = std::move(send);
   operation.buffers[1] = std::move(receive);
-  std::byte*& temporary = operation.base[static_cast<size_t>(Role::temporary)];
-  temporary = nullptr;
   if (const uint64_t bytes = plan->plan.role_bytes[static_cast<size_t>(Role::temporary)]; bytes > 0) {
-    temporary = static_cast<std::byte*>(plan->spare_temporary);
-    plan->spare_temporary = nullptr;
-    if (temporary == nullptr) temporary = static_cast<std::byte*>(fabric_->memory()->allocate(bytes));
-    if (temporary == nullptr) operation.error = Error::system;
+    operation.temporary = temporary_.take(bytes);
+    if (operation.temporary.data == nullptr) operation.error = Error::system;
   }
+  operation.base[static_cast<size_t>(Role::temporary)] = operation.temporary.data;
   ++unfinished_rounds_;
+  at_once_ = kAtOnce;
   advance(operation);
   return after_start(slot);
 }
@@ -150,7 +150,7 @@ bool Engine::after_start(uint32_t slot) {
   fabric_->flush();
   if (by_slot_[slot] != nullptr && options_.libof.test_on_init) {
     pass(Effort::look);
-    while (fabric_->has_short_work()) pass(Effort::pass);
+    for (uint32_t i = 0; i < kShortPasses && has_short_work(); ++i) pass(Effort::pass);
   }
   // Without a progress thread, what the paper's network would do by itself is done here: data whose RTR was caught
   // moves.

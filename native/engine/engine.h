@@ -20,9 +20,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/local_work.h"
 #include "engine/lock.h"
 #include "engine/plan.h"
 #include "engine/slots.h"
+#include "engine/temporary.h"
 #include "fabric/fabric.h"
 #include "libof/libof.h"
 
@@ -64,11 +66,6 @@ struct Group {
 struct LoadedPlan {
   Plan plan;
   std::shared_ptr<Group> group;
-  void* spare_temporary = nullptr;  // kept from the last operation; in `memory`
-  std::shared_ptr<ExposedMemory> memory;
-  ~LoadedPlan() {
-    if (spare_temporary != nullptr) memory->release(spare_temporary);
-  }
 };
 
 class Engine {
@@ -107,12 +104,18 @@ class Engine {
   void visit_counters(const CounterVisitor& visit);
 
  private:
-  struct Operation : libof::RequestOwner {
-    std::shared_ptr<LoadedPlan> plan;  // null: a single message
-    uint32_t round = 0;                // next round to start
+  // In bytes of a plain copy (Local::cost()). A round with less local work than kAtOnce does it where it starts; one
+  // start or pass does no more of it than that. A start looks after all work if there is less than kShortWork.
+  static constexpr uint64_t kAtOnce = 16 * 1024;
+  static constexpr uint64_t kShortWork = 256 * 1024;
+  static constexpr uint32_t kShortPasses = 8;  // a start's
+  // While its LocalTask is in local_work_, that counts as one outstanding message.
+  struct Operation : libof::RequestOwner, LocalTask {
+    std::shared_ptr<LoadedPlan> loaded;  // null: a single message
+    uint32_t round = 0;                  // next round to start
     uint32_t slot = 0;
     uint32_t tag = 0;
-    std::byte* base[kRoles] = {nullptr, nullptr, nullptr};
+    TemporaryPool::Block temporary;
     Pinned buffers[2];  // of the user: what RequestOwner::pins points to
     bool watched = false;
     bool last_round = false;  // nothing is left to start
@@ -125,6 +128,10 @@ class Engine {
   bool after_start(uint32_t slot);
   void advance(Operation& operation);
   void start_round(Operation& operation, const Round& round);
+  void start_local_work(Operation& operation, const Round& round);
+  void advance_ready();
+  uint64_t work() const { return fabric_->work() + local_work_.cost(); }
+  bool has_short_work() const;
   void report_failure(Operation& operation);
   void close_operations();
   void finish(Operation& operation);
@@ -153,6 +160,9 @@ class Engine {
   std::shared_ptr<SlotTable> slots_;
   std::function<void()> notify_;
   EngineLock lock_;
+  TemporaryPool temporary_;
+  LocalWork local_work_;
+  uint64_t at_once_ = 0;  // how much local work the current call may still do where it finds it
   std::deque<Operation> pool_;
   libof::List<Operation> free_;
   libof::List<Operation> active_;

@@ -1,12 +1,10 @@
 // Executing operations: their rounds, one after the other.
-#include <cstring>
-
 #include "engine/engine.h"
 
 namespace nbc {
 
 void Engine::start_round(Operation& operation, const Round& round) {
-  const LoadedPlan& loaded = *operation.plan;
+  const LoadedPlan& loaded = *operation.loaded;
   const Plan& plan = loaded.plan;
   const uint64_t context = loaded.group->context;
   ++counters_.rounds;
@@ -22,21 +20,29 @@ void Engine::start_round(Operation& operation, const Round& round) {
                  operation.base[static_cast<size_t>(t.role)] + t.offset, t.bytes);
     poll_for_rtr(operation, before, options_.wait_on_send_us);
   }
-  if (round.copy_first < round.copy_last) {
-    fabric_->flush();  // peers can work while we copy
-    for (uint32_t i = round.copy_first; i < round.copy_last; ++i) {
-      const Copy& c = plan.copies[i];
-      std::memcpy(operation.base[static_cast<size_t>(c.to)] + c.to_offset,
-                  operation.base[static_cast<size_t>(c.from)] + c.from_offset, c.bytes);
-    }
-  }
+  if (round.local_first < round.local_last) start_local_work(operation, round);
   poll_for_rtr(operation, 0, options_.startall_us);
+}
+
+// Short work is done at once. The rest is done piece by piece: by the passes of the thread that drives.
+void Engine::start_local_work(Operation& operation, const Round& round) {
+  operation.element = round.local_first;
+  operation.last = round.local_last;
+  operation.written = 0;
+  if (round.local_cost > at_once_) {
+    ++operation.outstanding;
+    local_work_.add(operation, round.local_cost);
+    return;
+  }
+  at_once_ -= round.local_cost;
+  fabric_->flush();  // peers can work meanwhile
+  while (operation.element < operation.last) work_on_element(operation, round.local_cost);
 }
 
 // Called with nothing outstanding: starts rounds until one has something to wait for, or finishes.
 void Engine::advance(Operation& operation) {
-  if (operation.plan != nullptr) {
-    const auto& rounds = operation.plan->plan.rounds;
+  if (operation.loaded != nullptr) {
+    const auto& rounds = operation.loaded->plan.rounds;
     while (operation.error == Error::none && operation.round < rounds.size()) {
       const Round& round = rounds[operation.round++];
       operation.last_round = operation.round == rounds.size();
@@ -53,8 +59,8 @@ void Engine::advance(Operation& operation) {
   finish(operation);
 }
 
-bool Engine::pass(Effort effort) {
-  const bool moved = libof_.progress(effort);
+// Operations with nothing outstanding go on.
+void Engine::advance_ready() {
   do {
     while (libof::RequestOwner* owner = libof_.take_ready()) {
       auto& operation = static_cast<Operation&>(*owner);
@@ -66,8 +72,30 @@ bool Engine::pass(Effort effort) {
       }
     }
   } while (libof_.give_up_cancelled());
+}
+
+// One look at everything that can move. Unless the caller wants to leave, at most one piece of a transfer and one piece
+// of local work; the progress thread does not begin the second while the calling thread waits for the lock.
+bool Engine::pass(Effort effort) {
+  at_once_ = kAtOnce;
+  bool moved = libof_.progress(effort);
+  advance_ready();
+  if (effort != Effort::look && local_work_.cost() > 0 && !lock_.wanted()) {
+    moved = true;
+    if (LocalTask* const task = local_work_.piece()) {
+      auto& operation = static_cast<Operation&>(*task);
+      if (--operation.outstanding == 0) advance(operation);
+    }
+  }
   fabric_->flush();
   return moved;
+}
+
+// There is work, and so little of it that handing it over takes longer.
+bool Engine::has_short_work() const {
+  if (local_work_.cost() == 0) return fabric_->has_short_work();
+  const uint64_t transfers = fabric_->work();
+  return transfers + local_work_.cost() <= kShortWork && (transfers == 0 || fabric_->has_short_work());
 }
 
 // The pass between arming the doorbell and sleeping. False: nothing moved, nothing is left to move, and all has been
@@ -83,7 +111,7 @@ bool Engine::last_pass(Effort effort) {
   }
   libof_.announce_sends();
   fabric_->flush();
-  return fabric_->work() > 0;
+  return work() > 0;
 }
 
 }  // namespace nbc

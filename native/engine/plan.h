@@ -1,10 +1,13 @@
-// A compiled schedule: what src/schedules/schedule.ts encodes, validated and with everything resolved that does not
-// depend on buffers.
+// A compiled schedule: what src/schedules/schedule.ts encodes (engine/encoding.h), validated and with everything
+// resolved that does not depend on buffers.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "engine/encoding.h"
+#include "engine/reduce.h"
 #include "fabric/fabric.h"
 
 namespace nbc {
@@ -15,9 +18,6 @@ struct ScheduleError {
   std::string reason;
 };
 
-enum class Role : uint32_t { send = 0, receive = 1, temporary = 2 };
-constexpr uint32_t kRoles = 3;
-
 struct Transfer {
   Rank peer;          // world rank
   uint32_t sequence;  // position among the messages to (or from) this peer in the schedule
@@ -26,19 +26,40 @@ struct Transfer {
   uint64_t bytes;
 };
 
-struct Copy {
+// One dimension of a strided copy.
+struct Dimension {
+  uint64_t count;
+  uint64_t from_stride;  // bytes
+  uint64_t to_stride;
+};
+
+// A part of a buffer that one rank copies or reduces within its own memory. Local elements of a round run one after
+// another, in the order of the schedule, beside the round's transfers.
+struct Local {
   Role from;
   Role to;
   uint64_t from_offset;
   uint64_t to_offset;
+  // What is written. A copy without dimensions and a reduction write it in one go, a strided copy in blocks.
   uint64_t bytes;
+  ReduceKernel reduce = nullptr;  // null: a copy
+  uint32_t unit = 1;              // a piece is a multiple of this many bytes
+  // Strided copies: blocks of `block` bytes, and Plan::dimensions [first, last), the outermost first.
+  uint64_t block = 0;
+  uint32_t dimension_first = 0;
+  uint32_t dimension_last = 0;
+
+  bool strided() const { return dimension_first < dimension_last; }
+  // The time that it takes, in bytes of a plain copy; a block costs a cache line beside its bytes.
+  uint64_t cost() const;
 };
 
 // Elements of one round, as ranges of the plan's arrays: [first, last).
 struct Round {
   uint32_t receive_first, receive_last;
   uint32_t send_first, send_last;
-  uint32_t copy_first, copy_last;
+  uint32_t local_first, local_last;
+  uint64_t local_cost;  // of all local elements
 };
 
 struct Plan {
@@ -46,15 +67,9 @@ struct Plan {
   std::vector<Round> rounds;
   std::vector<Transfer> receives;
   std::vector<Transfer> sends;
-  std::vector<Copy> copies;
+  std::vector<Local> locals;
+  std::vector<Dimension> dimensions;
 };
-
-// Encoding: 32-bit words. 64-bit values are two words, low first.
-//   0 magic 'NBC1'   1 rounds   2-3 bytes of the send buffer   4-5 of the receive buffer   6-7 temporary bytes
-//   then per round: number of elements, and each element:
-//   SEND 1, peer, role, offset (2), bytes (2)          RECV 2, the same
-//   COPY 3, from role, offset (2), to role, offset (2), bytes (2)
-constexpr uint32_t kScheduleMagic = 0x3143424e;
 
 // Checks every word and every range. Nothing that passes can touch memory outside the three buffers, or send to nobody.
 // Throws ScheduleError. `members`: world ranks of the communicator; `rank`: ours in it.

@@ -1,4 +1,6 @@
 // The end of an operation, and of its slot, successful or not.
+#include <utility>
+
 #include "engine/engine.h"
 
 namespace nbc {
@@ -14,16 +16,8 @@ void Engine::report_failure(Operation& operation) {
 
 void Engine::finish(Operation& operation) {
   libof_.remove_ready(operation);
-  std::byte*& temporary = operation.base[static_cast<size_t>(Role::temporary)];
-  if (temporary != nullptr) {
-    if (operation.plan->spare_temporary == nullptr) {
-      operation.plan->spare_temporary = temporary;
-    } else {
-      fabric_->memory()->release(temporary);
-    }
-    temporary = nullptr;
-  }
-  operation.plan.reset();
+  temporary_.give_back(std::exchange(operation.temporary, {}));
+  operation.loaded.reset();
   for (Pinned& pin : operation.buffers) pin.keeper.reset();
   if (operation.watched) {
     --watched_;

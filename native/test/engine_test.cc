@@ -114,6 +114,108 @@ TEST(what_the_end_of_a_peer_lets_go_is_flushed) {
   CHECK(me.failure(last) == Error::peer_closed);
 }
 
+// How far a copy of random bytes into cleared ones is.
+size_t copied(const Pinned& from, const Pinned& to) {
+  size_t at = 0;
+  while (at < from.bytes && from.data[at] == to.data[at]) ++at;
+  return at;
+}
+
+// A call does a bounded part of the copies that are in flight, whatever their size: the lock is free in between.
+TEST(a_call_copies_no_more_than_a_piece) {
+  constexpr size_t kBytes = 4 << 20;
+  constexpr uint32_t kOperations = 3;
+  run_over_threads(1, mode(false), 1, [](TestRank& me, Meeting&) {
+    std::vector<Pinned> from, to;
+    std::vector<uint32_t> requests;
+    const auto plan = me.load(Schedule(kBytes, kBytes).round().copy(Role::send, 0, Role::receive, 0, kBytes));
+    const auto total = [&] {
+      size_t bytes = 0;
+      for (size_t i = 0; i < from.size(); ++i) bytes += copied(from[i], to[i]);
+      return bytes;
+    };
+    for (uint32_t i = 0; i < kOperations; ++i) {
+      from.push_back(me.filled(kBytes, false, i));
+      to.push_back(me.plain(kBytes));
+      // No byte is equal by chance.
+      for (size_t at = 0; at < kBytes; ++at) to[i].data[at] = ~from[i].data[at];
+      requests.push_back(me.start(plan, from[i], to[i]));
+      CHECK(requests.back() != kNoRequest);
+      CHECK_EQ(total(), 0u);
+    }
+    size_t before = 0;
+    uint32_t tests = 0;
+    for (bool done = false; !done; ++tests) {
+      me.engine->test();
+      const size_t now = total();
+      CHECK(now > before);
+      CHECK(now - before <= LocalWork::kPiece);
+      before = now;
+      done = true;
+      for (const uint32_t request : requests) done = done && me.done(request);
+    }
+    CHECK(tests >= kOperations * kBytes / LocalWork::kPiece);
+    for (const uint32_t request : requests) me.finish(request);
+  });
+}
+
+// Short copies are part of the start, as they must be for latency; a schedule of many of them is not.
+TEST(a_start_does_short_local_work_and_no_more) {
+  run_over_threads(1, mode(false), 1, [](TestRank& me, Meeting&) {
+    for (const size_t bytes : {size_t{8}, size_t{10'000}, size_t{200'000}}) {
+      const Pinned from = me.filled(bytes, false, 1);
+      const Pinned to = me.plain(bytes);
+      const auto plan = me.load(Schedule(bytes, bytes).round().copy(Role::send, 0, Role::receive, 0, bytes));
+      CHECK_EQ(me.start(plan, from, to), kNoRequest);
+      check_data(to, 1);
+    }
+    constexpr size_t kPart = 10'000;
+    constexpr size_t kParts = 400;
+    Schedule schedule(kPart * kParts, kPart * kParts);
+    for (size_t i = 0; i < kParts; ++i) schedule.round().copy(Role::send, i * kPart, Role::receive, i * kPart, kPart);
+    const Pinned from = me.filled(kPart * kParts, false, 2);
+    const Pinned to = me.plain(kPart * kParts);
+    for (size_t at = 0; at < to.bytes; ++at) to.data[at] = ~from.data[at];
+    const uint32_t request = me.start(me.load(schedule), from, to);
+    CHECK(request != kNoRequest);
+    CHECK(copied(from, to) <= 1024 * 1024);
+    me.wait(request);
+    check_data(to, 2);
+  });
+}
+
+// What is sent in the next round is what was reduced and rearranged in this one.
+TEST(rounds_wait_for_their_local_work) {
+  constexpr size_t kCount = 100'000;
+  for (const bool progress_thread : {false, true}) {
+    run_over_threads(2, mode(progress_thread), 3, [](TestRank& me, Meeting& meeting) {
+      constexpr size_t kBytes = kCount * sizeof(float);
+      const Rank peer = 1 - me.rank;
+      // The sum of both ranks' send buffers, with its halves interleaved.
+      Schedule schedule(kBytes, kBytes, 2 * kBytes);
+      schedule.round().receive(peer, Role::temporary, 0, kBytes).send(peer, Role::send, 0, kBytes);
+      schedule.round()
+          .reduce(Operator::sum, ElementType::float32, Role::send, 0, Role::temporary, 0, kBytes)
+          .strided(Role::temporary, 0, Role::temporary, kBytes, 4, {{2, kBytes / 2, 4}, {kCount / 2, 4, 8}});
+      schedule.round().send(peer, Role::temporary, kBytes, kBytes).receive(peer, Role::receive, 0, kBytes);
+      const auto plan = me.load(schedule);
+      for (uint32_t repeat = 0; repeat < 3; ++repeat) {
+        const Pinned in = me.plain(kBytes);
+        const Pinned out = me.plain(kBytes);
+        auto* values = reinterpret_cast<float*>(in.data);
+        for (size_t i = 0; i < kCount; ++i) values[i] = static_cast<float>(i + me.rank * 1000 + repeat);
+        me.wait(me.start(plan, in, out));
+        const auto* sums = reinterpret_cast<const float*>(out.data);
+        for (size_t i = 0; i < kCount; ++i) {
+          const size_t from = (i % 2) * (kCount / 2) + i / 2;
+          CHECK_EQ(sums[i], static_cast<float>(2 * from + 1000 + 2 * repeat));
+        }
+        meeting.meet();
+      }
+    });
+  }
+}
+
 }  // namespace
 
 TEST_MAIN(60)

@@ -57,9 +57,33 @@ struct Access {
   uint64_t offset;
   uint64_t bytes;
   bool writes;
+  bool local;
 };
 
-// Checks by other means what the compiler promises.
+// Every block of one side of a local element.
+std::vector<Access> blocks_of(const Plan& plan, const Local& local, bool target) {
+  const auto role = static_cast<uint32_t>(target ? local.to : local.from);
+  std::vector<Access> blocks = {
+      {role, target ? local.to_offset : local.from_offset, local.strided() ? local.block : local.bytes, target, true}};
+  for (uint32_t d = local.dimension_first; d < local.dimension_last; ++d) {
+    const Dimension& dimension = plan.dimensions[d];
+    std::vector<Access> all;
+    for (const Access& block : blocks) {
+      for (uint64_t i = 0; i < dimension.count; ++i) {
+        all.push_back(block);
+        all.back().offset += i * (target ? dimension.to_stride : dimension.from_stride);
+      }
+    }
+    blocks = std::move(all);
+  }
+  return blocks;
+}
+
+void apart(const Access& a, const Access& b) {
+  CHECK(a.role != b.role || a.offset + a.bytes <= b.offset || b.offset + b.bytes <= a.offset);
+}
+
+// Checks by other means what the compiler promises. Schedules of few bytes: it looks at every block.
 void check_plan(const Plan& plan) {
   using Wide = unsigned __int128;
   const auto inside = [&](Role role, uint64_t offset, uint64_t bytes) {
@@ -70,30 +94,41 @@ void check_plan(const Plan& plan) {
   for (const Round& round : plan.rounds) {
     CHECK_EQ(round.receive_first, end.receive_last);
     CHECK_EQ(round.send_first, end.send_last);
-    CHECK_EQ(round.copy_first, end.copy_last);
+    CHECK_EQ(round.local_first, end.local_last);
     CHECK(round.receive_last >= round.receive_first && round.receive_last <= plan.receives.size());
     CHECK(round.send_last >= round.send_first && round.send_last <= plan.sends.size());
-    CHECK(round.copy_last >= round.copy_first && round.copy_last <= plan.copies.size());
+    CHECK(round.local_last >= round.local_first && round.local_last <= plan.locals.size());
     end = round;
     std::vector<Access> accesses;
     for (uint32_t i = round.receive_first; i < round.receive_last; ++i) {
       const Transfer& t = plan.receives[i];
-      accesses.push_back({static_cast<uint32_t>(t.role), t.offset, t.bytes, true});
+      accesses.push_back({static_cast<uint32_t>(t.role), t.offset, t.bytes, true, false});
     }
     for (uint32_t i = round.send_first; i < round.send_last; ++i) {
       const Transfer& t = plan.sends[i];
-      accesses.push_back({static_cast<uint32_t>(t.role), t.offset, t.bytes, false});
+      accesses.push_back({static_cast<uint32_t>(t.role), t.offset, t.bytes, false, false});
     }
-    for (uint32_t i = round.copy_first; i < round.copy_last; ++i) {
-      const Copy& c = plan.copies[i];
-      accesses.push_back({static_cast<uint32_t>(c.from), c.from_offset, c.bytes, false});
-      accesses.push_back({static_cast<uint32_t>(c.to), c.to_offset, c.bytes, true});
+    for (uint32_t i = round.local_first; i < round.local_last; ++i) {
+      const Local& local = plan.locals[i];
+      uint64_t written = 0;
+      for (const bool target : {false, true}) {
+        for (const Access& block : blocks_of(plan, local, target)) {
+          inside(target ? local.to : local.from, block.offset, block.bytes);
+          accesses.push_back(block);
+          if (target) written += block.bytes;
+        }
+      }
+      CHECK(local.bytes > 0);
+      CHECK_EQ(local.bytes, written);
+      CHECK_EQ(local.bytes % local.unit, 0u);
+      CHECK_EQ(local.reduce != nullptr && local.strided(), false);
     }
     for (size_t a = 0; a < accesses.size(); ++a) {
       CHECK(!(accesses[a].writes && accesses[a].role == 0));
       for (size_t b = a + 1; b < accesses.size(); ++b) {
         if (accesses[a].bytes == 0 || accesses[b].bytes == 0) continue;
         if (accesses[a].role != accesses[b].role || !(accesses[a].writes || accesses[b].writes)) continue;
+        if (accesses[a].local && accesses[b].local) continue;  // they run one after another
         CHECK(accesses[a].offset + accesses[a].bytes <= accesses[b].offset ||
               accesses[b].offset + accesses[b].bytes <= accesses[a].offset);
       }
@@ -101,7 +136,7 @@ void check_plan(const Plan& plan) {
   }
   CHECK_EQ(end.receive_last, plan.receives.size());
   CHECK_EQ(end.send_last, plan.sends.size());
-  CHECK_EQ(end.copy_last, plan.copies.size());
+  CHECK_EQ(end.local_last, plan.locals.size());
   for (const auto* transfers : {&plan.receives, &plan.sends}) {
     std::vector<std::pair<Rank, uint32_t>> next;
     for (const Transfer& t : *transfers) {
@@ -118,9 +153,13 @@ void check_plan(const Plan& plan) {
       }
     }
   }
-  for (const Copy& c : plan.copies) {
-    inside(c.from, c.from_offset, c.bytes);
-    inside(c.to, c.to_offset, c.bytes);
+  for (const Local& local : plan.locals) {
+    const auto from = blocks_of(plan, local, false);
+    const auto to = blocks_of(plan, local, true);
+    for (size_t a = 0; a < to.size(); ++a) {
+      for (size_t b = a + 1; b < to.size(); ++b) apart(to[a], to[b]);
+      for (const Access& read : from) apart(to[a], read);
+    }
   }
 }
 
@@ -133,15 +172,15 @@ TEST(valid_schedule_compiles_as_written) {
   CHECK_EQ(plan.role_bytes[2], 1000u);
   CHECK_EQ(plan.receives.size(), 2u);
   CHECK_EQ(plan.sends.size(), 3u);
-  CHECK_EQ(plan.copies.size(), 1u);
+  CHECK_EQ(plan.locals.size(), 1u);
   CHECK_EQ(plan.receives[0].peer, 3u);  // rank 1 of the communicator
   CHECK_EQ(plan.sends[0].peer, 5u);
   CHECK_EQ(plan.sends[1].peer, 7u);
   CHECK_EQ(plan.sends[1].offset, 500u);
   CHECK_EQ(plan.sends[1].sequence, 0u);
   CHECK_EQ(plan.sends[2].sequence, 1u);
-  CHECK_EQ(plan.copies[0].bytes, 1000u);
-  CHECK(plan.copies[0].to == kTemporary);
+  CHECK_EQ(plan.locals[0].bytes, 1000u);
+  CHECK(plan.locals[0].to == kTemporary);
 }
 
 TEST(nothing_at_all_is_valid) {
@@ -163,7 +202,7 @@ TEST(zero_bytes_are_a_message_and_take_a_sequence_number) {
   CHECK_EQ(plan.sends[0].bytes, 0u);
   CHECK_EQ(plan.sends[1].sequence, 1u);
   CHECK_EQ(plan.receives.size(), 1u);
-  CHECK_EQ(plan.copies.size(), 0u);
+  CHECK_EQ(plan.locals.size(), 0u);
 }
 
 TEST(truncation_at_every_word_is_refused) {
@@ -201,7 +240,7 @@ TEST(more_elements_than_words_are_refused) {
 }
 
 TEST(unknown_elements_are_refused) {
-  for (const uint32_t op : {0u, 4u, 5u, 0x80000001u, UINT32_MAX}) {
+  for (const uint32_t op : {0u, 6u, 7u, 0x80000001u, UINT32_MAX}) {
     Schedule schedule(8, 8);
     schedule.round().send(0, kSend, 0, 8);
     schedule.words[9] = op;
@@ -220,20 +259,20 @@ TEST(unknown_roles_are_refused) {
 
 TEST(ranks_outside_the_communicator_are_refused) {
   for (const uint32_t peer : {4u, 11u, UINT32_MAX}) {
-    CHECK_EQ(refused_at(Schedule(8, 8).round().send(peer, kSend, 0, 8)), 9);
-    CHECK_EQ(refused_at(Schedule(8, 8).round().receive(peer, kReceive, 0, 8)), 9);
+    CHECK_EQ(refused_at(Schedule(8, 8).round().send(peer, kSend, 0, 8)), 10);
+    CHECK_EQ(refused_at(Schedule(8, 8).round().receive(peer, kReceive, 0, 8)), 10);
   }
 }
 
 TEST(messages_to_oneself_are_refused) {
-  CHECK_EQ(refused_at(Schedule(8, 8).round().send(kRank, kSend, 0, 8)), 9);
-  CHECK_EQ(refused_at(Schedule(8, 8).round().receive(kRank, kReceive, 0, 8)), 9);
-  CHECK_EQ(refused_at(Schedule(8, 8).round().send(kRank, kSend, 0, 0)), 9);
+  CHECK_EQ(refused_at(Schedule(8, 8).round().send(kRank, kSend, 0, 8)), 10);
+  CHECK_EQ(refused_at(Schedule(8, 8).round().receive(kRank, kReceive, 0, 8)), 10);
+  CHECK_EQ(refused_at(Schedule(8, 8).round().send(kRank, kSend, 0, 0)), 10);
 }
 
 TEST(the_send_buffer_is_not_written) {
-  CHECK_EQ(refused_at(Schedule(8, 8).round().receive(0, kSend, 0, 8)), 9);
-  CHECK_EQ(refused_at(Schedule(8, 8).round().copy(kReceive, 0, kSend, 0, 8)), 9);
+  CHECK_EQ(refused_at(Schedule(8, 8).round().receive(0, kSend, 0, 8)), 11);
+  CHECK_EQ(refused_at(Schedule(8, 8).round().copy(kReceive, 0, kSend, 0, 8)), 13);
   CHECK(!refused(Schedule(8, 8).round().send(0, kReceive, 0, 8)));  // sending what was received is what relaying is
 }
 
@@ -289,7 +328,6 @@ TEST(elements_of_a_round_must_not_collide) {
   CHECK(refused(base().copy(kSend, 0, kReceive, 0, 10).receive(0, kReceive, 9, 1)));
   CHECK(refused(base().copy(kReceive, 0, kTemporary, 0, 10).receive(0, kReceive, 9, 1)));
   CHECK(refused(base().copy(kReceive, 0, kReceive, 5, 10)));  // memcpy onto itself
-  CHECK(refused(base().copy(kTemporary, 0, kReceive, 0, 10).copy(kReceive, 5, kTemporary, 50, 10)));
   // a wide read before many small ones must not be forgotten
   CHECK(refused(base()
                     .send(0, kTemporary, 0, 100)
@@ -302,6 +340,125 @@ TEST(elements_of_a_round_must_not_collide) {
   CHECK(!refused(base().send(0, kSend, 0, 10).send(1, kSend, 0, 10).copy(kSend, 5, kReceive, 0, 10)));
   CHECK(!refused(base().receive(0, kReceive, 0, 10).receive(1, kReceive, 10, 10).send(1, kReceive, 20, 10)));
   CHECK(!refused(base().copy(kReceive, 0, kReceive, 10, 10)));
+  // local elements run one after another
+  CHECK(!refused(base().copy(kTemporary, 0, kReceive, 0, 10).copy(kReceive, 5, kTemporary, 50, 10)));
+}
+
+// --- reductions and strided copies -----------------------------------------------------------------------------------
+
+constexpr Operator kEveryOperator[] = {Operator::sum,  Operator::prod, Operator::min,    Operator::max,
+                                       Operator::land, Operator::lor,  Operator::lxor,   Operator::band,
+                                       Operator::bor,  Operator::bxor, Operator::minloc, Operator::maxloc};
+
+TEST(a_reduction_has_an_operator_that_its_type_has) {
+  for (const Operator op : kEveryOperator) {
+    for (uint32_t type = 0; type < kElementTypes; ++type) {
+      const bool integer = type < static_cast<uint32_t>(ElementType::float16);
+      const bool logic = op >= Operator::land && op <= Operator::bxor;
+      Schedule schedule(160, 160);
+      schedule.round().reduce(op, static_cast<ElementType>(type), kSend, 0, kReceive, 0, 160);
+      CHECK_EQ(refused(schedule), !integer && logic);
+      if (refused(schedule)) continue;
+      const Plan plan = compile(schedule.words);
+      check_plan(plan);
+      CHECK(plan.locals[0].reduce == reduce_kernel(op, static_cast<ElementType>(type)));
+      CHECK_EQ(plan.locals[0].unit, kTypeBytes[type] * (op >= Operator::minloc ? 2u : 1u));
+    }
+  }
+  const auto sum = [](uint32_t op, uint32_t type) {
+    return Schedule(8, 8).round().reduce(static_cast<Operator>(op), static_cast<ElementType>(type), kSend, 0, kReceive,
+                                         0, 8);
+  };
+  CHECK_EQ(refused_at(sum(kOperators, 0)), 10);
+  CHECK_EQ(refused_at(sum(UINT32_MAX, 0)), 10);
+  CHECK_EQ(refused_at(sum(0, kElementTypes)), 11);
+  Schedule order = sum(0, 0);
+  order.words[12] = kOrders;
+  CHECK_EQ(refused_at(order), 12);
+}
+
+TEST(a_reduction_is_of_whole_elements_and_pairs) {
+  const auto of = [](Operator op, ElementType type, uint64_t bytes) {
+    return Schedule(64, 64).round().reduce(op, type, kSend, 0, kReceive, 1, bytes);
+  };
+  CHECK(!refused(of(Operator::sum, ElementType::int8, 7)));
+  CHECK_EQ(refused_at(of(Operator::sum, ElementType::float16, 7)), 9);
+  CHECK_EQ(refused_at(of(Operator::sum, ElementType::float64, 12)), 9);
+  CHECK_EQ(refused_at(of(Operator::minloc, ElementType::int32, 12)), 9);
+  CHECK(!refused(of(Operator::minloc, ElementType::int32, 16)));
+}
+
+TEST(a_reduction_does_not_read_what_it_writes) {
+  const auto of = [](uint64_t from, uint64_t to) {
+    return Schedule(0, 64).round().reduce(Operator::sum, ElementType::int8, kReceive, from, kReceive, to, 8);
+  };
+  CHECK_EQ(refused_at(of(0, 0)), 9);
+  CHECK_EQ(refused_at(of(0, 7)), 9);
+  CHECK_EQ(refused_at(of(7, 0)), 9);
+  CHECK(!refused(of(0, 8)));
+  CHECK_EQ(refused_at(of(0, 57)), 9);  // outside
+  const auto beside = [](uint64_t received) {
+    return Schedule(8, 64)
+        .round()
+        .reduce(Operator::sum, ElementType::int8, kSend, 0, kReceive, 8, 8)
+        .receive(0, kReceive, received, 8);
+  };
+  CHECK_EQ(refused_at(beside(1)), 9);
+  CHECK_EQ(refused_at(beside(15)), 9);
+  CHECK(!refused(beside(0)));
+  CHECK(!refused(beside(16)));
+}
+
+TEST(strided_copies_stay_inside) {
+  const auto rows = [](uint64_t offset, uint64_t count, uint64_t stride, uint64_t block) {
+    return Schedule(100, 100).round().strided(kSend, 0, kReceive, offset, block, {{count, 0, stride}});
+  };
+  CHECK(!refused(rows(0, 10, 10, 10)));
+  CHECK(!refused(rows(2, 4, 30, 8)));
+  CHECK_EQ(refused_at(rows(3, 4, 30, 8)), 9);
+  CHECK_EQ(refused_at(rows(0, 5, 30, 8)), 9);
+  CHECK_EQ(refused_at(rows(0, uint64_t{1} << 53, uint64_t{1} << 53, 8)), 9);
+  CHECK_EQ(refused_at(rows(0, uint64_t{1} << 32, uint64_t{1} << 32, 1)), 9);
+  CHECK_EQ(refused_at(rows(0, 3, 7, 8)), 9);  // blocks overlap
+  CHECK_EQ(refused_at(rows(0, 3, 0, 8)), 9);
+  CHECK(!refused(rows(0, 1, 0, 8)));
+  CHECK(!refused(rows(0, 0, 1000, 8)));  // nothing
+  CHECK(refused(rows(101, 0, 0, 8)));
+  Schedule many(100, 100);
+  many.round().strided(kSend, 0, kReceive, 0, 1, std::vector<Dimension>(kMaxDimensions + 1, {1, 1, 1}));
+  CHECK_EQ(refused_at(many), 18);
+  CHECK(!refused(
+      Schedule(100, 100).round().strided(kSend, 0, kReceive, 0, 1, std::vector<Dimension>(kMaxDimensions, {1, 1, 1}))));
+}
+
+TEST(blocks_that_are_neighbours_become_one) {
+  const Plan plan = compile(
+      Schedule(600, 600).round().strided(kSend, 0, kReceive, 0, 4, {{5, 100, 60}, {1, 7, 7}, {15, 4, 4}}).words);
+  CHECK_EQ(plan.dimensions.size(), 1u);
+  CHECK_EQ(plan.locals[0].block, 60u);
+  CHECK_EQ(plan.locals[0].bytes, 300u);
+  const Plan whole =
+      compile(Schedule(600, 600).round().strided(kSend, 0, kReceive, 0, 4, {{5, 60, 60}, {15, 4, 4}}).words);
+  CHECK_EQ(whole.dimensions.size(), 0u);
+  CHECK_EQ(whole.locals[0].bytes, 300u);
+}
+
+// A column that is received between the columns that a strided copy writes.
+TEST(transfers_fit_between_the_blocks_of_a_strided_copy) {
+  const auto column = [](uint64_t first, uint64_t bytes) {
+    return Schedule(100, 100)
+        .round()
+        .strided(kSend, 0, kReceive, 10, 4, {{3, 0, 30}, {2, 0, 8}})
+        .receive(0, kReceive, first, bytes);
+  };
+  // Blocks begin at 10, 18, 40, 48, 70, 78.
+  for (uint64_t first = 0; first < 100; ++first) {
+    for (uint64_t bytes = 1; bytes <= std::min<uint64_t>(40, 100 - first); ++bytes) {
+      bool meets = false;
+      for (const uint64_t block : {10, 18, 40, 48, 70, 78}) meets |= first < block + 4 && block < first + bytes;
+      CHECK_EQ(refused(column(first, bytes)), meets);
+    }
+  }
 }
 
 // --- fuzz ------------------------------------------------------------------------------------------------------------
@@ -336,7 +493,22 @@ Schedule random_schedule(Random& random, bool wild) {
       const uint64_t bytes =
           wild ? interesting(random, limit) : random.below(static_cast<uint32_t>(limit - offset) / 8 + 1);
       const uint32_t peer = wild ? random.below(5) : "\0\1\3"[random.below(3)];
-      switch (random.below(3)) {
+      const auto to_offset = wild ? interesting(random, limit) : random.below(200);
+      switch (random.below(5)) {
+        case 3:
+          schedule.reduce(static_cast<Operator>(random.below(kOperators + wild)),
+                          static_cast<ElementType>(random.below(kElementTypes + wild)), role, offset, to, to_offset,
+                          bytes);
+          break;
+        case 4: {
+          std::vector<Dimension> dimensions;
+          for (uint32_t d = random.below(3); d > 0; --d) {
+            const uint64_t count = wild && random.one_in(3) ? interesting(random, limit) : random.below(5);
+            dimensions.push_back({count, random.below(80), wild ? interesting(random, 80) : random.below(80)});
+          }
+          schedule.strided(role, offset, to, to_offset, wild ? bytes : random.below(12), dimensions);
+          break;
+        }
         case 0:
           schedule.send(peer, role, offset, bytes);
           break;
@@ -344,7 +516,7 @@ Schedule random_schedule(Random& random, bool wild) {
           schedule.receive(peer, role, offset, bytes);
           break;
         default:
-          schedule.copy(role, offset, to, wild ? interesting(random, limit) : random.below(200), bytes);
+          schedule.copy(role, offset, to, to_offset, bytes);
       }
     }
   }

@@ -107,7 +107,6 @@ class TestRank {
       auto loaded = std::make_shared<LoadedPlan>();
       loaded->plan = compile_schedule(schedule.words.data(), schedule.words.size(), world->members, rank);
       loaded->group = world;
-      loaded->memory = arena;
       return loaded;
     } catch (const ScheduleError& error) {
       throw Failure{"a schedule of this test is refused at word " + std::to_string(error.word) + ": " + error.reason};

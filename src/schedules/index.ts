@@ -7,9 +7,8 @@
  * console.log(alltoallBruck(shape).describe()); // rank 0 of 4, blocks of 8 bytes
  * ```
  */
-export { Schedule, Role, ElementKind, SCHEDULE_MAGIC } from './schedule.js';
-export { decodeSchedule, describeSchedule, describeElement } from './schedule.js';
-export type { DecodedSchedule, ScheduleElement, SendElement, RecvElement, CopyElement } from './schedule.js';
+export * from './encoding.js';
+export * from './schedule.js';
 export { ScheduleError } from '../errors.js';
 export type { Block, Shape } from './shape.js';
 export { equalBlocks } from './shape.js';

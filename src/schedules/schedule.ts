@@ -1,59 +1,55 @@
 /**
  * Schedules: what one rank does in a collective, as data.
  *
- * A schedule is a list of rounds. The elements of a round (SEND, RECV, COPY) all start together and may finish in any
- * order; the next round starts when all of them are complete: a barrier that is local to the rank. So the elements of a
- * round must be independent: none may write what another one reads or writes. Elements name memory by role and byte
- * offset, never by address, so that one schedule serves every call of the same shape.
+ * A schedule is a list of rounds. The transfers of a round (SEND, RECV) all start together and may finish in any order.
+ * Its local elements (COPY, REDUCE, STRIDED) run beside them, one after another, in the order of the schedule. The next
+ * round starts when all elements are complete: a barrier that is local to the rank. What a transfer writes, no other
+ * element of its round may touch; what it reads, none may write. Elements name memory by role and byte offset, never by
+ * address, so that one schedule serves every call of the same shape.
  *
  * Messages between two ranks match in the order of the schedules: the k-th SEND to p meets the k-th RECV from us at p.
- *
- * The encoding is a flat array of 32-bit words, in the order in which native code executes it (64-bit values as low
- * word, high word):
- *
- *     0      magic 'NBC1'
- *     1      number of rounds
- *     2, 3   bytes required of the send buffer
- *     4, 5   bytes required of the receive buffer
- *     6, 7   bytes of temporary memory
- *     per round:   count of elements, then that many of
- *       SEND       1  peer  role  offset(2)  length(2)
- *       RECV       2  peer  role  offset(2)  length(2)
- *       COPY       3  source role  source offset(2)  destination role  destination offset(2)  length(2)
  *
  * Source: T. Hoefler, A. Lumsdaine, W. Rehm, "Implementation and Performance Analysis of Non-Blocking Collective
  * Operations for MPI", SC'07 (schedules, rounds).
  */
 import { ScheduleError } from '../errors.js';
+import {
+  DIMENSION,
+  ElementKind,
+  ELEMENTS,
+  ElementType,
+  FIELD_WORDS,
+  type Fields,
+  type FieldType,
+  HEADER,
+  isDefined,
+  isPaired,
+  MAX_DIMENSIONS,
+  Operator,
+  Order,
+  Role,
+  SCHEDULE_MAGIC,
+  TYPE_BYTES,
+  wordsOf,
+} from './encoding.js';
 
-/** Which memory an element means. The user's send buffer is never written. */
-export const Role = {
-  /** The buffer that the caller sends from. Read-only. */
-  SEND: 0,
-  /** The buffer that the caller receives into (for `ibcast`: the one buffer, on every rank). */
-  RECEIVE: 1,
-  /** Memory of the operation itself, uninitialised at its start. */
-  TEMP: 2,
-} as const;
-export type Role = (typeof Role)[keyof typeof Role];
+export { Role } from './encoding.js';
 
-/** Kinds of elements, as encoded. */
-export const ElementKind = { SEND: 1, RECV: 2, COPY: 3 } as const;
-
-/** First word of an encoded schedule: 'NBC1', little-endian. */
-export const SCHEDULE_MAGIC = 0x3143424e;
-
-/** Words before the first round. */
-const HEADER_WORDS = 8;
-/** Words of the shortest element. */
-const MIN_ELEMENT_WORDS = 7;
-
+const HEADER_WORDS = wordsOf(HEADER);
 const TWO_TO_32 = 2 ** 32;
 const ROLE_NAMES = ['send', 'receive', 'temp'] as const;
 
+/** One dimension of a strided copy. Strides are in bytes, and not negative. */
+export interface Dimension {
+  count: number;
+  sourceStride: number;
+  targetStride: number;
+}
+
 /**
- * Builds a schedule. Offsets and lengths are in bytes; peers are ranks of the communicator that will run it. Elements
- * of no bytes and rounds of no elements are left out, so that algorithms need no special cases for them.
+ * Builds a schedule. Offsets and lengths are in bytes; peers are ranks of the communicator that will run it. Local
+ * elements of no bytes and rounds of no elements are left out, so that algorithms need no special cases for them. An
+ * empty message is sent: only so do both ranks learn that the other one expects something else.
  *
  * ```ts
  * // Rank 1 of 2 receives 8 bytes, then sends them back.
@@ -74,24 +70,90 @@ export class Schedule {
 
   /** Sends `bytes` from `role` + `offset` to rank `peer`. */
   send(peer: number, role: Role, offset: number, bytes: number): this {
-    return this.transfer(ElementKind.SEND, peer, role, offset, bytes);
+    requireRank('SEND', peer);
+    this.require('SEND', role, offset, bytes);
+    return this.append('SEND', { peer, role, offset: bytes > 0 ? offset : 0, bytes });
   }
 
   /** Receives `bytes` from rank `peer` into `role` + `offset`. The message must be exactly that long. */
   recv(peer: number, role: Role, offset: number, bytes: number): this {
-    if (role === Role.SEND) throw new ScheduleError('RECV: the send buffer is read-only');
-    return this.transfer(ElementKind.RECV, peer, role, offset, bytes);
+    requireRank('RECV', peer);
+    this.requireTarget('RECV', role, offset, bytes);
+    return this.append('RECV', { peer, role, offset: bytes > 0 ? offset : 0, bytes });
   }
 
   /** Copies `bytes` within this rank. */
   copy(sourceRole: Role, sourceOffset: number, targetRole: Role, targetOffset: number, bytes: number): this {
-    if (targetRole === Role.SEND) throw new ScheduleError('COPY: the send buffer is read-only');
     this.require('COPY source', sourceRole, sourceOffset, bytes);
-    this.require('COPY target', targetRole, targetOffset, bytes);
+    this.requireTarget('COPY', targetRole, targetOffset, bytes);
     if (bytes === 0) return this;
-    this.countElement();
-    this.words.push(ElementKind.COPY, sourceRole, low(sourceOffset), high(sourceOffset));
-    this.words.push(targetRole, low(targetOffset), high(targetOffset), low(bytes), high(bytes));
+    return this.append('COPY', { sourceRole, sourceOffset, targetRole, targetOffset, bytes });
+  }
+
+  /**
+   * Combines `bytes` of both places, element by element, and leaves the result in the target. `bytes` is a multiple of
+   * the element's size, or of a pair's (MINLOC, MAXLOC).
+   * @param order which operand stands on the left: by default target = source op target. The source comes from lower
+   *   ranks then.
+   */
+  reduce(
+    operator: Operator,
+    type: ElementType,
+    sourceRole: Role,
+    sourceOffset: number,
+    targetRole: Role,
+    targetOffset: number,
+    bytes: number,
+    order: Order = Order.SOURCE_FIRST,
+  ): this {
+    requireMember('operator', Operator, operator);
+    requireMember('element type', ElementType, type);
+    requireMember('order', Order, order);
+    if (!isDefined(operator, type)) {
+      throw new ScheduleError(`REDUCE: ${nameOf(Operator, operator)} is not defined for ${nameOf(ElementType, type)}`);
+    }
+    const unit = TYPE_BYTES[type] * (isPaired(operator) ? 2 : 1);
+    this.require('REDUCE source', sourceRole, sourceOffset, bytes);
+    this.requireTarget('REDUCE', targetRole, targetOffset, bytes);
+    if (bytes % unit !== 0) throw new ScheduleError(`REDUCE: ${bytes} bytes are not a multiple of ${unit}`);
+    if (bytes === 0) return this;
+    const fields = { operator, type, order, sourceRole, sourceOffset, targetRole, targetOffset, bytes };
+    return this.append('REDUCE', fields);
+  }
+
+  /**
+   * Copies blocks of `blockBytes` within this rank: an n-dimensional box from one layout to another. `dimensions` lists
+   * the outermost first; block (i, j, …) is at offset + i · stride + j · stride + … on both sides.
+   */
+  strided(
+    sourceRole: Role,
+    sourceOffset: number,
+    targetRole: Role,
+    targetOffset: number,
+    blockBytes: number,
+    dimensions: readonly Dimension[],
+  ): this {
+    if (dimensions.length > MAX_DIMENSIONS) {
+      throw new ScheduleError(`STRIDED: at most ${MAX_DIMENSIONS} dimensions, not ${dimensions.length}`);
+    }
+    for (const { count, sourceStride, targetStride } of dimensions) {
+      if (!isByteCount(count)) throw new ScheduleError(`STRIDED: no count: ${count}`);
+      if (!isByteCount(sourceStride)) throw new ScheduleError(`STRIDED: no stride: ${sourceStride}`);
+      if (!isByteCount(targetStride)) throw new ScheduleError(`STRIDED: no stride: ${targetStride}`);
+    }
+    const empty = blockBytes === 0 || dimensions.some(({ count }) => count === 0);
+    const extent = (stride: 'sourceStride' | 'targetStride'): number =>
+      empty
+        ? 0
+        : dimensions.reduce((bytes, dimension) => bytes + (dimension.count - 1) * dimension[stride], blockBytes);
+    this.require('STRIDED source', sourceRole, sourceOffset, extent('sourceStride'));
+    this.requireTarget('STRIDED', targetRole, targetOffset, extent('targetStride'));
+    if (empty) return this;
+    const fields = { sourceRole, sourceOffset, targetRole, targetOffset, blockBytes, dimensions: dimensions.length };
+    this.append('STRIDED', fields);
+    for (const { count, sourceStride, targetStride } of dimensions) {
+      encodeFields(this.words, DIMENSION, { count, sourceStride, targetStride });
+    }
     return this;
   }
 
@@ -103,13 +165,11 @@ export class Schedule {
 
   /** The encoding that native code compiles. The builder can go on being used. */
   encode(): Uint32Array {
+    const header: number[] = [];
+    const [sendBytes, receiveBytes, tempBytes] = this.required;
+    encodeFields(header, HEADER, { magic: SCHEDULE_MAGIC, rounds: this.rounds, sendBytes, receiveBytes, tempBytes });
     const encoded = new Uint32Array(HEADER_WORDS + this.words.length);
-    encoded[0] = SCHEDULE_MAGIC;
-    encoded[1] = this.rounds;
-    for (const [role, bytes] of this.required.entries()) {
-      encoded[2 + 2 * role] = low(bytes);
-      encoded[3 + 2 * role] = high(bytes);
-    }
+    encoded.set(header);
     encoded.set(this.words, HEADER_WORDS);
     return encoded;
   }
@@ -123,16 +183,19 @@ export class Schedule {
     return this.describe();
   }
 
-  private transfer(kind: number, peer: number, role: Role, offset: number, bytes: number): this {
-    const name = kind === ElementKind.SEND ? 'SEND' : 'RECV';
-    if (!Number.isInteger(peer) || peer < 0 || peer >= TWO_TO_32) throw new ScheduleError(`${name}: no rank: ${peer}`);
-    this.require(name, role, offset, bytes);
+  private append<Kind extends keyof typeof ELEMENTS>(
+    kind: Kind,
+    values: Record<keyof (typeof ELEMENTS)[Kind], number>,
+  ): this {
     this.countElement();
-    // An empty message is sent, too: only so do both ranks learn that the other one expects something else. Where it
-    // lies in the buffer does not matter.
-    const start = bytes > 0 ? offset : 0;
-    this.words.push(kind, peer, role, low(start), high(start), low(bytes), high(bytes));
+    this.words.push(ElementKind[kind]);
+    encodeFields(this.words, ELEMENTS[kind], values);
     return this;
+  }
+
+  private requireTarget(what: string, role: Role, offset: number, bytes: number): void {
+    if (role === Role.SEND) throw new ScheduleError(`${what}: the send buffer is read-only`);
+    this.require(`${what} target`, role, offset, bytes);
   }
 
   /** Checks a range of a role and grows what the schedule requires of it. */
@@ -174,7 +237,27 @@ export interface CopyElement {
   targetOffset: number;
   bytes: number;
 }
-export type ScheduleElement = SendElement | RecvElement | CopyElement;
+export interface ReduceElement {
+  kind: 'reduce';
+  operator: Operator;
+  type: ElementType;
+  order: Order;
+  sourceRole: Role;
+  sourceOffset: number;
+  targetRole: Role;
+  targetOffset: number;
+  bytes: number;
+}
+export interface StridedElement {
+  kind: 'strided';
+  sourceRole: Role;
+  sourceOffset: number;
+  targetRole: Role;
+  targetOffset: number;
+  blockBytes: number;
+  dimensions: Dimension[];
+}
+export type ScheduleElement = SendElement | RecvElement | CopyElement | ReduceElement | StridedElement;
 
 export interface DecodedSchedule {
   /** Bytes that each buffer must have at least. */
@@ -183,6 +266,20 @@ export interface DecodedSchedule {
   tempBytes: number;
   rounds: ScheduleElement[][];
 }
+
+const KIND_NAMES = new Map(Object.entries(ElementKind).map(([name, kind]) => [kind as number, name]));
+/** Words of the shortest element. */
+const MIN_ELEMENT_WORDS = 1 + Math.min(...Object.values(ELEMENTS).map(wordsOf));
+
+/** Values that a field of one word must be below. */
+const LIMITS: Partial<Record<FieldType, number>> = {
+  source: Object.keys(Role).length,
+  target: Object.keys(Role).length,
+  op: Object.keys(Operator).length,
+  type: Object.keys(ElementType).length,
+  order: Object.keys(Order).length,
+  dimensions: MAX_DIMENSIONS + 1,
+};
 
 /**
  * Reads an encoded schedule back.
@@ -194,42 +291,39 @@ export function decodeSchedule(words: Uint32Array): DecodedSchedule {
     if (at >= words.length) throw new ScheduleError(`word ${at}: the schedule ends too early`);
     return words[at++];
   };
-  const wide = (): number => {
-    const value = word() + word() * TWO_TO_32;
-    if (!Number.isSafeInteger(value)) throw new ScheduleError(`word ${at - 2}: no byte count: ${value}`);
+  const field = (name: string, type: FieldType): number => {
+    const start = at;
+    const value = FIELD_WORDS[type] === 2 ? word() + word() * TWO_TO_32 : word();
+    const good = Number.isSafeInteger(value) && value < (LIMITS[type] ?? Infinity);
+    if (!good) throw new ScheduleError(`word ${start}: ${name} cannot be ${value}`);
+    if (type === 'target' && value === Role.SEND) {
+      throw new ScheduleError(`word ${start}: the send buffer is read-only`);
+    }
     return value;
   };
-  const role = (writable: boolean): Role => {
-    const value = word();
-    if (value > Role.TEMP) throw new ScheduleError(`word ${at - 1}: no role: ${value}`);
-    if (writable && value === Role.SEND) throw new ScheduleError(`word ${at - 1}: the send buffer is read-only`);
-    return value as Role;
-  };
+  const read = <F extends Fields>(fields: F): Record<keyof F, number> =>
+    Object.fromEntries(Object.entries(fields).map(([name, type]) => [name, field(name, type)])) as never;
   const element = (): ScheduleElement => {
     const kind = word();
-    switch (kind) {
-      case ElementKind.SEND:
-        return { kind: 'send', peer: word(), role: role(false), offset: wide(), bytes: wide() };
-      case ElementKind.RECV:
-        return { kind: 'recv', peer: word(), role: role(true), offset: wide(), bytes: wide() };
-      case ElementKind.COPY:
-        return {
-          kind: 'copy',
-          sourceRole: role(false),
-          sourceOffset: wide(),
-          targetRole: role(true),
-          targetOffset: wide(),
-          bytes: wide(),
-        };
-      default:
-        throw new ScheduleError(`word ${at - 1}: no kind of element: ${kind}`);
+    const name = KIND_NAMES.get(kind);
+    if (name === undefined) throw new ScheduleError(`word ${at - 1}: no kind of element: ${kind}`);
+    const fields: Record<string, unknown> = read(ELEMENTS[name as keyof typeof ELEMENTS]);
+    if (typeof fields['dimensions'] === 'number') {
+      fields['dimensions'] = Array.from({ length: fields['dimensions'] }, () => read(DIMENSION));
     }
+    const { operator, type } = fields as unknown as ReduceElement;
+    if (name === 'REDUCE' && !isDefined(operator, type)) {
+      throw new ScheduleError(
+        `word ${at}: ${nameOf(Operator, operator)} is not defined for ${nameOf(ElementType, type)}`,
+      );
+    }
+    return { kind: name.toLowerCase(), ...fields } as unknown as ScheduleElement;
   };
 
-  if (word() !== SCHEDULE_MAGIC) throw new ScheduleError('word 0: not a schedule');
-  const roundCount = word();
-  const decoded: DecodedSchedule = { sendBytes: wide(), receiveBytes: wide(), tempBytes: wide(), rounds: [] };
-  for (let round = 0; round < roundCount; round++) {
+  const { magic, rounds, ...sizes } = read(HEADER);
+  if (magic !== SCHEDULE_MAGIC) throw new ScheduleError('word 0: not a schedule');
+  const decoded: DecodedSchedule = { ...sizes, rounds: [] };
+  for (let round = 0; round < rounds; round++) {
     const count = word();
     // Absurd counts are refused before room is made for them.
     if (count > (words.length - at) / MIN_ELEMENT_WORDS) {
@@ -259,11 +353,43 @@ export function describeElement(element: ScheduleElement): string {
     case 'recv':
       return `recv ${element.bytes} B into ${place(element.role, element.offset)} from rank ${element.peer}`;
     case 'copy':
+      return `copy ${element.bytes} B ${sides(element)}`;
+    case 'reduce':
       return (
-        `copy ${element.bytes} B from ${place(element.sourceRole, element.sourceOffset)}` +
-        ` to ${place(element.targetRole, element.targetOffset)}`
+        `reduce ${nameOf(Operator, element.operator)} ${nameOf(ElementType, element.type)} ${element.bytes} B` +
+        ` ${sides(element)}${element.order === Order.TARGET_FIRST ? ', target first' : ''}`
       );
+    case 'strided': {
+      const steps = element.dimensions.map((d) => ` × ${d.count} (+${d.sourceStride} to +${d.targetStride})`);
+      return `copy ${element.blockBytes} B${steps.join('')} ${sides(element)}`;
+    }
   }
+}
+
+function sides(element: CopyElement | ReduceElement | StridedElement): string {
+  const { sourceRole, sourceOffset, targetRole, targetOffset } = element;
+  return `from ${place(sourceRole, sourceOffset)} to ${place(targetRole, targetOffset)}`;
+}
+
+/** Appends the values of fields in the order of the table. */
+function encodeFields<F extends Fields>(words: number[], fields: F, values: Record<keyof F, number>): void {
+  for (const name in fields) {
+    const value = values[name];
+    words.push(low(value));
+    if (FIELD_WORDS[fields[name]] === 2) words.push(high(value));
+  }
+}
+
+function requireRank(what: string, peer: number): void {
+  if (!Number.isInteger(peer) || peer < 0 || peer >= TWO_TO_32) throw new ScheduleError(`${what}: no rank: ${peer}`);
+}
+
+function requireMember(what: string, names: Record<string, number>, value: number): void {
+  if (!Object.values(names).includes(value)) throw new ScheduleError(`REDUCE: no ${what}: ${String(value)}`);
+}
+
+function nameOf(names: Record<string, number>, value: number): string {
+  return Object.keys(names).find((name) => names[name] === value)!;
 }
 
 function place(role: Role, offset: number): string {

@@ -1,13 +1,22 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import fc from 'fast-check';
 import {
   decodeSchedule,
+  ElementType,
+  isDefined,
+  Operator,
+  Order,
   Role,
   Schedule,
   SCHEDULE_MAGIC,
   ScheduleError,
   type ScheduleElement,
 } from 'node-nbc/schedules';
+import { ROOT } from '../support/launch.js';
+import { blocksOf } from './local.js';
 import { simulate, SimulationError } from './simulator.js';
 
 describe('Schedule', () => {
@@ -27,11 +36,45 @@ describe('Schedule', () => {
     );
   });
 
-  it('leaves out copies of no bytes and rounds of no elements, but not empty messages', () => {
+  it('encodes reductions and strided copies to the documented words', () => {
+    const schedule = new Schedule()
+      .reduce(Operator.MAXLOC, ElementType.FLOAT64, Role.SEND, 8, Role.RECEIVE, 16, 32, Order.TARGET_FIRST)
+      .strided(Role.SEND, 1, Role.TEMP, 2, 4, [
+        { count: 3, sourceStride: 40, targetStride: 12 },
+        { count: 2, sourceStride: 6, targetStride: 4 },
+      ]);
+    assert.deepEqual(
+      [...schedule.encode()],
+      [
+        ...[SCHEDULE_MAGIC, 1, 91, 0, 48, 0, 34, 0, 2],
+        ...[4, 11, 11, 1, 0, 8, 0, 1, 16, 0, 32, 0],
+        ...[5, 0, 1, 0, 2, 2, 0, 4, 0, 2, 3, 0, 40, 0, 12, 0, 2, 0, 6, 0, 4, 0],
+      ],
+    );
+    assert.equal(
+      schedule.toString(),
+      [
+        '1 rounds; send 91 B, receive 48 B, temp 34 B',
+        'round 0',
+        '  reduce MAXLOC FLOAT64 32 B from send+8 to receive+16, target first',
+        '  copy 4 B × 3 (+40 to +12) × 2 (+6 to +4) from send+1 to temp+2',
+      ].join('\n'),
+    );
+  });
+
+  it('has one encoding in both languages', async () => {
+    const script = pathToFileURL(join(ROOT, 'scripts/encoding.mjs')).href;
+    const { header } = (await import(script)) as { header: (encoding: unknown) => string };
+    const native = readFileSync(join(ROOT, 'native/engine/encoding.h'), 'utf8');
+    assert.equal(native, header(await import('node-nbc/schedules')), 'run node scripts/encoding.mjs');
+  });
+
+  it('leaves out copies of no bytes and rounds of no elements, but not messages of no bytes', () => {
     const schedule = new Schedule();
-    schedule.round().send(1, Role.SEND, 100, 0).round().copy(Role.SEND, 0, Role.TEMP, 0, 0).round();
-    const send = [1, 1, Role.SEND, 0, 0, 0, 0];
-    assert.deepEqual([...schedule.encode()], [SCHEDULE_MAGIC, 1, 0, 0, 0, 0, 0, 0, 1, ...send]);
+    schedule.round().copy(Role.SEND, 0, Role.TEMP, 0, 0).round();
+    assert.deepEqual([...schedule.encode()], [SCHEDULE_MAGIC, 0, 0, 0, 0, 0, 0, 0]);
+    schedule.send(1, Role.SEND, 100, 0).round();
+    assert.deepEqual([...schedule.encode()], [SCHEDULE_MAGIC, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0]);
   });
 
   it('reads as text, one line per element', () => {
@@ -60,6 +103,20 @@ describe('Schedule', () => {
     assert.throws(() => schedule.send(0, Role.SEND, -8, 8), ScheduleError);
     assert.throws(() => schedule.send(0, Role.SEND, 0, NaN), ScheduleError);
     assert.throws(() => schedule.send(0, Role.SEND, Number.MAX_SAFE_INTEGER, 8), ScheduleError);
+    const reduce = (operator: number, type: number, bytes: number): Schedule =>
+      schedule.reduce(operator as Operator, type as ElementType, Role.SEND, 0, Role.RECEIVE, 0, bytes);
+    assert.throws(() => reduce(12, 0, 8), /no operator: 12/);
+    assert.throws(() => reduce(0, 12, 8), /no element type: 12/);
+    assert.throws(() => reduce(Operator.BAND, ElementType.FLOAT32, 8), /BAND is not defined for FLOAT32/);
+    assert.throws(() => reduce(Operator.SUM, ElementType.FLOAT64, 12), /not a multiple of 8/);
+    assert.throws(() => reduce(Operator.MINLOC, ElementType.FLOAT64, 8), /not a multiple of 16/);
+    const strided = (count: number, stride: number): Schedule =>
+      schedule.strided(Role.SEND, 0, Role.RECEIVE, 0, 8, [{ count, sourceStride: 0, targetStride: stride }]);
+    assert.throws(() => strided(-1, 8), /no count: -1/);
+    assert.throws(() => strided(2, -8), /no stride: -8/);
+    assert.throws(() => strided(2 ** 30, 2 ** 30), /no length/);
+    const dimensions = Array.from({ length: 17 }, () => ({ count: 1, sourceStride: 0, targetStride: 0 }));
+    assert.throws(() => schedule.strided(Role.SEND, 0, Role.RECEIVE, 0, 8, dimensions), /at most 16 dimensions/);
   });
 
   it('decodes what it encodes', () => {
@@ -85,6 +142,37 @@ describe('Schedule', () => {
         },
         plain,
       ),
+      fc
+        .record(
+          {
+            kind: fc.constant('reduce' as const),
+            operator: fc.constantFrom(...Object.values(Operator)),
+            type: fc.constantFrom(...Object.values(ElementType)),
+            order: fc.constantFrom(...Object.values(Order)),
+            sourceRole: anyRole,
+            sourceOffset: offset,
+            targetRole: writable,
+            targetOffset: offset,
+            bytes: fc.integer({ min: 1, max: 2 ** 20 }).map((n) => n * 16),
+          },
+          plain,
+        )
+        .filter(({ operator, type }) => isDefined(operator, type)),
+      fc.record(
+        {
+          kind: fc.constant('strided' as const),
+          sourceRole: anyRole,
+          sourceOffset: offset,
+          targetRole: writable,
+          targetOffset: offset,
+          blockBytes: fc.integer({ min: 1, max: 100 }),
+          dimensions: fc.array(
+            fc.record({ count: fc.integer({ min: 1, max: 4 }), sourceStride: fc.nat(), targetStride: fc.nat() }, plain),
+            { maxLength: 3 },
+          ),
+        },
+        plain,
+      ),
     );
     fc.assert(
       fc.property(fc.array(fc.array(element, { minLength: 1, maxLength: 8 }), { maxLength: 8 }), (rounds) => {
@@ -93,7 +181,12 @@ describe('Schedule', () => {
           for (const e of round) {
             if (e.kind === 'send') schedule.send(e.peer, e.role, e.offset, e.bytes);
             else if (e.kind === 'recv') schedule.recv(e.peer, e.role, e.offset, e.bytes);
-            else schedule.copy(e.sourceRole, e.sourceOffset, e.targetRole, e.targetOffset, e.bytes);
+            else {
+              const places = [e.sourceRole, e.sourceOffset, e.targetRole, e.targetOffset] as const;
+              if (e.kind === 'copy') schedule.copy(...places, e.bytes);
+              else if (e.kind === 'reduce') schedule.reduce(e.operator, e.type, ...places, e.bytes, e.order);
+              else schedule.strided(...places, e.blockBytes, e.dimensions);
+            }
           }
           schedule.round();
         }
@@ -102,10 +195,13 @@ describe('Schedule', () => {
         const required = [0, 0, 0];
         const touch = (role: Role, end: number): void => void (required[role] = Math.max(required[role], end));
         for (const e of rounds.flat()) {
-          if (e.kind !== 'copy') touch(e.role, e.offset + e.bytes);
-          else {
-            touch(e.sourceRole, e.sourceOffset + e.bytes);
-            touch(e.targetRole, e.targetOffset + e.bytes);
+          if (e.kind === 'send' || e.kind === 'recv') {
+            touch(e.role, e.offset + e.bytes);
+            continue;
+          }
+          for (const { source, target, bytes } of blocksOf(e)) {
+            touch(e.sourceRole, source + bytes);
+            touch(e.targetRole, target + bytes);
           }
         }
         assert.deepEqual([decoded.sendBytes, decoded.receiveBytes, decoded.tempBytes], required);
@@ -158,10 +254,10 @@ describe('the simulator', () => {
   });
 
   it('finds elements of a round that depend on each other', () => {
-    const reads = new Schedule().copy(Role.SEND, 0, Role.RECEIVE, 0, 8).copy(Role.RECEIVE, 7, Role.TEMP, 0, 8);
-    assert.throws(() => run(reads), /not independent/);
-    const writes = new Schedule().copy(Role.SEND, 0, Role.RECEIVE, 0, 8).copy(Role.SEND, 8, Role.RECEIVE, 4, 8);
-    assert.throws(() => run(writes), /not independent/);
+    const reads = new Schedule().recv(1, Role.RECEIVE, 0, 8).copy(Role.RECEIVE, 7, Role.TEMP, 0, 8);
+    assert.throws(() => run(reads, new Schedule()), /not independent/);
+    const writes = new Schedule().copy(Role.SEND, 0, Role.RECEIVE, 0, 8).recv(1, Role.RECEIVE, 4, 8);
+    assert.throws(() => run(writes, new Schedule()), /not independent/);
     assert.throws(() => run(new Schedule().copy(Role.RECEIVE, 0, Role.RECEIVE, 4, 8)), /overlaps itself/);
   });
 });

@@ -4,7 +4,8 @@
  *
  * It is as strict as a transport may be: a send completes only once the matching receive is posted (rendezvous), so a
  * schedule that relies on buffering deadlocks here. Data moves at the latest possible moment: a message carries what
- * its source holds when its round ends, and lands only then; whatever depends on an order within a round goes wrong.
+ * its source holds when its round ends, and lands only then; a transfer that depends on an order within a round goes
+ * wrong. Local elements run in the order of the schedule.
  */
 import {
   describeElement,
@@ -13,6 +14,7 @@ import {
   type Role,
   type ScheduleElement,
 } from 'node-nbc/schedules';
+import { blocksOf, isLocal, runLocal } from './local.js';
 
 export interface RankState {
   schedule: DecodedSchedule;
@@ -86,6 +88,7 @@ class SimulatedRank {
         this.fail(`overlaps itself: ${describeElement(element)}`);
       }
       for (const other of round.slice(index + 1)) {
+        if (isLocal(element) && isLocal(other)) continue;
         const theirs = accesses(other);
         const clash =
           writes.some((write) => [...theirs.reads, ...theirs.writes].some((range) => meet(write, range))) ||
@@ -112,9 +115,8 @@ export function simulate(states: RankState[]): void {
     rank.openReceives = [];
     if (rank.finished) return;
     for (const element of rank.schedule.rounds[rank.round]) {
-      if (element.kind === 'copy') {
-        const source = rank.bytes(element.sourceRole, element.sourceOffset, element.bytes);
-        rank.bytes(element.targetRole, element.targetOffset, element.bytes).set(source);
+      if (isLocal(element)) {
+        runLocal(element, (role, offset, bytes) => rank.bytes(role, offset, bytes));
         continue;
       }
       if (element.peer === rank.rank || element.peer >= ranks.length) rank.fail(`no peer: ${describeElement(element)}`);
@@ -177,10 +179,14 @@ function accesses(element: ScheduleElement): { reads: Range[]; writes: Range[] }
     case 'recv':
       return { reads: [], writes: [range(element.role, element.offset, element.bytes)] };
     case 'copy':
+    case 'reduce':
+    case 'strided': {
+      const blocks = blocksOf(element);
       return {
-        reads: [range(element.sourceRole, element.sourceOffset, element.bytes)],
-        writes: [range(element.targetRole, element.targetOffset, element.bytes)],
+        reads: blocks.map(({ source, bytes }) => range(element.sourceRole, source, bytes)),
+        writes: blocks.map(({ target, bytes }) => range(element.targetRole, target, bytes)),
       };
+    }
   }
 }
 

@@ -1,0 +1,44 @@
+// Local elements of running operations: copies and reductions, done in pieces, so that the engine's lock is never held
+// for long.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/plan.h"
+
+namespace nbc {
+
+// One operation's local elements of its current round, and how far they are.
+struct LocalTask {
+  const Plan* plan = nullptr;
+  std::byte* base[kRoles] = {nullptr, nullptr, nullptr};  // of the operation's buffers, by role
+  uint32_t element = 0;                                   // the next one, or the one that is begun
+  uint32_t last = 0;                                      // behind the last one
+  uint64_t written = 0;                                   // bytes of `element` that are done
+  LocalTask* next_task = nullptr;                         // in LocalWork
+};
+
+// Works on the element at the task's cursor, at most as much as `cost` allows (see Local::cost()), but at least one
+// unit of it. Returns the cost, which is more than zero.
+uint64_t work_on_element(LocalTask& task, uint64_t cost);
+
+// Tasks in turns. Belongs to the owner of the engine.
+class LocalWork {
+ public:
+  // The cost of one piece: about as much as 10 µs copy.
+  static constexpr uint64_t kPiece = 64 * 1024;
+
+  // The task has at least one element. `cost`: of all of them.
+  void add(LocalTask& task, uint64_t cost);
+  // One piece of the task that has waited longest. Returns the task if that completed it, otherwise null.
+  LocalTask* piece();
+  // What is left to do of all tasks.
+  uint64_t cost() const { return cost_; }
+
+ private:
+  LocalTask* head_ = nullptr;
+  LocalTask* tail_ = nullptr;
+  uint64_t cost_ = 0;
+};
+
+}  // namespace nbc

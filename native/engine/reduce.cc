@@ -1,0 +1,21 @@
+#include "engine/reduce.h"
+
+#define NBC_KERNELS portable
+#include "engine/reduce_kernels.h"
+
+namespace nbc {
+#if defined(__x86_64__)
+namespace avx2 {
+ReduceKernel kernel(Operator op, ElementType type);
+}
+#endif
+
+ReduceKernel reduce_kernel(Operator op, ElementType type) {
+#if defined(__x86_64__)
+  static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
+  if (has_avx2) return avx2::kernel(op, type);
+#endif
+  return portable::kernel(op, type);
+}
+
+}  // namespace nbc

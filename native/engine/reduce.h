@@ -1,0 +1,22 @@
+// Reductions of arrays, element by element.
+#pragma once
+#include <cstddef>
+
+#include "engine/encoding.h"
+
+namespace nbc {
+
+// target[i] = source[i] op target[i] for `bytes` bytes, a multiple of reduce_unit(). Any alignment; the two ranges do
+// not overlap. Integers wrap. All operators commute, so the order of the operands does not matter.
+using ReduceKernel = void (*)(std::byte* target, const std::byte* source, size_t bytes);
+
+// Null where the operator is not defined for the type: logical and bitwise operators are for integers.
+ReduceKernel reduce_kernel(Operator op, ElementType type);
+
+// Bytes of what is combined as a whole: an element, or a pair (value, index) of MINLOC and MAXLOC.
+inline uint32_t reduce_unit(Operator op, ElementType type) {
+  const bool paired = op == Operator::minloc || op == Operator::maxloc;
+  return kTypeBytes[static_cast<uint32_t>(type)] * (paired ? 2u : 1u);
+}
+
+}  // namespace nbc

@@ -1,0 +1,60 @@
+#include "engine/temporary.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace nbc {
+namespace {
+
+// A block may be used for a smaller operation, but not for one that wastes most of it.
+bool fits(const TemporaryPool::Block& block, uint64_t bytes) {
+  return block.bytes >= bytes && block.bytes <= std::max<uint64_t>(2 * bytes, 64 * 1024);
+}
+
+}  // namespace
+
+TemporaryPool::~TemporaryPool() { clear(); }
+
+TemporaryPool::Block TemporaryPool::take(uint64_t bytes) {
+  if (fits(large_, bytes)) return std::exchange(large_, {});
+  size_t best = free_.size();
+  for (size_t i = free_.size(); i-- > 0;) {
+    if (!fits(free_[i], bytes)) continue;
+    if (best == free_.size() || free_[i].bytes < free_[best].bytes) best = i;
+    if (free_[i].bytes == bytes) break;
+  }
+  if (best < free_.size()) return remove(best);
+  auto* fresh = static_cast<std::byte*>(memory_->allocate(bytes));
+  if (fresh == nullptr && kept_bytes() > 0) {
+    // What the pool keeps may be what is missing.
+    clear();
+    fresh = static_cast<std::byte*>(memory_->allocate(bytes));
+  }
+  return {fresh, bytes};
+}
+
+void TemporaryPool::give_back(Block block) {
+  if (block.data == nullptr) return;
+  if (block.bytes > kKeptBytes) {
+    std::swap(large_, block);
+    if (block.data != nullptr) memory_->release(block.data);
+    return;
+  }
+  free_.push_back(block);
+  kept_bytes_ += block.bytes;
+  while (kept_bytes_ > kKeptBytes || free_.size() > kKeptBlocks) memory_->release(remove(0).data);
+}
+
+TemporaryPool::Block TemporaryPool::remove(size_t index) {
+  const Block block = free_[index];
+  free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(index));
+  kept_bytes_ -= block.bytes;
+  return block;
+}
+
+void TemporaryPool::clear() {
+  while (!free_.empty()) memory_->release(remove(0).data);
+  if (large_.data != nullptr) memory_->release(std::exchange(large_, {}).data);
+}
+
+}  // namespace nbc

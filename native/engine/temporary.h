@@ -1,0 +1,46 @@
+// Temporary memory of operations: one pool for each world. Fresh exposed memory costs page faults and a system call, so
+// the pool keeps what operations give back, up to a bound.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "fabric/fabric.h"
+
+namespace nbc {
+
+// Belongs to the owner of the engine, who calls it under the engine's lock.
+class TemporaryPool {
+ public:
+  // The pool keeps free blocks of at most this many bytes in total, and beside them the last block that is larger. A
+  // program that repeats one operation then never allocates twice, however large its temporary memory is.
+  static constexpr uint64_t kKeptBytes = uint64_t{64} << 20;
+  // The search is linear.
+  static constexpr size_t kKeptBlocks = 32;
+
+  struct Block {
+    std::byte* data = nullptr;
+    uint64_t bytes = 0;  // allocated
+  };
+
+  explicit TemporaryPool(std::shared_ptr<ExposedMemory> memory) : memory_(std::move(memory)) {}
+  ~TemporaryPool();
+  TemporaryPool(const TemporaryPool&) = delete;
+  TemporaryPool& operator=(const TemporaryPool&) = delete;
+
+  // At least `bytes`, with any content. `data` is null where there is no more memory.
+  Block take(uint64_t bytes);
+  void give_back(Block block);
+  uint64_t kept_bytes() const { return kept_bytes_ + large_.bytes; }
+
+ private:
+  Block remove(size_t index);
+  void clear();
+
+  std::shared_ptr<ExposedMemory> memory_;
+  std::vector<Block> free_;  // the block given back last is at the end
+  uint64_t kept_bytes_ = 0;  // of free_
+  Block large_;              // above kKeptBytes
+};
+
+}  // namespace nbc
