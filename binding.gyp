@@ -13,6 +13,7 @@
         "native/addon/reports.cc",
         "native/addon/fabrics.cc",
         "native/addon/world.cc",
+        "native/addon/event_loop.cc",
         "native/addon/buffer_pin.cc",
         "native/addon/pmix.cc",
         "native/addon/hang_report.cc",

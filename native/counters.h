@@ -24,6 +24,7 @@ namespace nbc {
   X(connections, "connections")                  \
   X(progress_wakeups, "progressWakeups")         \
   X(progress_passes, "progressPasses")           \
+  X(loop_wakeups, "loopWakeups")                 \
   X(allocated_bytes, "allocatedBytes")           \
   /* more than one fabric */                     \
   X(parks, "parks")                              \

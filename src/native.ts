@@ -95,8 +95,8 @@ export interface Native {
   listenTcp(address: string): { fd: number; port: number };
   /**
    * Opens this process's rank. One world per process at a time (ERR_NBC_ALREADY_OPEN). `onCompletions` is called from
-   * the event loop, once for any number of watched requests that ended since the last call. Returns the state table:
-   * entry i is the state of the request in slot i.
+   * the event loop when watched requests may have ended: look. Returns the state table: entry i is the state of the
+   * request in slot i. What its ArrayBuffer has behind it is the exchange of `look`: numbers of slots, uint32 each.
    */
   open(job: NativeJob, options: NativeOptions, onCompletions: () => void): Int32Array;
   /**
@@ -148,8 +148,17 @@ export interface Native {
    */
   startall(slots: Int32Array, microseconds: number): void;
 
-  /** From now on the end of this request calls `onCompletions`, and the progress thread is responsible for it. */
-  watch(slot: number): void;
+  /**
+   * Watches the requests in the first `count` slots of the exchange (see `open`), then makes progress until a watched
+   * request has ended, at most so long; 0: one pass. Writes slots of watched requests that have ended into the
+   * exchange, and returns how many; if it is full, there may be more.
+   */
+  look(count: number, microseconds: number): number;
+  /**
+   * Before control goes back to the event loop: whatever ends from now on calls `onCompletions`. False: something has
+   * ended, so look again instead.
+   */
+  rest(): boolean;
   /** Whether the world keeps the event loop alive. Initially not. */
   setKeepAlive(on: boolean): void;
   /** Why the request in a slot failed. Valid until the slot is used again. */

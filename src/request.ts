@@ -30,8 +30,6 @@ export class Request implements PromiseLike<void> {
   error: NbcError | null;
   /** @internal */
   awaiters: Awaiter[] | null;
-  /** @internal Native code tells of its end. */
-  watched: boolean;
 
   private constructor(
     world: World,
@@ -51,7 +49,6 @@ export class Request implements PromiseLike<void> {
     this.receive = receive;
     this.error = null;
     this.awaiters = null;
-    this.watched = false;
   }
 
   /** @internal The only way to make one. A slot of -1: the operation has ended. */

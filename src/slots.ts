@@ -25,9 +25,10 @@ export interface Pending {
   /** Why it failed, once settled. */
   error: NbcError | null;
   awaiters: Awaiter[] | null;
-  /** Native code tells of its end. */
-  watched: boolean;
 }
+
+/** Requests that are noted before those that are settled are left out for the first time. */
+const FIRST_FRESH = 64;
 
 /** Slots that may be in use before finished requests, which nobody looked at, are collected for the first time. */
 const FIRST_SWEEP = 1024;
@@ -52,6 +53,10 @@ export class SlotTable {
   /** Slots that have ever been used. */
   private used = 1;
   private sweepAt = FIRST_SWEEP;
+  /** What was tracked since the last {@link takeFresh}, some of it settled by now. */
+  private fresh: Pending[] = [];
+  private freshCount = 0;
+  private freshRoom = FIRST_FRESH;
 
   /**
    * @param states the state table. Native code writes it from another thread: every look must be a fresh read
@@ -66,6 +71,8 @@ export class SlotTable {
   track(request: Pending): void {
     this.pending[request.slot] = request;
     this.pendingCount++;
+    if (this.freshCount === this.freshRoom) this.forgetSettled();
+    this.fresh[this.freshCount++] = request;
     this.next = this.freeCount > 0 ? this.free[--this.freeCount] : this.newSlot();
   }
 
@@ -75,6 +82,29 @@ export class SlotTable {
     if (this.freeCount === 0) return -1;
     this.next = this.free[--this.freeCount];
     return this.next;
+  }
+
+  /** The pending request in a slot, or null. */
+  at(slot: number): Pending | null {
+    return this.pending[slot] ?? null;
+  }
+
+  get hasFresh(): boolean {
+    return this.freshCount > 0;
+  }
+
+  /** Moves slots of pending requests that were not given out before into `out`; how many. */
+  takeFresh(out: Uint32Array): number {
+    let count = 0;
+    while (this.freshCount > 0 && count < out.length) {
+      const { slot } = this.fresh[--this.freshCount];
+      if (slot >= 0) out[count++] = slot;
+    }
+    if (this.freshCount === 0 && this.freshRoom > FIRST_FRESH) {
+      this.fresh = [];
+      this.freshRoom = FIRST_FRESH;
+    }
+    return count;
   }
 
   isPending(request: Pending): boolean {
@@ -116,6 +146,16 @@ export class SlotTable {
       if (this.freeCount > 0) return this.free[--this.freeCount];
     }
     return this.used < this.states.length ? this.used++ : -1;
+  }
+
+  /** A program that starts and waits never takes what is fresh: what has been settled is dropped here. */
+  private forgetSettled(): void {
+    let kept = 0;
+    for (let i = 0; i < this.freshCount; i++) {
+      if (this.fresh[i].slot >= 0) this.fresh[kept++] = this.fresh[i];
+    }
+    this.freshCount = kept;
+    if (kept > this.freshRoom / 2) this.freshRoom *= 2;
   }
 
   private growFree(): void {

@@ -32,7 +32,7 @@ export class World {
   private readonly contexts: ContextNumbers;
 
   constructor(native: Native, job: NativeJob, settings: Settings) {
-    const { timeout, startall, progress } = settings;
+    const { timeout, startall, progress, awaitSpin } = settings;
     this.native = native;
     this.rank = job.rank;
     this.size = job.size;
@@ -44,7 +44,7 @@ export class World {
       native.open(job, nativeOptions(settings, job.rank), () => this.loop.onCompletions()),
       () => this.sweep(),
     );
-    this.loop = new EventLoop(native, this.slots, this, this.manual);
+    this.loop = new EventLoop(native, this.slots, this, { manual: this.manual, awaitSpin });
   }
 
   /** The slot that the next pending request takes, or -1: ask {@link findSlot}. */
@@ -102,8 +102,7 @@ export class World {
   }
 
   /**
-   * Registers somebody who awaits a pending request, which is watched already, or will be by the check that is
-   * scheduled.
+   * Registers somebody who awaits a pending request.
    */
   await(request: Pending, resolve: () => void, reject: (error: NbcError) => void): void {
     const awaiter: Awaiter = { resolve, reject, timer: null };
@@ -115,6 +114,7 @@ export class World {
     }
     if (request.awaiters === null) request.awaiters = [awaiter];
     else request.awaiters.push(awaiter);
+    this.loop.awaited();
   }
 
   contextOf(request: Pending): { operation: string; rank: number } {
@@ -140,7 +140,7 @@ export class World {
   }
 
   /** Settles every request that has ended. What has landed is known to have ended only after a pass. */
-  sweep(): void {
+  private sweep(): void {
     if (this.slots.pendingCount > 0) this.native.test();
     this.slots.each((request) => this.settleIfEnded(request));
   }

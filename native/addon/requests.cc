@@ -136,14 +136,25 @@ napi_value startall(napi_env env, napi_callback_info info) {
   return undefined(env);
 }
 
-napi_value watch(napi_env env, napi_callback_info info) {
-  napi_value arguments[1];
+napi_value look(napi_env env, napi_callback_info info) {
+  napi_value arguments[2];
   World* world = open_world(env);
-  uint32_t slot;
+  uint32_t count;
+  uint32_t microseconds;
   if (world == nullptr || !get_arguments(env, info, arguments)) return nullptr;
-  if (!get_slot(env, arguments[0], slot)) return bad_argument("slot", Reason::not_in_range).raise(env);
-  world->engine().watch(slot);
-  return undefined(env);
+  if (!get_uint32(env, arguments[0], count) || count > kExchange)
+    return bad_argument("count", Reason::not_in_range).raise(env);
+  if (!get_uint32(env, arguments[1], microseconds))
+    return bad_argument("microseconds", Reason::not_a_number).raise(env);
+  napi_value ended;
+  napi_create_uint32(env, static_cast<uint32_t>(world->engine().look(count, int64_t{microseconds} * 1000)), &ended);
+  return ended;
+}
+
+napi_value rest(napi_env env, napi_callback_info /*info*/) {
+  World* world = open_world(env);
+  if (world == nullptr) return nullptr;
+  return boolean(env, world->engine().rest());
 }
 
 }  // namespace
@@ -158,7 +169,8 @@ void export_requests(Napi::Env env, Napi::Object exports) {
       {"waitAny", nullptr, wait_any, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
       {"waitAll", nullptr, wait_all, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
       {"startall", nullptr, startall, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
-      {"watch", nullptr, watch, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
+      {"look", nullptr, look, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
+      {"rest", nullptr, rest, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
   };
   napi_define_properties(env, exports, sizeof functions / sizeof functions[0], functions);
 }

@@ -93,6 +93,10 @@ void World::open_engine(const Opening& opening, tcp::Socket listener, napi_value
   engine_ = std::make_unique<Engine>(make_fabric(opening, std::move(listener), std::move(segment)), opening.engine,
                                      slots, [this] { notify(); });
   slots_ = std::move(slots);
+  if (const int descriptor = engine_->open_loop(); descriptor >= 0) {
+    poll_ = EventLoopPoll::start(env_, descriptor, on_completions);
+    if (poll_ == nullptr) engine_->forgo_loop();
+  }
   watch_ = std::move(watch);
   static const int registered = std::atexit(at_process_end);
   static_cast<void>(registered);
@@ -116,6 +120,7 @@ void World::close() {
   g_engine.store(nullptr);
   report_on_signal(nullptr);
   watch_.reset();
+  poll_.reset();
   engine_.reset();
   groups_.clear();
   free_groups_.clear();

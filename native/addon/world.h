@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "addon/event_loop.h"
 #include "addon/opening.h"
 #include "engine/engine.h"
 #include "job/segment.h"
@@ -55,6 +56,7 @@ class World {
   std::shared_ptr<SlotTable> slots_;
   std::unique_ptr<shm::Watch> watch_;
   std::unique_ptr<Engine> engine_;
+  std::unique_ptr<EventLoopPoll> poll_;  // null: the event loop is woken by the thread-safe function only
   std::vector<std::shared_ptr<Group>> groups_;
   std::vector<uint32_t> free_groups_;
   std::vector<std::shared_ptr<LoadedPlan>> plans_;

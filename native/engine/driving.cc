@@ -18,8 +18,8 @@ using Clock = std::chrono::steady_clock;
 
 // A waiter with a core of its own polls this long before it sleeps: about twice what waking it would cost (23 µs).
 constexpr auto kSpin = std::chrono::microseconds(50);
-// Passes before the first yield, about 20 microseconds: as long as a peer takes that is at work on another processor.
-constexpr uint32_t kSpins = 400;
+// Passes between two readings of the clock: about a microsecond.
+constexpr uint32_t kPassesPerReading = 16;
 // A waiter with more ranks than processors lets others run this often before it sleeps. Sixteen ranks on two
 // processors, ialltoall of 8 bytes: 250 µs without, 110 to 150 µs with 4 or more, because most of the wake-ups by
 // system call disappear.
@@ -38,33 +38,55 @@ constexpr uint32_t kFruitlessTests = 64;
 // briefly.
 constexpr uint64_t kSliceNanoseconds = 100'000;
 
-// What a waiter does before it sleeps. With a core for every rank it spins; with more ranks than cores it lets others
-// run, which is how the message that it waits for gets written, and sleeps if they had nothing for it.
-class Patience {
+// Operations that are examined for what the doorbell counts. With more, it counts to 1: to ring too early is no error.
+constexpr uint32_t kExamined = 64;
+
+// What a thread does that waits before it sleeps. With a core for every rank it spins; with more ranks than cores it
+// lets others run, which is how the message that it waits for gets written, and sleeps if they had nothing for it.
+//
+// A rank may have a core and still share it: the kernel puts two ranks on one when the other core is busy, or when one
+// wakes the other. Then spinning keeps the peer from running, and sched_yield() may let a third process run for a whole
+// slice. To sleep at once costs one switch, and the wake-up puts the rank on a core that is free.
+//
+// Where processors are busy, the peer may have one of its own and still not run. Only experience tells: when some spins
+// in a row were in vain, a waiter sleeps almost at once, and tries again now and then.
+class Spinning {
  public:
-  explicit Patience(bool spin) : spin_(spin) {}
+  Spinning(bool alone, const libof::LibOF& of, SpinHistory& history, std::chrono::nanoseconds duration)
+      : alone_(alone), of_(of), history_(history), duration_(duration) {}
   // Once for every pass that found nothing. False: sleep now.
-  bool idle() {
+  bool goes_on() {
     ++passes_;
-    if (!spin_) {
+    if (!alone_) {
       if (passes_ > kYields) return false;
       sched_yield();
       return true;
     }
-    if (passes_ <= kSpins) {
-      relax();
-      return true;
-    }
-    // The kernel may have put the rank that we wait for on our processor after all: let it run.
-    sched_yield();
+    relax();
+    if (passes_ % kPassesPerReading != 0) return true;
+    if (of_.expects_from_own_processor()) return false;
     const auto now = Clock::now();
-    if (passes_ == kSpins + 1) until_ = now + kSpin;
-    return now < until_;
+    if (passes_ == kPassesPerReading) {
+      until_ = now + duration_;
+      return history_.worth_it();
+    }
+    if (now < until_) return true;
+    history_.in_vain();
+    return false;
   }
-  void renew() { passes_ = 0; }
+  // Something has moved.
+  void renew() {
+    if (passes_ > 1) history_.worked();
+    passes_ = 0;
+  }
+  // After the thread has slept.
+  void start_again() { passes_ = 0; }
 
  private:
-  bool spin_;
+  bool alone_;  // on its processor, as far as the numbers of ranks and processors tell
+  const libof::LibOF& of_;
+  SpinHistory& history_;
+  std::chrono::nanoseconds duration_;
   uint32_t passes_ = 0;
   Clock::time_point until_;
 };
@@ -105,8 +127,10 @@ bool Engine::background_needed() const {
 uint32_t Engine::arrivals_needed(bool waiting) const {
   if (libof_.needs_driving() || fabric_->receiver_copies()) return 1;
   int32_t least = INT32_MAX;
+  uint32_t examined = 0;
   for (const Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
     if (waiting || operation->watched || !operation->last_round) least = std::min(least, operation->outstanding);
+    if (least <= 1 || ++examined == kExamined) return 1;
   }
   return std::min(static_cast<uint32_t>(std::max(least, 1)), libof_.most_arrivals(fabric_->put_window()));
 }
@@ -134,6 +158,9 @@ void Engine::enter() {
 void Engine::entered() {
   ++entries_;
   handed_over_ = false;
+  if (loop_armed_ && !fabric_->is_armed()) ++counters_.loop_wakeups;
+  loop_armed_ = false;
+  fabric_->note_processor();
   if (unattended_.load(std::memory_order_relaxed)) unattended_.store(false, std::memory_order_relaxed);
   fabric_->disarm();
 }
@@ -217,11 +244,24 @@ void Engine::background() {
     if (lock_.try_lock()) {
       // Nothing pending here stands for it, so nobody else might come to it: a peer asks for a connection.
       if (fabric_->called()) pass(Effort::look);
+      // The event loop sleeps, or computes and misses nothing: no peer has rung for it.
+      const bool loop_waits = loop_armed_ && fabric_->is_armed();
+      const bool rung_just_now = loop_armed_ && !loop_waits && rung_at_ != entries_;
+      if (rung_just_now) {
+        // The calling thread has a doze to come back.
+        rung_at_ = entries_;
+        dozing_.store(true, std::memory_order_relaxed);
+        unattended_.store(true, std::memory_order_relaxed);
+      }
       const bool unattended = unattended_.load(std::memory_order_relaxed);
-      if (unattended) uneventful = 0;
-      if (handed_over_ || (unattended && entries_ == seen_)) {
+      if (unattended && !loop_waits) uneventful = 0;
+      if (handed_over_ || (unattended && entries_ == seen_ && !loop_waits && !rung_just_now)) {
         unattended_.store(false, std::memory_order_relaxed);
         drive();
+        alone = true;
+      } else if (loop_waits && uneventful > kUneventful && fabric_->arm_progress_too()) {
+        unattended_.store(false, std::memory_order_relaxed);
+        unlock_and_notify();
         alone = true;
       } else {
         alone = !unattended && entries_ == seen_;
@@ -245,6 +285,7 @@ void Engine::background() {
 void Engine::drive() {
   ++counters_.progress_wakeups;
   handed_over_ = true;
+  loop_armed_ = false;
   while (!lock_.wanted() && background_needed()) {
     ++counters_.progress_passes;
     if (pass(Effort::pass) || work() > 0) continue;
@@ -263,14 +304,20 @@ void Engine::test() {
   enter();
   if (pass(Effort::pass)) {
     fruitless_tests_ = 0;
-  } else if (++fruitless_tests_ == kFruitlessTests) {
-    // A rank that only ever tests never comes to where it would sleep.
+  } else {
+    look_further();
+  }
+  leave();
+}
+
+// After a pass in vain, in a call that does not sleep: a rank that only makes such calls never comes to where it would.
+void Engine::look_further() {
+  if (++fruitless_tests_ == kFruitlessTests) {
     fruitless_tests_ = 0;
     if (last_pass(Effort::look)) pass(Effort::look);
   } else if (libof_.fail_closed_peers()) {
     pass(Effort::look);
   }
-  leave();
 }
 
 bool Engine::settled(const uint32_t* slots, size_t count, bool all) const {
@@ -287,18 +334,15 @@ bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanosec
   const bool limited = nanoseconds >= 0;
   const auto limit = limited ? Clock::now() + std::chrono::nanoseconds(nanoseconds) : Clock::time_point::max();
   measure_crowd();
-  Patience patience(crowd_.load(std::memory_order_relaxed) <= 1);
+  Spinning spinning(crowd_.load(std::memory_order_relaxed) <= 1, libof_, spin_history_, kSpin);
   bool done;
   for (;;) {
     const bool moved = pass(Effort::helping);
+    const bool busy = moved || work() > 0;
+    if (busy) spinning.renew();
     done = settled(slots, count, all);
     if (done) break;
-    const bool busy = moved || work() > 0;
-    if (busy) {
-      patience.renew();
-    } else if (patience.idle()) {
-      continue;
-    }
+    if (!busy && spinning.goes_on()) continue;
     const auto now = limited ? Clock::now() : Clock::time_point::min();
     if (now >= limit) break;
     if (busy) continue;
@@ -309,7 +353,8 @@ bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanosec
     if (!news && !done) {
       const int64_t left = limited ? std::chrono::duration_cast<std::chrono::nanoseconds>(limit - now).count() : -1;
       fabric_->sleep(Sleeper::caller, ticket, left);
-      patience.renew();
+      fabric_->note_processor();
+      spinning.start_again();
     }
     fabric_->disarm();
     if (done) break;
@@ -338,16 +383,87 @@ void Engine::startall(const uint32_t* slots, size_t count, uint32_t microseconds
   leave();
 }
 
+// --- the event loop --------------------------------------------------------------------------------------------------
+
 void Engine::watch(uint32_t slot) {
-  enter();
+  if (slot >= kSlots) return;
   Operation* operation = pending(slot);
   if (operation == nullptr) {
-    notify_pending_ = true;  // it has ended already: the caller is told the same way
+    ended_.push_back(slot);  // before it could be watched
   } else if (!operation->watched) {
     operation->watched = true;
     ++watched_;
   }
-  hand_over();
+}
+
+size_t Engine::take_ended() {
+  const size_t count = std::min<size_t>(ended_.size(), kExchange);
+  std::copy_n(ended_.begin(), count, slots_->exchange());
+  ended_.erase(ended_.begin(), ended_.begin() + static_cast<ptrdiff_t>(count));
+  if (ended_.empty()) notify_pending_ = false;
+  return count;
+}
+
+void Engine::drive_until_ended(int64_t nanoseconds) {
+  pass(Effort::helping);
+  if (nanoseconds == 0 || !ended_.empty()) return;
+  const std::chrono::nanoseconds duration(nanoseconds);
+  const auto limit = Clock::now() + duration;
+  measure_crowd();
+  Spinning spinning(crowd_.load(std::memory_order_relaxed) <= 1, libof_, spin_history_, duration);
+  for (uint32_t passes = 1;; ++passes) {
+    if (pass(Effort::helping) || work() > 0) {
+      spinning.renew();
+    } else if (!spinning.goes_on()) {
+      return;
+    }
+    if (!ended_.empty() || (passes % kPassesPerReading == 0 && Clock::now() >= limit)) return;
+  }
+}
+
+size_t Engine::look(size_t count, int64_t nanoseconds) {
+  enter();
+  const uint32_t* slots = slots_->exchange();
+  for (size_t i = 0; i < count; ++i) watch(slots[i]);
+  if (ended_.empty()) drive_until_ended(nanoseconds);
+  if (ended_.empty()) look_further();
+  const size_t ended = take_ended();
+  leave();
+  return ended;
+}
+
+int Engine::open_loop() {
+  enter();
+  const int descriptor = options_.progress_thread ? fabric_->open_loop() : -1;
+  has_loop_ = descriptor >= 0;
+  leave();
+  return descriptor;
+}
+
+void Engine::forgo_loop() {
+  enter();
+  has_loop_ = false;
+  leave();
+}
+
+bool Engine::rest() {
+  enter();
+  while (ended_.empty() && background_needed()) {
+    if (!has_loop_ || work() > 0) {
+      hand_over();
+      return true;
+    }
+    fabric_->arm(Sleeper::loop, arrivals_needed(false));
+    if (!last_pass(Effort::look)) {
+      loop_armed_ = true;
+      break;
+    }
+    fabric_->disarm();
+  }
+  const bool none = ended_.empty();
+  if (!none) notify_pending_ = false;  // the caller looks
+  leave();
+  return none;
 }
 
 }  // namespace nbc

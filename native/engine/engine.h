@@ -5,8 +5,14 @@
 // and then a progress thread that was woken in between costs more than it brings. So the calling thread only notes that
 // it left something *unattended*, and the progress thread, which dozes (looks once in a while) as long as this happens,
 // takes over when the calling thread has not been back for a whole doze. It then drives, arms the doorbell, and sleeps
-// until a peer rings. With nothing left but messages that land by themselves, there is nothing to take over. When
-// control goes back to the event loop (watch), the hand-over is immediate.
+// until a peer rings. With nothing left but messages that land by themselves, there is nothing to take over.
+//
+// The event loop. What is awaited is *watched*: its slot is noted when it ends. The calling thread first looks for a
+// bounded while (look), then arms the doorbell for the event loop (rest), which a peer wakes by a descriptor. Whether
+// the event loop then sleeps or computes, nobody knows. So this is left unattended like everything else, and the
+// progress thread dozes. When it stops dozing and the bell has not rung, it has itself woken together with the event
+// loop; if it has rung and the calling thread has not been back for a whole doze, it takes over. Where there is no
+// descriptor, rest() hands over to the progress thread.
 //
 // Threads: one calling thread (the JavaScript thread that opened the world), one progress thread.
 #pragma once
@@ -50,6 +56,7 @@ struct EngineCounters {
   uint64_t rounds = 0;
   uint64_t progress_wakeups = 0;  // of the progress thread
   uint64_t progress_passes = 0;   // passes it drove
+  uint64_t loop_wakeups = 0;      // of the event loop, by peers
 };
 
 // A group of ranks with a context of its own.
@@ -68,9 +75,24 @@ struct LoadedPlan {
   std::shared_ptr<Group> group;
 };
 
+// Whether it was worth while lately to spin before sleeping.
+class SpinHistory {
+ public:
+  bool worth_it() { return in_vain_ < kInVain || ++skipped_ % kSkips == 0; }
+  void in_vain() { ++in_vain_; }
+  void worked() { in_vain_ = 0; }
+
+ private:
+  static constexpr uint32_t kInVain = 4;  // so many in a row, and most are left out
+  static constexpr uint32_t kSkips = 16;  // one of so many is not
+  uint32_t in_vain_ = 0;
+  uint32_t skipped_ = 0;
+};
+
 class Engine {
  public:
-  // `notify` is called, from either thread and without the lock, after watched requests have ended.
+  // `notify` is called, from either thread and without the lock, after watched requests have ended, unless the call
+  // that saw them end gives their slots back itself.
   Engine(std::unique_ptr<Fabric> fabric, const EngineOptions& options, std::shared_ptr<SlotTable> slots,
          std::function<void()> notify);
   // Pending requests end with Error::closed. Their memory stays allocated for good, because a peer may still write to
@@ -91,7 +113,16 @@ class Engine {
   // Until all (or any) of the slots are not pending: true. After the limit (negative: none): false.
   bool wait(const uint32_t* slots, size_t count, bool all, int64_t nanoseconds);
   void startall(const uint32_t* slots, size_t count, uint32_t microseconds);
-  void watch(uint32_t slot);
+  // Takes `count` slots out of the exchange of the slot table and watches what is pending there. Then drives progress
+  // until something that is watched has ended, for so long at most (0: one pass), and less where waiting is in vain or
+  // keeps a peer from running. Puts slots of watched requests that have ended into the exchange; how many. If it is
+  // full, there may be more.
+  size_t look(size_t count, int64_t nanoseconds);
+  // From now on the descriptor wakes the event loop; -1: there is none, and the progress thread calls `notify`.
+  int open_loop();
+  void forgo_loop();  // as if there were none
+  // Before the event loop sleeps. False: something that is watched has ended, so look again instead.
+  bool rest();
   // What is known about the request that failed in this slot, until the slot is used again.
   RequestFailure failure(uint32_t slot);
 
@@ -116,8 +147,8 @@ class Engine {
     uint32_t slot = 0;
     uint32_t tag = 0;
     TemporaryPool::Block temporary;
-    Pinned buffers[2];  // of the user: what RequestOwner::pins points to
-    bool watched = false;
+    Pinned buffers[2];     // of the user: what RequestOwner::pins points to
+    bool watched = false;  // its slot goes to `ended_` at its end
     bool last_round = false;  // nothing is left to start
     bool starting = false;    // inside start(): completion is the return value
     Operation* previous = nullptr;
@@ -148,6 +179,11 @@ class Engine {
   void hand_over();
   void unlock_and_notify();
   void enter();
+  void watch(uint32_t slot);
+  void note_end(uint32_t slot);
+  size_t take_ended();
+  void drive_until_ended(int64_t nanoseconds);
+  void look_further();
   void measure_crowd();
   int64_t doze(uint32_t uneventful) const;
   void entered();
@@ -169,7 +205,12 @@ class Engine {
   std::unique_ptr<Operation*[]> by_slot_;
   uint32_t unfinished_rounds_ = 0;  // active operations with rounds left to start
   uint32_t watched_ = 0;            // active operations whose end must be told
+  std::vector<uint32_t> ended_;     // slots of watched operations that have ended, until look() gives them out
   bool notify_pending_ = false;
+  bool has_loop_ = false;          // the fabric can wake the event loop
+  uint64_t rung_at_ = UINT64_MAX;  // `entries_` when the progress thread first saw that the event loop was rung for
+  SpinHistory spin_history_;       // of the calling thread
+  bool loop_armed_ = false;        // the doorbell was armed for the event loop, and nobody has had the engine since
   // Ranks for each processor, rounded up. Stored by the calling thread, also read by the progress thread; nothing
   // depends on when.
   std::atomic<uint32_t> crowd_{1};

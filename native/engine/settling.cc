@@ -5,6 +5,13 @@
 
 namespace nbc {
 
+// The slot may be settled otherwise and used again before it is given out: whoever gets it looks at its state.
+void Engine::note_end(uint32_t slot) {
+  --watched_;
+  ended_.push_back(slot);
+  notify_pending_ = true;
+}
+
 void Engine::report_failure(Operation& operation) {
   RequestFailure& failure = failures_[operation.slot];
   failure = {operation.error, operation.error_peer, operation.error_expected, operation.error_got, {}};
@@ -19,10 +26,7 @@ void Engine::finish(Operation& operation) {
   temporary_.give_back(std::exchange(operation.temporary, {}));
   operation.loaded.reset();
   for (Pinned& pin : operation.buffers) pin.keeper.reset();
-  if (operation.watched) {
-    --watched_;
-    notify_pending_ = true;
-  }
+  if (operation.watched) note_end(operation.slot);
   by_slot_[operation.slot] = nullptr;
   if (operation.error != Error::none) {
     report_failure(operation);

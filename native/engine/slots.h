@@ -9,6 +9,9 @@
 namespace nbc {
 
 constexpr uint32_t kSlots = 1u << 20;  // requests pending at a time; the table is touched only as far as it is used
+// Numbers of slots that one call of look() takes and gives back. They lie behind the states, and belong to the calling
+// thread.
+constexpr uint32_t kExchange = 4096;
 
 enum class SlotState : int32_t { pending = 0, done = 1 };  // larger values: enum Error
 
@@ -26,7 +29,8 @@ class SlotTable {
 
   bool valid() const { return states_ != nullptr; }
   void* data() const { return states_; }
-  static constexpr size_t bytes() { return kSlots * sizeof(int32_t); }
+  uint32_t* exchange() const { return reinterpret_cast<uint32_t*>(states_ + kSlots); }
+  static constexpr size_t bytes() { return (kSlots + kExchange) * sizeof(int32_t); }
   // release: whoever sees the state sees the received data
   void set(uint32_t slot, int32_t state) { states_[slot].store(state, std::memory_order_release); }
   int32_t get(uint32_t slot) const { return states_[slot].load(std::memory_order_acquire); }

@@ -126,8 +126,9 @@ enum class Effort {
   helping,  // one piece, and also pieces of what peers are writing to us: the caller has nothing else to do
 };
 
-// Who sleeps at the doorbell.
-enum class Sleeper : uint32_t { nobody = 0, caller = 1, progress = 2 };
+// Who sleeps at the doorbell: the calling thread inside wait(), the progress thread, or the calling thread in its event
+// loop, where it sleeps on descriptors and does not own the engine.
+enum class Sleeper : uint32_t { nobody = 0, caller = 1, progress = 2, loop = 3 };
 
 // Why two ranks must not talk: an option has one value there, and another one here.
 inline std::string other_setting(Rank peer, const std::string& option, const std::string& there,
@@ -218,6 +219,17 @@ class Fabric {
   virtual void ring_self(Sleeper who) = 0;
   // The same after a while, where that costs less than waking a thread now. False: it cannot.
   virtual bool ring_self_later(Sleeper, int64_t) { return false; }
+
+  // The event loop as a sleeper. open_loop() returns a descriptor that becomes readable when the event loop is rung
+  // for, and that the event loop reads; -1: this fabric cannot. Only after that may arm() name Sleeper::loop.
+  virtual int open_loop() { return -1; }
+  // The doorbell is armed for the event loop: the progress thread is to be rung for, too. False: it has rung already.
+  virtual bool arm_progress_too() { return false; }
+
+  // Tells the peers on which processor the calling thread runs.
+  virtual void note_processor() {}
+  // The peer last ran on the processor that the calling thread runs on: it cannot go on while this thread runs.
+  virtual bool shares_processor(Rank) const { return false; }
 
   // Tells everybody that this rank will do no more, after all that it committed. The destructor does it; a process that
   // ends without it, too. May wait for a bounded time until what was committed has arrived.

@@ -69,7 +69,11 @@ bool never_opens(const Segment& segment, Rank rank) {
 
 void wake(const Segment& segment, Rank rank, Armed armed, RankCaller& caller) {
   if (!armed) return;
-  if (armed.on_socket) {
+  if (armed.who == Sleeper::loop) {
+    // Where the socket cannot be reached, the progress thread of that rank takes over.
+    const bool called = caller.call(segment, rank, Call::loop);
+    if (!called || armed.progress_too) doorbell_wake(segment.line(rank).bell, Sleeper::progress);
+  } else if (armed.on_socket) {
     caller.call(segment, rank, armed.who == Sleeper::progress ? Call::progress : Call::caller);
   } else {
     doorbell_wake(segment.line(rank).bell, armed.who);

@@ -56,13 +56,14 @@ bool RankCaller::prepare() {
   return socket_ >= 0;
 }
 
-void RankCaller::call(const Segment& segment, Rank rank, Call what) {
-  if (!prepare()) return;
+bool RankCaller::call(const Segment& segment, Rank rank, Call what) {
+  if (!prepare()) return false;
   sockaddr_un address;
   const socklen_t length = name_of(segment, rank, what, address);
   const char nothing = 0;
-  static_cast<void>(
-      ::sendto(socket_, &nothing, 1, MSG_DONTWAIT | MSG_NOSIGNAL, reinterpret_cast<sockaddr*>(&address), length));
+  const ssize_t sent =
+      ::sendto(socket_, &nothing, 1, MSG_DONTWAIT | MSG_NOSIGNAL, reinterpret_cast<sockaddr*>(&address), length);
+  return sent > 0 || errno == EAGAIN || errno == EWOULDBLOCK;  // a full socket has something to read already
 }
 
 }  // namespace nbc::shm

@@ -9,7 +9,7 @@
 namespace nbc::shm {
 
 // What a rank may be called for; part of the socket's name.
-enum class Call : char { bootstrap = 'b', caller = 'c', progress = 'p' };
+enum class Call : char { bootstrap = 'b', caller = 'c', progress = 'p', loop = 'l' };
 
 class RankSocket {
  public:
@@ -39,7 +39,8 @@ class RankCaller {
 
   // Makes the socket, which call() does otherwise when it is first needed. False: the system refused (errno).
   bool prepare();
-  void call(const Segment& segment, Rank rank, Call what);
+  // False: nobody has been called, since the system refused or the other rank has no such socket that this one sees.
+  bool call(const Segment& segment, Rank rank, Call what);
 
  private:
   int socket_ = -1;

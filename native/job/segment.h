@@ -75,6 +75,9 @@ struct alignas(kLine) RankLine {
   uint32_t ways;
   DoorbellLine bell;
   alignas(kLine) std::atomic<uint32_t> calls;  // counted up, with release, by whoever left a card or closed
+  // The processor that the rank's calling thread ran on last, and 1; 0: unknown. Stored (relaxed) by the owner, read
+  // (relaxed) by peers that wait for it: a hint, nothing depends on when it is seen.
+  std::atomic<uint32_t> processor;
 };
 static_assert(sizeof(RankLine) == 7 * kLine);
 

@@ -100,6 +100,8 @@ class LibOF {
 
   const Counters& counters() const { return counters_; }
   uint32_t eager_limit() const { return options_.eager_limit; }
+  // A peer that something is expected from cannot go on while this thread runs: both have the same processor.
+  bool expects_from_own_processor() const;
   uint32_t active_peers() const { return static_cast<uint32_t>(active_.size()); }
   // For tests: keys that were compared in searches for receives.
   uint64_t comparisons() const;

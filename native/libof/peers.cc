@@ -83,6 +83,13 @@ bool LibOF::poll_peer(Peer& peer) {
   return moved;
 }
 
+bool LibOF::expects_from_own_processor() const {
+  for (const Peer* peer : active_) {
+    if (fabric_.shares_processor(peer->rank)) return true;
+  }
+  return false;
+}
+
 bool LibOF::fail_closed_peers() {
   bool closed = false;
   for (const Peer* peer : active_) closed |= fabric_.has_closed(peer->rank);

@@ -105,6 +105,21 @@ TEST(sleeping_has_a_limit) {
   CHECK(std::chrono::steady_clock::now() - begin >= std::chrono::milliseconds(2));
 }
 
+TEST(the_progress_thread_can_be_added_to_the_event_loop_until_it_has_rung) {
+  DoorbellLine bell;
+  doorbell_arm(bell, {Sleeper::loop}, 2);
+  CHECK(doorbell_add_progress(bell));
+  CHECK(doorbell_is_armed(bell));
+  CHECK(!doorbell_count(bell, 1));  // the count is as it was
+  const Armed both = doorbell_count(bell, 1);
+  CHECK(both.who == Sleeper::loop && both.progress_too);
+  CHECK(!doorbell_add_progress(bell));
+  CHECK(!doorbell_is_armed(bell));
+  doorbell_arm(bell, {Sleeper::loop}, 1);
+  const Armed one = doorbell_take(bell);
+  CHECK(one.who == Sleeper::loop && !one.progress_too);
+}
+
 TEST(waking_oneself_needs_no_arming) {
   DoorbellLine bell;
   const uint32_t ticket = doorbell_ticket(bell, Sleeper::progress);

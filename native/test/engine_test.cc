@@ -44,10 +44,10 @@ TEST(room_that_comes_in_the_last_look_is_used) {
       const bool watched = i % 2 == 1;
       const Pinned in = me.plain(kBytes);
       const uint32_t receive = me.irecv(in, 1 - me.rank, i);
-      if (watched) me.engine->watch(receive);
+      if (watched) me.watch(receive);
       meeting.meet();
       const uint32_t send = me.isend(me.filled(kBytes, false, i + me.rank), 1 - me.rank, i);
-      if (watched && send != kNoRequest) me.engine->watch(send);
+      if (watched && send != kNoRequest) me.watch(send);
       until_done(me, send);
       me.finish(send);
       // What only lands is noticed by whoever looks, or is to be told.
@@ -57,6 +57,25 @@ TEST(room_that_comes_in_the_last_look_is_used) {
       meeting.meet();
     }
   });
+}
+
+// While this thread spins, a peer on the same processor cannot send what it waits for.
+TEST(a_waiter_whose_peer_has_the_same_processor_sleeps_at_once) {
+  ThreadNetwork network(2);
+  auto made = std::make_unique<ThreadFabric>(network, 0, std::make_shared<Heap>());
+  made->processors = 2;
+  made->beside = true;
+  ThreadFabric& fabric = *made;
+  TestRank peer(std::make_unique<ThreadFabric>(network, 1, std::make_shared<Heap>()), mode(false));
+  TestRank me(std::move(made), mode(false));
+  const uint32_t receive = me.irecv(me.plain(8), 1, 0);
+  const uint64_t before = fabric.polls.load();
+  std::thread waiter([&] { me.wait(receive); });
+  while (!network.is_armed(0)) sched_yield();
+  // The look before sleeping is one more; so is the first.
+  CHECK(fabric.polls.load() - before < 20);
+  peer.wait(peer.isend(peer.filled(8, false, 1), 0, 0));
+  waiter.join();
 }
 
 // A process that ends announces it, and nobody may be at the network meanwhile: not even a progress thread that never
@@ -110,7 +129,7 @@ TEST(what_the_end_of_a_peer_lets_go_is_flushed) {
   for (uint32_t i = 0; i < kReceives; ++i) receives.push_back(me.irecv(in.emplace_back(me.plain(kBytes)), 1, i));
   const uint32_t last = me.irecv(me.plain(8), 2, 0);
   // Hands over without a request to watch: the look for closed peers is the last thing that happens.
-  me.engine->watch(kSlots - 1);
+  me.engine->rest();
   CHECK(me.failure(last) == Error::peer_closed);
 }
 

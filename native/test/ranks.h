@@ -71,11 +71,20 @@ class TestRank {
     engine_options.progress_thread = options.progress_thread;
     engine_options.wait_on_send_us = options.wait_on_send_us;
     engine_options.startall_us = options.startall_us;
-    engine = std::make_unique<Engine>(std::move(fabric), engine_options, slots,
-                                      [this] { notifications.fetch_add(1, std::memory_order_acq_rel); });
+    engine = std::make_unique<Engine>(std::move(fabric), engine_options, slots, [this] {
+      notifications.fetch_add(1, std::memory_order_acq_rel);
+      if (on_notify) on_notify();
+    });
     arena = engine->fabric().memory();
   }
   ~TestRank() { close(); }
+
+  // Lets the end of the request notify, as before the event loop sleeps.
+  void watch(uint32_t request) const {
+    slots->exchange()[0] = request;
+    engine->look(1, 0);
+    while (!engine->rest()) engine->look(0, 0);
+  }
 
   // One at a time: worlds of one process that end with requests pending share the list of memory that is kept for good.
   void close() {
@@ -174,6 +183,7 @@ class TestRank {
   std::shared_ptr<SlotTable> slots;
   std::shared_ptr<Group> world;
   std::atomic<uint32_t> notifications{0};
+  std::function<void()> on_notify;  // set before the first request is watched
   std::unique_ptr<Engine> engine;
   std::shared_ptr<ExposedMemory> arena;
 

@@ -174,7 +174,8 @@ class ThreadFabric final : public FarFabric {
                     {}});
     }
   }
-  Crowd crowd() const override { return {size(), 1, true}; }
+  Crowd crowd() const override { return {size(), processors, true}; }
+  bool shares_processor(Rank) const override { return beside; }
   void visit_counters(const CounterVisitor& visit) const override {
     visit(Counter::parks, static_cast<double>(slept_.load(std::memory_order_relaxed)));
     visit(Counter::events, static_cast<double>(rung_.load(std::memory_order_relaxed)));
@@ -186,6 +187,8 @@ class ThreadFabric final : public FarFabric {
   // There is room for one piece of a put at a time, and none for the next until somebody has looked again, whom nobody
   // calls.
   uint32_t pieces_of_a_put = 1;
+  uint32_t processors = 1;  // for all ranks
+  bool beside = false;      // peers have the processor of this rank
   std::atomic<uint64_t> polls{0};
 
  private:

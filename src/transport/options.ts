@@ -30,6 +30,9 @@ const MAX_TIMEOUT = 2 ** 31 - 1;
 /** Microseconds; a bounded poll that blocks the caller for longer than a minute is a mistake in the unit. */
 const MAX_POLL = 60e6;
 
+/** Microseconds; nothing else in the event loop goes on meanwhile. */
+const MAX_AWAIT_SPIN = 100_000;
+
 /** One option: its variable, its default, and what it may be. */
 interface Rule<T> {
   variable: string;
@@ -142,6 +145,11 @@ const COMMON = {
    * 0: not at all). Variable NBC_STARTALL.
    */
   startall: native(integer('NBC_STARTALL', 0, MAX_POLL, 'microseconds')),
+  /**
+   * How long, in microseconds, the event loop is held while an awaited request may end at any moment (default 50; 0: not
+   * at all). A short wait then costs no wake-up; what takes longer is slept for. Variable NBC_AWAIT_SPIN.
+   */
+  awaitSpin: integer('NBC_AWAIT_SPIN', 50, MAX_AWAIT_SPIN, 'microseconds'),
   /** Time limit, in milliseconds, of `wait()` and of awaited requests (default 0: none). Variable NBC_TIMEOUT. */
   timeout: integer('NBC_TIMEOUT', 0, MAX_TIMEOUT, 'milliseconds'),
   /**

@@ -82,6 +82,10 @@ class MixedFabric final : public Fabric {
   void sleep(Sleeper who, uint32_t ticket, int64_t nanoseconds) override;
   void ring_self(Sleeper who) override { far_->ring_self(who); }
   bool ring_self_later(Sleeper who, int64_t nanoseconds) override { return far_->ring_self_later(who, nanoseconds); }
+  void note_processor() override { near_->note_processor(); }
+  bool shares_processor(Rank peer) const override {
+    return ways_[peer] == shm::Way::near && near_->shares_processor(peer);
+  }
   void announce_closed() override;
   Crowd crowd() const override { return known_ ? far_->crowd() : near_->crowd(); }
   void visit_counters(const CounterVisitor& visit) const override;

@@ -9,7 +9,10 @@
 namespace nbc::shm {
 namespace {
 
-constexpr uint32_t kOnSocket = 4;  // beside the Sleeper
+// Beside the Sleeper, which takes the two lowest bits.
+constexpr uint32_t kOnSocket = 4;
+constexpr uint32_t kProgressToo = 8;
+constexpr uint32_t kSleeperMask = 3;
 
 std::atomic<uint32_t>& word_of(DoorbellLine& bell, Sleeper who) {
   return who == Sleeper::progress ? bell.rung_progress : bell.rung_caller;
@@ -22,7 +25,8 @@ uint32_t doorbell_ticket(DoorbellLine& bell, Sleeper who) {
 }
 
 void doorbell_arm(DoorbellLine& bell, Armed armed, uint32_t need) {
-  const uint32_t value = static_cast<uint32_t>(armed.who) | (armed.on_socket ? kOnSocket : 0);
+  const uint32_t value =
+      static_cast<uint32_t>(armed.who) | (armed.on_socket ? kOnSocket : 0) | (armed.progress_too ? kProgressToo : 0);
   bell.need.store(static_cast<int32_t>(need), std::memory_order_relaxed);
   bell.armed.store(value, std::memory_order_release);   // need before armed
   std::atomic_thread_fence(std::memory_order_seq_cst);  // F1
@@ -31,6 +35,12 @@ void doorbell_arm(DoorbellLine& bell, Armed armed, uint32_t need) {
 void doorbell_disarm(DoorbellLine& bell) {
   // Reading first keeps the line shared with its readers when nobody had armed it, which is the fast path.
   if (bell.armed.load(std::memory_order_relaxed) != 0) bell.armed.store(0, std::memory_order_relaxed);
+}
+
+bool doorbell_add_progress(DoorbellLine& bell) {
+  uint32_t armed = bell.armed.load(std::memory_order_relaxed);
+  // Only writers change the word meanwhile, and only to 0. release: what doorbell_arm stored before is still said.
+  return armed != 0 && bell.armed.compare_exchange_strong(armed, armed | kProgressToo, std::memory_order_acq_rel);
 }
 
 bool doorbell_is_armed(const DoorbellLine& bell) { return bell.armed.load(std::memory_order_acquire) != 0; }
@@ -50,7 +60,7 @@ Armed doorbell_count(DoorbellLine& bell, uint32_t messages) {
 
 Armed doorbell_take(DoorbellLine& bell) {
   const uint32_t value = bell.armed.exchange(0, std::memory_order_acq_rel);
-  return {static_cast<Sleeper>(value & (kOnSocket - 1)), (value & kOnSocket) != 0};
+  return {static_cast<Sleeper>(value & kSleeperMask), (value & kOnSocket) != 0, (value & kProgressToo) != 0};
 }
 
 void doorbell_wake(DoorbellLine& bell, Sleeper who) {

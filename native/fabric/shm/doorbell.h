@@ -1,7 +1,7 @@
 // Parking without lost wake-ups. One line per rank (segment.h), three kinds of word:
 //
-//   armed          stored by the rank that goes to sleep (which sleeper, and whether on descriptors), exchanged for 0
-//                  by the writer that wakes it
+//   armed          stored by the rank that goes to sleep (which sleeper, whether on descriptors, and whether its
+//                  progress thread is to be woken, too), exchanged for 0 by the writer that wakes it
 //   need           stored by the sleeper before armed: how many more messages make waking worthwhile; counted down by
 //                  writers
 //   rung_*         one futex word per sleeper: counted up by whoever wakes it; or a datagram, see below
@@ -23,6 +23,10 @@
 // (rank_socket.h), and only that sleeper, or the owner of the engine when it disarms, takes it out. Until then the
 // socket is readable, and nobody falls asleep on it; so it is a ticket that is always taken early enough, and
 // everything else stays as it is above.
+// The event loop (Sleeper::loop) sleeps on a socket as well. It may be computing instead of sleeping when it is rung
+// for. So the progress thread looks after it: it dozes meanwhile, and when it stops dozing, it has itself rung for, too
+// (doorbell_add_progress). Its compare-and-swap fails if a writer has been there before; then the progress thread goes
+// on looking after the event loop.
 #pragma once
 #include <cstdint>
 
@@ -34,6 +38,7 @@ namespace nbc::shm {
 struct Armed {
   Sleeper who = Sleeper::nobody;
   bool on_socket = false;
+  bool progress_too = false;  // with Sleeper::loop
   explicit operator bool() const { return who != Sleeper::nobody; }
 };
 
@@ -41,6 +46,9 @@ struct Armed {
 uint32_t doorbell_ticket(DoorbellLine& bell, Sleeper who);
 void doorbell_arm(DoorbellLine& bell, Armed armed, uint32_t need);
 void doorbell_disarm(DoorbellLine& bell);
+// The bell is armed for the event loop. True: from now on the writer wakes the progress thread, too. False: a writer
+// has rung. By the owner of the engine.
+bool doorbell_add_progress(DoorbellLine& bell);
 bool doorbell_is_armed(const DoorbellLine& bell);
 void doorbell_sleep(DoorbellLine& bell, Sleeper who, uint32_t ticket, int64_t nanoseconds);
 // Writing side. The caller has done F2 after its last write. Counts the messages, and returns whom the caller has to

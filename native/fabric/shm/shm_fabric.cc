@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <sched.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -155,6 +156,23 @@ void ShmFabric::put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from,
 
 unsigned ShmFabric::poll(Completion* out, unsigned max, Effort effort) {
   return bulk_.poll(out, max, effort, [this](Rank peer) { count(peer); });
+}
+
+int ShmFabric::open_loop() {
+  if (loop_socket_.descriptor() < 0) loop_socket_.open(*segment_, rank(), Call::loop);
+  return loop_socket_.descriptor();
+}
+
+void ShmFabric::note_processor() {
+  const uint32_t now = static_cast<uint32_t>(sched_getcpu()) + 1;  // a failure becomes 0
+  if (now == processor_) return;
+  processor_ = now;
+  segment_->line(rank()).processor.store(now, std::memory_order_relaxed);
+}
+
+bool ShmFabric::shares_processor(Rank peer) const {
+  const uint32_t there = segment_->line(peer).processor.load(std::memory_order_relaxed);
+  return there != 0 && there == static_cast<uint32_t>(sched_getcpu()) + 1;
 }
 
 void ShmFabric::sleep(Sleeper who, uint32_t ticket, int64_t nanoseconds) {

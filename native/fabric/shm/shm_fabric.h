@@ -75,6 +75,10 @@ class ShmFabric final : public Fabric {
   bool is_armed() const override { return doorbell_is_armed(segment_->line(options_.rank).bell); }
   void sleep(Sleeper who, uint32_t ticket, int64_t nanoseconds) override;
   void ring_self(Sleeper who) override { doorbell_wake(bell(), who); }
+  int open_loop() override;
+  bool arm_progress_too() override { return doorbell_add_progress(bell()); }
+  void note_processor() override;
+  bool shares_processor(Rank peer) const override;
 
   void announce_closed() override;
   Crowd crowd() const override;
@@ -117,6 +121,8 @@ class ShmFabric final : public Fabric {
   std::string why_not_far_;
   std::map<Rank, std::string> rejected_;  // why, by peer
   RankSocket sockets_[2];
+  RankSocket loop_socket_;
+  uint32_t processor_ = 0;  // what this rank's line says
   RankCaller caller_;
   ShmCounters counters_;
 };

@@ -1,0 +1,105 @@
+#include "addon/event_loop.h"
+
+#include <dlfcn.h>
+#include <sys/socket.h>
+#include <uv.h>
+
+namespace nbc::addon {
+namespace {
+
+// Looked up by name, so that the addon also loads where there is no libuv.
+struct Libuv {
+  decltype(&napi_get_uv_event_loop) event_loop;
+  decltype(&uv_poll_init) poll_init;
+  decltype(&uv_poll_start) poll_start;
+  decltype(&uv_close) close;
+  decltype(&uv_unref) unref;
+
+  bool complete() const {
+    return event_loop != nullptr && poll_init != nullptr && poll_start != nullptr && close != nullptr &&
+           unref != nullptr;
+  }
+};
+
+template <typename Function>
+void find(const char* name, Function& out) {
+  out = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+}
+
+const Libuv& libuv() {
+  static const Libuv found = [] {
+    Libuv uv{};
+    find("napi_get_uv_event_loop", uv.event_loop);
+    find("uv_poll_init", uv.poll_init);
+    find("uv_poll_start", uv.poll_start);
+    find("uv_close", uv.close);
+    find("uv_unref", uv.unref);
+    return uv;
+  }();
+  return found;
+}
+
+}  // namespace
+
+struct EventLoopPoll::Polled {
+  uv_poll_t handle{};
+  napi_env env = nullptr;
+  int descriptor = -1;
+  napi_ref callback = nullptr;
+  napi_async_context context = nullptr;
+
+  static void on_readable(uv_poll_t* handle, int status, int events);
+};
+
+// A failure of the poll itself is no reason to call: the progress thread looks after what nobody answers.
+void EventLoopPoll::Polled::on_readable(uv_poll_t* handle, int status, int /*events*/) {
+  if (status != 0) return;
+  auto& polled = *static_cast<Polled*>(handle->data);
+  char some[64];
+  // The doorbell is rung once for each arming, so there is rarely a second one; that makes the poll fire again.
+  static_cast<void>(::recv(polled.descriptor, some, sizeof some, MSG_DONTWAIT));
+  napi_handle_scope scope;
+  if (napi_open_handle_scope(polled.env, &scope) != napi_ok) return;
+  napi_value callback;
+  napi_value receiver;
+  if (napi_get_reference_value(polled.env, polled.callback, &callback) == napi_ok &&
+      napi_get_global(polled.env, &receiver) == napi_ok &&
+      napi_make_callback(polled.env, polled.context, receiver, callback, 0, nullptr, nullptr) ==
+          napi_pending_exception) {
+    napi_value exception;
+    if (napi_get_and_clear_last_exception(polled.env, &exception) == napi_ok)
+      napi_fatal_exception(polled.env, exception);
+  }
+  napi_close_handle_scope(polled.env, scope);
+}
+
+std::unique_ptr<EventLoopPoll> EventLoopPoll::start(napi_env env, int descriptor, napi_value callback) {
+  const Libuv& uv = libuv();
+  uv_loop_t* loop = nullptr;
+  if (!uv.complete() || uv.event_loop(env, &loop) != napi_ok || loop == nullptr) return nullptr;
+  auto polled = std::make_unique<Polled>();
+  if (uv.poll_init(loop, &polled->handle, descriptor) != 0) return nullptr;
+  Polled& p = *polled;
+  p.handle.data = &p;
+  p.env = env;
+  p.descriptor = descriptor;
+  uv.unref(reinterpret_cast<uv_handle_t*>(&p.handle));
+  // From here on the handle belongs to the loop until it has been closed.
+  std::unique_ptr<EventLoopPoll> made(new EventLoopPoll(polled.release()));
+  napi_value name;
+  if (napi_create_reference(env, callback, 1, &p.callback) != napi_ok ||
+      napi_create_string_utf8(env, "node-nbc doorbell", NAPI_AUTO_LENGTH, &name) != napi_ok ||
+      napi_async_init(env, nullptr, name, &p.context) != napi_ok ||
+      uv.poll_start(&p.handle, UV_READABLE, Polled::on_readable) != 0)
+    return nullptr;
+  return made;
+}
+
+EventLoopPoll::~EventLoopPoll() {
+  if (polled_->context != nullptr) napi_async_destroy(polled_->env, polled_->context);
+  if (polled_->callback != nullptr) napi_delete_reference(polled_->env, polled_->callback);
+  libuv().close(reinterpret_cast<uv_handle_t*>(&polled_->handle),
+                [](uv_handle_t* handle) { delete static_cast<Polled*>(handle->data); });
+}
+
+}  // namespace nbc::addon

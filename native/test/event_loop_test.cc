@@ -1,0 +1,161 @@
+// The event loop as a sleeper, over shared memory: a message wakes it by its descriptor, and what it does not look
+// after, because it computes, the progress thread does. Nothing here has a time limit of its own: a wake-up that is
+// lost stops the program, which is what the watchdog is for.
+#include <algorithm>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include "fabric/descriptor.h"
+#include "test/ranks.h"
+
+namespace {
+
+using namespace nbc;
+using namespace nbc::check;
+
+// What src/event-loop.ts and addon/event_loop.cc do.
+class Loop {
+ public:
+  explicit Loop(TestRank& me)
+      : me_(me),
+        doorbell_(me.engine->open_loop()),
+        notified_(std::make_shared<Descriptor>(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC))) {
+    CHECK(doorbell_ >= 0);
+    me.on_notify = [notified = notified_] {
+      const uint64_t one = 1;
+      static_cast<void>(!::write(notified->get(), &one, sizeof one));
+    };
+  }
+
+  // Watches the request, and goes back to the event loop.
+  void await(uint32_t request, int64_t spin_nanoseconds) {
+    if (request == kNoRequest) return;
+    me_.slots->exchange()[0] = request;
+    bool again = note(me_.engine->look(1, spin_nanoseconds)) > 0 || !me_.engine->rest();
+    while (again) again = note(me_.engine->look(0, 0)) > 0 || !me_.engine->rest();
+  }
+  // The event loop sleeps, and is woken, until the request has ended.
+  void run_until_done(uint32_t request) {
+    while (!me_.done(request)) {
+      pollfd set[] = {{doorbell_, POLLIN, 0}, {notified_->get(), POLLIN, 0}};
+      ::poll(set, 2, -1);
+      char some[64];
+      if ((set[0].revents & POLLIN) != 0 && ::recv(doorbell_, some, sizeof some, MSG_DONTWAIT) > 0) ++rung;
+      uint64_t count;
+      if (::read(notified_->get(), &count, sizeof count) > 0) ++notified;
+      while (note(me_.engine->look(0, 0)) > 0 || !me_.engine->rest()) {
+      }
+    }
+  }
+
+  uint64_t rung = 0;
+  uint64_t notified = 0;
+  uint64_t ended = 0;
+
+ private:
+  size_t note(size_t count) {
+    ended += count;
+    return count;
+  }
+  TestRank& me_;
+  int doorbell_;
+  std::shared_ptr<Descriptor> notified_;
+};
+
+constexpr size_t kBytes = 8;
+
+// Two ranks send to each other, each sleeping, computing or waiting for what it receives, as chance has it.
+void exchange(uint32_t rounds, uint64_t seed, uint64_t& rung) {
+  std::atomic<uint64_t> all{0};
+  run_ranks(2, mode(true), [&](TestRank& me, Meeting&) {
+    Loop loop(me);
+    Random random(seed + me.rank);
+    for (uint32_t i = 0; i < rounds; ++i) {
+      const Pinned in = me.plain(kBytes);
+      const uint32_t receive = me.irecv(in, 1 - me.rank, 1);
+      if (random.one_in(16)) sched_yield();
+      const bool first = me.rank == i % 2;
+      if (first) me.wait(me.isend(me.filled(kBytes, false, i), 1 - me.rank, 1));
+      loop.await(receive, random.one_in(2) ? 0 : 20'000);
+      switch (random.below(4)) {
+        case 0:  // computes, and leaves all to the progress thread
+          while (!me.done(receive)) sched_yield();
+          break;
+        case 1:
+          CHECK(receive == kNoRequest || me.engine->wait(&receive, 1, true, -1));
+          break;
+        default:
+          loop.run_until_done(receive);
+      }
+      me.finish(receive);
+      check_data(in, i);
+      if (!first) me.wait(me.isend(me.filled(kBytes, false, i), 1 - me.rank, 1));
+    }
+    all.fetch_add(loop.rung);
+  });
+  rung = all.load();
+}
+
+TEST(no_wake_up_is_lost_that_the_event_loop_sleeps_for) {
+  uint64_t rung = 0;
+  exchange(repetitions(20'000, 3'000), 1, rung);
+  CHECK(rung > 0);  // otherwise nothing was tested
+}
+
+// All that is sent needs the receiver to take part, while that only computes after it has gone to its event loop.
+TEST(what_the_event_loop_does_not_look_after_goes_on) {
+  RankOptions options = mode(true);
+  options.cross_memory = false;
+  run_ranks(2, options, [](TestRank& me, Meeting& meeting) {
+    Loop loop(me);
+    for (uint32_t i = 0; i < repetitions(50, 10); ++i) {
+      if (me.rank == 0) {
+        const Pinned in = me.plain(1'000'000);
+        const uint32_t receive = me.irecv(in, 1, i);
+        loop.await(receive, 0);
+        meeting.meet();
+        while (!me.done(receive)) sched_yield();
+        me.finish(receive);
+        check_data(in, i);
+      } else {
+        meeting.meet();
+        me.wait(me.isend(me.filled(1'000'000, false, i), 0, i));
+      }
+      meeting.meet();
+    }
+  });
+}
+
+TEST(a_look_gives_out_every_slot_that_ended_once) {
+  run_ranks(2, mode(true), [](TestRank& me, Meeting& meeting) {
+    constexpr uint32_t kRequests = 600;
+    if (me.rank == 0) {
+      Loop loop(me);
+      std::vector<uint32_t> receives;
+      for (uint32_t i = 0; i < kRequests; ++i) receives.push_back(me.irecv(me.plain(8), 1, i));
+      std::copy(receives.begin(), receives.end(), me.slots->exchange());
+      std::vector<uint32_t> ended;
+      size_t count = me.engine->look(receives.size(), 0);
+      meeting.meet();
+      while (ended.size() + count <= kRequests) {
+        for (size_t i = 0; i < count; ++i) ended.push_back(me.slots->exchange()[i]);
+        if (ended.size() == kRequests) break;
+        count = me.engine->look(0, 0);
+      }
+      std::sort(ended.begin(), ended.end());
+      std::sort(receives.begin(), receives.end());
+      CHECK(ended == receives);
+      CHECK_EQ(me.engine->look(0, 0), 0u);
+      for (const uint32_t receive : receives) me.finish(receive);
+    } else {
+      meeting.meet();
+      for (uint32_t i = 0; i < kRequests; ++i) me.wait(me.isend(me.filled(8, false, i), 0, i));
+    }
+    meeting.meet();
+  });
+}
+
+}  // namespace
+
+TEST_MAIN(120)
