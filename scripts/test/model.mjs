@@ -11,7 +11,7 @@ import { ROOT, has, run } from './process.mjs';
 const modelOf = (definitions) =>
   join(ROOT, 'native/test/model', definitions[0] === 'REVOKE' ? 'revoke.pml' : 'doorbell.pml');
 /** What must hold, and then what must fail: the definitions that spin is given. */
-const CORRECT = [[], ['DOZE'], ['SOCKET'], ['REVOKE']];
+const CORRECT = [[], ['DOZE'], ['LOOP'], ['SOCKET'], ['REVOKE']];
 const MUTATIONS = [
   ['NO_RECHECK'],
   ['NO_FENCE'],
@@ -24,6 +24,9 @@ const MUTATIONS = [
   ['DOZE', 'NO_DOZE_RECHECK'],
   ['DOZE', 'NO_DOZE_FENCE'],
   ['DOZE', 'NO_LEAVE_FENCE'],
+  ['LOOP', 'NO_ADD'],
+  ['LOOP', 'BLIND_ADD'],
+  ['LOOP', 'NO_TAKE_OVER'],
   ['SOCKET', 'LATE_DRAIN'],
   ['SOCKET', 'ONE_SOCKET'],
   ['REVOKE', 'NO_ORDER'],

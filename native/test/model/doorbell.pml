@@ -32,6 +32,9 @@
  *   -DDOZE -DNO_DOZE_FENCE    ... or does, but lets that load overtake the store to `dozing`
  *   -DDOZE -DNO_LEAVE_FENCE   MAIN lets its load of `dozing` overtake its store to `unattended`
  *   -DSOCKET -DLATE_DRAIN     a sleeper takes datagrams out after the second look instead of after it has slept
+ *   -DLOOP -DNO_ADD           PROGRESS stops dozing without having itself woken together with the event loop
+ *   -DLOOP -DBLIND_ADD        ... or does, but also where the bell has been rung
+ *   -DLOOP -DNO_TAKE_OVER     PROGRESS, woken together with the event loop, does not look after it
  *   -DSOCKET -DONE_SOCKET     both sleepers share a socket, and whoever wakes first takes the datagram out
  *
  * Late decrements. A writer that has seen `armed` != 0 may be delayed before it decrements `need`, and the sleeper may
@@ -50,10 +53,20 @@
  * it likes. The two flags are stored and loaded crosswise: either MAIN sees that PROGRESS does not doze and rings, or
  * PROGRESS sees that something is unattended.
  *
+ * The event loop (-DLOOP, which includes -DDOZE). MAIN may also arm for its event loop when it leaves (Engine::rest), and
+ * leave that unattended. Then it sleeps on a socket until a writer calls it or PROGRESS has delivered everything, or it
+ * comes back for another reason, or it computes and never looks at the socket. While the bell is armed for the event loop,
+ * PROGRESS dozes. It may stop: then it changes `armed`, by compare-and-swap, so that writers wake it, too. When it finds
+ * that the bell has been rung, it gives MAIN a doze to come back, and takes over if that did not.
+ *
  * The socket (mixed/mixed_fabric.h). Writers send a datagram to the socket of the sleeper, MAIN rings PROGRESS by an
  * eventfd. Neither has a ticket: both stay readable until the sleeper has slept and takes them out. Whoever disarms
  * takes out what has come for the sleeper that was armed, if it was rung.
  */
+
+#ifdef LOOP
+#define DOZE
+#endif
 
 #ifndef ENTRIES
 #ifdef DOZE
@@ -82,6 +95,8 @@
 #define NOBODY 0
 #define MAIN 1
 #define PROGRESS 2
+#define EVENT_LOOP 3 /* MAIN in its event loop, on a socket */
+#define BOTH 4       /* EVENT_LOOP and PROGRESS */
 
 /* --- shared memory --- */
 
@@ -101,6 +116,11 @@ bool unattended; /* MAIN left, and something needs driving */
 bool dozing;     /* PROGRESS looks by itself now and then */
 byte dozeSince;  /* `entries` when its doze began */
 bool stopping;
+#ifdef LOOP
+bool loopCalled; /* a datagram is in the socket of the event loop */
+bool loopArmed;  /* armed for the event loop, and MAIN has not been back; written by the owner */
+byte rungAt;     /* `entries` and 1 when PROGRESS first saw that the event loop was rung for */
+#endif
 bool asleep[3];
 #ifdef SOCKET
 bool called[3];  /* a datagram is in the socket of the sleeper */
@@ -253,7 +273,18 @@ active [WRITERS] proctype writer() {
         atomic { old = 0; who = armed; armed = NOBODY } /* exchange */
         if
         :: who == NOBODY -> skip
+#ifdef LOOP
+        :: who >= EVENT_LOOP ->
+          loopCalled = true;
+          if
+          :: who == BOTH -> ring(PROGRESS)
+          :: else -> skip
+          fi;
+          who = 0
+        :: who != NOBODY && who < EVENT_LOOP -> call(who); who = 0
+#else
         :: else -> call(who); who = 0
+#endif
         fi
       :: else -> old = 0
       fi
@@ -311,6 +342,9 @@ inline enter() {
     !locked -> locked = true;
     wanted = false;
     handedOver = false;
+#ifdef LOOP
+    loopArmed = false;
+#endif
 #ifdef DOZE
     entries++;
     STORE(BUFFER_OF(MAIN), AT_UNATTENDED, false);
@@ -372,36 +406,65 @@ inline handOver() {
   od
 }
 
+/* What is pending stays unattended. */
+inline leavePending() {
+  atomic { STORE(BUFFER_OF(MAIN), AT_UNATTENDED, true) }
+  atomic {
+#ifndef NO_LEAVE_FENCE
+    FENCE(BUFFER_OF(MAIN));
+#endif
+    got = dozing
+  }
+  if
+  :: atomic { got -> got = false; unlock(MAIN) }
+  :: else ->
+    atomic {
+      empty(BUFFER_OF(MAIN)) -> got = dozing; dozing = true; /* exchange */
+      if
+      :: dozeSince = entries /* the ring is a timer, and the doze begins here */
+      :: skip
+      fi;
+      unlock(MAIN)
+    }
+    if
+    :: got -> got = false
+    :: else -> ring(PROGRESS)
+    fi
+  fi
+}
+
 /* MAIN expects to be back soon: Engine::leave(). */
 inline leaveUnattended() {
   if
   :: delivered == TOTAL -> unlock(MAIN)
-  :: else ->
-    atomic { STORE(BUFFER_OF(MAIN), AT_UNATTENDED, true) }
-    atomic {
-#ifndef NO_LEAVE_FENCE
-      FENCE(BUFFER_OF(MAIN));
-#endif
-      got = dozing
-    }
-    if
-    :: atomic { got -> got = false; unlock(MAIN) }
-    :: else ->
-      atomic {
-        empty(BUFFER_OF(MAIN)) -> got = dozing; dozing = true; /* exchange */
-        if
-        :: dozeSince = entries /* the ring is a timer, and the doze begins here */
-        :: skip
-        fi;
-        unlock(MAIN)
-      }
-      if
-      :: got -> got = false
-      :: else -> ring(PROGRESS)
-      fi
-    fi
+  :: else -> leavePending()
   fi
 }
+
+#ifdef LOOP
+/* MAIN goes back to its event loop: Engine::rest(). */
+inline rest() {
+  do
+  :: poll();
+    if
+    :: delivered == TOTAL -> unlock(MAIN); break
+    :: else ->
+      atomic { choose(count); arm(MAIN, EVENT_LOOP, count); count = 0 }
+      look(MAIN, found);
+      if
+      :: atomic { found -> found = false; disarm(MAIN) }
+      :: atomic { !found -> loopArmed = true }
+        leavePending();
+        break
+      fi
+    fi
+  od;
+  if
+  :: atomic { loopCalled || delivered == TOTAL -> loopCalled = false } /* the event loop sleeps until then */
+  :: skip
+  fi
+}
+#endif
 
 active proctype mainThread() {
   byte count, enough; /* enough: value of `delivered` that ends the wait */
@@ -442,6 +505,9 @@ active proctype mainThread() {
     if
     :: true -> handOver()
     :: true -> leaveUnattended()
+#ifdef LOOP
+    :: true -> rest()
+#endif
     fi
 #else
     handOver()
@@ -479,6 +545,9 @@ inline drive() {
 active proctype progressThread() {
   byte count;
   bool found, got, left;
+#ifdef LOOP
+  bool waits, rungNow, added;
+#endif
 
   do
   :: readBell(PROGRESS); /* before trying: whoever rings after a failed attempt makes futexWait return */
@@ -489,6 +558,55 @@ active proctype progressThread() {
     tryLock(PROGRESS, got);
     if
     :: got ->
+#ifdef LOOP
+      atomic {
+        got = false;
+        waits = loopArmed && armed != NOBODY
+      }
+#ifndef NO_TAKE_OVER
+      atomic {
+        rungNow = loopArmed && !waits && rungAt != entries + 1;
+        if
+        :: rungNow ->
+          rungAt = entries + 1;
+          STORE(BUFFER_OF(PROGRESS), AT_DOZING, true);
+          STORE(BUFFER_OF(PROGRESS), AT_UNATTENDED, true);
+          FENCE(BUFFER_OF(PROGRESS))
+        :: else -> skip
+        fi
+      }
+#endif
+      atomic {
+        left = unattended;
+        if
+        :: handedOver || (left && entries == dozeSince && !waits && !rungNow) -> found = true
+        :: else -> skip
+        fi;
+        rungNow = false
+      }
+      if
+      :: found -> skip
+      :: atomic { !found && waits -> /* it is tired of dozing */
+#if defined(NO_ADD)
+          added = true;
+#elif defined(BLIND_ADD)
+          added = true;
+          armed = BOTH;
+#else
+          added = armed != NOBODY; /* compare-and-swap */
+          armed = (added -> BOTH : NOBODY);
+#endif
+          if
+          :: added -> STORE(BUFFER_OF(PROGRESS), AT_UNATTENDED, false); left = false
+          :: else -> dozeSince = entries
+          fi;
+          added = false;
+          unlock(PROGRESS)
+        }
+      :: atomic { !found -> dozeSince = entries; unlock(PROGRESS) }
+      fi;
+      waits = false;
+#else
       atomic {
         got = false;
         left = unattended;
@@ -497,11 +615,15 @@ active proctype progressThread() {
         :: else -> dozeSince = entries; unlock(PROGRESS)
         fi
       }
+#endif
       if
       :: found ->
         atomic {
           found = false;
           handedOver = true;
+#ifdef LOOP
+          loopArmed = false;
+#endif
           left = false;
 #ifdef DOZE
           STORE(BUFFER_OF(PROGRESS), AT_UNATTENDED, false)
