@@ -259,7 +259,7 @@ inline void a_closed_peer_is_noticed_by_watchers(const Subject& subject) {
     if (me.rank == 0) {
       const uint32_t request = me.irecv(me.plain(8), 1, 0);
       const uint32_t other = me.irecv(me.plain(8), 2, 0);
-      me.engine->watch(request);
+      me.watch(request);
       meeting.meet();
       while (me.notifications.load(std::memory_order_acquire) == 0) sched_yield();
       CHECK_EQ(me.failure(request), Error::peer_closed);

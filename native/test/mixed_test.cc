@@ -188,7 +188,7 @@ TEST(both_ways_wake_both_sleepers) {
             const uint32_t request = me.irecv(in, sender, 1);
             if (who == Sleeper::progress) {
               const uint32_t told = me.notifications.load();
-              me.engine->watch(request);
+              me.watch(request);
               while (me.notifications.load() == told) sched_yield();  // without a call that would drive
               me.finish(request);
             } else {

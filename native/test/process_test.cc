@@ -218,7 +218,7 @@ TEST(no_wake_up_is_lost_between_processes) {
         const uint32_t receive = me.irecv(in, from, 0);
         me.send(me.filled(16, false, i), to, 0);
         if (progress_thread && i % 2 == 0 && receive != kNoRequest) {
-          me.engine->watch(receive);
+          me.watch(receive);
           while (!me.done(receive)) sched_yield();
         }
         me.wait(receive);

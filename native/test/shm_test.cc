@@ -250,7 +250,7 @@ TEST(rounds_advance_while_the_callers_compute) {
       const uint32_t before = me.notifications.load();
       const uint32_t request = me.start(plan, me.filled(kBlock, false, i + me.rank), all);
       if (request != kNoRequest) {
-        me.engine->watch(request);
+        me.watch(request);
         // From here on only the progress thread works. If it does not, the watchdog ends this.
         while (!me.done(request) || me.notifications.load(std::memory_order_acquire) == before) sched_yield();
         me.finish(request);
@@ -312,7 +312,7 @@ TEST(no_wake_up_is_lost_between_caller_progress_thread_and_peers) {
           if (request == kNoRequest) continue;
           switch (random.below(3)) {
             case 0:
-              me.engine->watch(request);
+              me.watch(request);
               while (!me.done(request)) sched_yield();
               me.finish(request);
               break;
@@ -396,7 +396,7 @@ TEST(no_wake_up_is_lost_by_ranks_that_are_interrupted_anywhere) {
           const uint32_t receive = me.irecv(in, from, 0);
           me.send(me.filled(16, false, i), to, 0);
           if (receive != kNoRequest && random.one_in(2)) {
-            me.engine->watch(receive);
+            me.watch(receive);
             while (!me.done(receive)) sched_yield();
           }
           me.wait(receive);
@@ -423,14 +423,14 @@ TEST(watchers_are_told_once_and_also_about_what_is_over) {
       const Pinned in = me.plain(8);
       const uint32_t request = me.irecv(in, 1, 0);
       CHECK(request != kNoRequest);
-      me.engine->watch(request);
-      me.engine->watch(request);
+      me.watch(request);
+      me.watch(request);
       meeting.meet();
       while (me.notifications.load(std::memory_order_acquire) == 0) sched_yield();
       CHECK(me.done(request));
       check_data(in, 3);
       const uint32_t before = me.notifications.load();
-      me.engine->watch(request);
+      me.watch(request);
       CHECK_EQ(me.notifications.load(), before + 1);
       me.finish(request);
     } else {
@@ -535,7 +535,7 @@ TEST(start_test_and_wait_race_with_the_progress_thread) {
       std::vector<uint32_t> pending;
       for (const uint32_t request : requests) {
         if (request == kNoRequest) continue;
-        if (random.one_in(5)) me.engine->watch(request);
+        if (random.one_in(5)) me.watch(request);
         pending.push_back(request);
       }
       while (pending.size() > 3) {
@@ -681,7 +681,7 @@ TEST(a_late_rank_is_waited_for) {
       const Pinned in = me.plain(3000);
       const uint32_t request = me.start(me.load(ring_allgather(rank, 3, 1000)), me.filled(1000, false, rank), in);
       if (rank != 2) {
-        if (options.progress_thread) me.engine->watch(request);
+        if (options.progress_thread) me.watch(request);
         started.meet();
       }
       me.wait(request);
