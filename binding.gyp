@@ -12,6 +12,7 @@
         "native/addon/memory.cc",
         "native/addon/reports.cc",
         "native/addon/fabrics.cc",
+        "native/addon/job.cc",
         "native/addon/world.cc",
         "native/addon/event_loop.cc",
         "native/addon/buffer_pin.cc",

@@ -211,7 +211,7 @@ export class ScheduleError extends NbcError {
   }
 }
 
-/** More operations, or more memory, than one rank can have at a time. */
+/** More operations, more memory or more descriptors than one rank can have at a time. */
 export class ExhaustedError extends NbcError {
   static {
     this.prototype.name = 'ExhaustedError';

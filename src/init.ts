@@ -4,7 +4,7 @@
 import { Communicator } from './communicator.js';
 import { NbcError } from './errors.js';
 import { native } from './native.js';
-import { errorFromNative } from './native-errors.js';
+import { errorFromNative, errorFromSystem } from './native-errors.js';
 import { readBootstrap } from './transport/bootstrap.js';
 import { closePmix, openPmix } from './transport/directory/pmix.js';
 import { meet, type Ways } from './transport/meeting.js';
@@ -48,7 +48,8 @@ async function open(options: InitOptions): Promise<Communicator> {
     const { jobFd, transport, tcp, neighbours } = ways;
     world = openWorld(native, { rank, size, host, jobFd, transport, tcp, neighbours }, settings);
   } catch (thrown) {
-    throw errorFromNative(thrown, { rank: bootstrap.rank, operation: 'init' });
+    const context = { rank: bootstrap.rank, operation: 'init' };
+    throw errorFromSystem(errorFromNative(thrown, context), native.descriptorLimit(), context);
   } finally {
     ways?.closeFile();
     // All values are exchanged by now, so a launcher that has ended does no harm.

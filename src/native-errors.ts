@@ -85,7 +85,10 @@ export const ERROR_OF_CODE: Readonly<Record<string, Maker | undefined>> = {
     new ClosedError('there is no open world: call init() first, and not after close()', context),
   ERR_NBC_ALREADY_OPEN: ({ code }, _, context) => new NbcError(code, ALREADY_OPEN, context),
   ERR_NBC_PEER_CLOSED: ({ peer }, prefix, context) =>
-    new PeerClosedError(`${prefix}${worldRank(peer)} closed its world while this request still needed it`, context),
+    new PeerClosedError(
+      `${prefix}${worldRank(peer)} closed its world, or ended, while this request still needed it`,
+      context,
+    ),
   ERR_NBC_MISMATCH: ({ detail = '' }, prefix, context) => new MismatchError(prefix + detail, context),
   ERR_NBC_SYSTEM: ({ peer, detail }, prefix, context) => {
     const why = detail ?? 'the system refused, or memory ran out';
@@ -99,8 +102,9 @@ export const ERROR_OF_CODE: Readonly<Record<string, Maker | undefined>> = {
   ERR_NBC_TOO_MANY_REQUESTS: ({ code }, prefix, context) =>
     new ExhaustedError(code, `${prefix}more messages are pending than a rank can tell apart (2^22)`, context),
   ERR_NBC_MEMORY: ({ code, detail = '' }, prefix, context) => new ExhaustedError(code, prefix + detail, context),
-  ERR_NBC_NO_MEMORY: ({ code, bytes, detail }, _, context) =>
-    new ExhaustedError(code, `no ${bytes} bytes of exposed memory: ${detail}`, context),
+  ERR_NBC_NO_MEMORY: ({ code, bytes, detail = '' }, _, context) =>
+    new ExhaustedError(code, bytes === undefined ? detail : `no ${bytes} bytes of exposed memory: ${detail}`, context),
+  ERR_NBC_DESCRIPTORS: ({ detail = '', most }, _, context) => outOfDescriptors(detail, most, context),
   ERR_NBC_SCHEDULE: ({ word, detail }, _, context) => new ScheduleError(`word ${word}: ${detail}`, context),
   ERR_NBC_OPEN: ({ code, detail = '' }, _, context) => new NbcError(code, detail, context),
   ERR_NBC_TRANSPORT: ({ code, detail = '' }, _, context) => new NbcError(code, detail, context),
@@ -119,6 +123,18 @@ export function errorFromNative(thrown: unknown, context?: ErrorContext): unknow
   const { code } = thrown as { code?: unknown };
   if (typeof code !== 'string' || !code.startsWith('ERR_NBC_')) return thrown;
   return errorFromFailure(thrown as unknown as NativeFailure, '', context);
+}
+
+/** The typed error where the system says that descriptors have run out; what else was thrown comes back unchanged. */
+export function errorFromSystem(thrown: unknown, limit: number, context: ErrorContext): unknown {
+  const code = thrown instanceof Error ? (thrown as NodeJS.ErrnoException).code : undefined;
+  if (code !== 'EMFILE' && code !== 'ENFILE') return thrown;
+  return outOfDescriptors((thrown as Error).message, limit, context);
+}
+
+function outOfDescriptors(detail: string, limit: number | undefined, context: ErrorContext): NbcError {
+  const advice = `this process may have ${limit} descriptors open (ulimit -n), which is too few: raise the limit, to 1024 for example`;
+  return new ExhaustedError('ERR_NBC_DESCRIPTORS', `${detail}; ${advice}`, context);
 }
 
 function worldRank(peer: number | undefined): string {

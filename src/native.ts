@@ -74,9 +74,18 @@ export interface NativeNames {
 export interface Native {
   /**
    * Creates the anonymous shared file of a job of `size` ranks; returns its descriptor (for nbcrun to hand to its
-   * ranks).
+   * ranks). `exposedBytes`: what each rank can expose; 0: what the machine and the limit of address space allow.
    */
-  createJob(size: number): number;
+  createJob(size: number, exposedBytes: number): number;
+  /** For who has seen the process of a rank end: marks it closed in the job's file, and wakes ranks that wait for it. */
+  rankEnded(jobFd: number, rank: number): void;
+  /**
+   * Says in the job's file that this rank is reached without it. Returns a rank that has opened in the file and is
+   * reached by it, or -1 if none has yet.
+   */
+  declareElsewhere(jobFd: number, rank: number): number;
+  /** How many descriptors this process may have open. */
+  descriptorLimit(): number;
   /** Throws ERR_NBC_ALREADY_OPEN if this process has an open world. */
   checkNoneOpen(): void;
   /**

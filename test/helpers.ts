@@ -16,7 +16,9 @@ import { Limit } from './support/limit.js';
 
 const require = createRequire(import.meta.url);
 const root = dirname(require.resolve('node-nbc/package.json'));
-const { createJob } = require(join(root, 'build/Release/nbc.node')) as { createJob: (size: number) => number };
+const { createJob } = require(join(root, 'build/Release/nbc.node')) as {
+  createJob: (size: number, exposedBytes: number) => number;
+};
 const { openLocalStore } = (await import(
   join(root, 'dist/transport/store/local.js')
 )) as typeof import('../src/transport/store/local.js');
@@ -71,7 +73,7 @@ export function program(name: string): string {
 /** Runs a program as all ranks of a job. Returns how each ended; throws if the time limit had to end them. */
 export async function runJob(name: string, options: JobOptions): Promise<RankResult[]> {
   const { size, timeoutMs = DEFAULT_TIMEOUT_MS, stopOnFailure = true } = options;
-  const jobFd = createJob(size);
+  const jobFd = createJob(size, 0);
   const store = await openLocalStore(size, timeoutMs);
   const children: ChildProcess[] = [];
   const killed = new Set<ChildProcess>();

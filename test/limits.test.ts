@@ -1,34 +1,72 @@
-/** What a job says that did not end within its limit of time: docs/testing.md. */
+/**
+ * Limits of a process (ulimit): what a rank reserves fits in them, and where it cannot, a typed error names the limit
+ * and what to do.
+ */
 import assert from 'node:assert/strict';
-import { runJob } from './helpers.js';
-import { until } from './support/until.js';
+import { program } from './helpers.js';
+import { LIMIT_MS, run } from './support/commands.js';
+import { type End, Launch, PROGRAM } from './support/launch.js';
 
-describe('a job that hangs', function () {
-  this.timeout(60_000);
+const KIB_PER_GIB = 1024 * 1024;
 
-  for (const transport of ['shm', 'tcp']) {
-    it(`is ended, and says what each rank waited for, over ${transport}`, async () => {
-      const env = { NBC_TRANSPORT: transport };
-      const error = await runJob('hang', { size: 3, env, timeoutMs: 4_000 }).then(
-        () => assert.fail('it ended'),
-        (failure: unknown) => failure as Error,
-      );
-      const [, first, second, third] = error.message.split(/^--- rank \d: .*\n/m);
-      assert.match(error.message, /^the job did not end within 4000 ms\nprocess \d+: .*hang\.js\n {2}thread \d+ \(/);
-      const message = 'request \\d+, a message, waits for 1\n {2}rank 1, 8 bytes, tag 3, recv_waiting_eager\n';
-      assert.match(first, new RegExp(`^node-nbc: pending, while a thread holds the engine:\n${message}`));
-      assert.match(second, /^node-nbc: pending:\nrequest \d+, collective 0, round 1 of 1, waits for 4\n/);
-      assert.match(second, /^ {2}rank 2, 50000 bytes, tag 0, send_waiting_rtr$/m);
-      assert.match(third, /^node-nbc: pending: nothing\n/);
-    });
-  }
+/** A program under limits, as `ulimit` takes them. */
+function limited(limits: string, scenario: string, env: Record<string, string> = {}): Promise<End> {
+  const command = `ulimit ${limits} && exec ${process.execPath} ${program('limits')} ${scenario}`;
+  return run('bash', ['-c', command], env);
+}
+
+interface Told {
+  name: string;
+  code: string;
+  message: string;
+}
+
+function told({ code, stdout, stderr }: End): Told[] {
+  assert.equal(code, 0, stdout + stderr);
+  return [...stdout.matchAll(/^report (.*)$/gm)].map(([, text]) => JSON.parse(text) as Told);
+}
+
+describe('a limit of address space', function () {
+  this.timeout(LIMIT_MS);
+
+  it('is kept to by a rank alone, also where the machine has more memory', async () => {
+    assert.deepEqual(told(await limited(`-v ${20 * KIB_PER_GIB}`, 'exchange')), []);
+  });
+
+  it('is kept to by the ranks of nbcrun', async () => {
+    const nbcrun = new Launch(['-n', '2', PROGRAM, 'exchange'], { under: `ulimit -v ${20 * KIB_PER_GIB}` });
+    const { code, stdout, stderr } = await nbcrun.end;
+    assert.equal(stderr, '');
+    assert.equal(stdout, 'sum 1\nsum 1\n');
+    assert.equal(code, 0);
+  });
+
+  it('is named with the size and the option where what was asked for does not fit', async () => {
+    const env = { NBC_EXPOSED_BYTES: `${64 * 2 ** 30}` };
+    const [error] = told(await limited(`-v ${20 * KIB_PER_GIB}`, 'tell', env));
+    assert.equal(error.name, 'ExhaustedError');
+    assert.equal(error.code, 'ERR_NBC_NO_MEMORY');
+    for (const part of ['64.0 GiB', 'ulimit -v', '20.0 GiB', 'NBC_EXPOSED_BYTES', 'exposedBytes'])
+      assert(error.message.includes(part), `no ${part} in: ${error.message}`);
+  });
+
+  it('does not matter to a rank that is told to expose less', async () => {
+    const env = { NBC_EXPOSED_BYTES: `${2 ** 28}` };
+    assert.deepEqual(told(await limited(`-v ${20 * KIB_PER_GIB}`, 'exposesLittle', env)), []);
+  });
 });
 
-describe('waiting in a test', function () {
-  this.timeout(60_000);
+describe('a limit of descriptors', function () {
+  this.timeout(LIMIT_MS);
 
-  it('ends when what is awaited is there', async () => {
-    let looks = 0;
-    assert.equal(await until('three looks', () => (++looks === 3 ? 'seen' : undefined)), 'seen');
-  });
+  for (const transport of ['auto', 'tcp']) {
+    it(`is named with the remedy, whatever the last descriptor was for (transport '${transport}')`, async () => {
+      const errors = told(await limited('-n 64', 'descriptors', { NBC_TRANSPORT: transport }));
+      assert(errors.length > 0);
+      for (const { name, code, message } of errors) {
+        assert.deepEqual([name, code], ['ExhaustedError', 'ERR_NBC_DESCRIPTORS'], message);
+        assert.match(message, /64 descriptors open \(ulimit -n\), which is too few: raise the limit/);
+      }
+    });
+  }
 });

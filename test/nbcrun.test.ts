@@ -202,6 +202,48 @@ describe('nbcrun', () => {
     });
   });
 
+  describe('a rank that ends with 0 before init()', () => {
+    for (const [transport, told] of [
+      ['shm', /^\d is told ERR_NBC_PEER_CLOSED: irecv: rank 1 of the world closed its world, or ended, while/],
+      ['auto', /^\d is told ERR_NBC_PEER_CLOSED: irecv: rank 1 of the world closed its world, or ended, while/],
+      ['tcp', /^\d is told ERR_NBC_BOOTSTRAP: rank 1 ended before the job had started$/],
+    ] as const) {
+      it(`is named to those that need it, with transport '${transport}'`, async () => {
+        const one = launch(['-n', '3', PROGRAM, 'needed', '1'], { env: { NBC_TRANSPORT: transport } });
+        const { code, stdout, stderr } = await one.end;
+        assert.equal(stderr, '');
+        assert.equal(lines(stdout).length, 2, stdout);
+        for (const line of lines(stdout)) assert.match(line, told);
+        assert.equal(code, 0);
+      });
+    }
+
+    it("is nobody else's business where nobody needs it", async () => {
+      const { code, stdout, stderr } = await run(3, 'notNeeded', '1');
+      assert.equal(stderr, '');
+      assert.deepEqual(lines(stdout).sort(), ['0 has 2', '2 has 0']);
+      assert.equal(code, 0);
+    });
+  });
+
+  describe('ranks with different transports', () => {
+    for (const [one, other] of [
+      ['tcp', 'shm'],
+      ['auto', 'tcp'],
+    ]) {
+      it(`${one} and ${other}: both are told`, async () => {
+        const env = { NBC_JOIN_TIMEOUT: '600000' };
+        const { code, stdout } = await launch(['-n', '2', PROGRAM, 'transports', one, other], { env }).end;
+        assert.equal(lines(stdout).length, 2, stdout);
+        for (const line of lines(stdout)) {
+          assert.match(line, /is told ERR_NBC_(BOOTSTRAP|MISMATCH|UNREACHABLE|PEER_CLOSED): .*('tcp'|rank \d)/);
+        }
+        assert.match(stdout, /transport 'tcp'.*must be the same on all ranks/);
+        assert.equal(code, 0);
+      });
+    }
+  });
+
   describe('signals', () => {
     it('reach every rank, and only once', async () => {
       const one = launch(['-n', '3', PROGRAM, 'signals', 'SIGQUIT', '0']);

@@ -29,7 +29,7 @@ export function nodeNbc(
       const { native } = await import('#library/native.js');
       const store = await openLocalStore(ranks, JOIN_TIMEOUT_MS);
       const started = Job.launch('node-nbc', ranks, (directory) => ({
-        inherit: native.createJob(ranks),
+        inherit: native.createJob(ranks, 0),
         commands: Array.from({ length: ranks }, (_, rank) => {
           const node = [process.execPath, program, directory];
           const [file, ...rest] = placement.cpus ? ['taskset', '-c', String(placement.cpus[rank]), ...node] : node;

@@ -9,6 +9,7 @@ namespace {
 
 Napi::Object init(Napi::Env env, Napi::Object exports) {
   env.SetInstanceData(new World(env));
+  export_job(env, exports);
   export_opening(env, exports);
   export_requests(env, exports);
   export_communicators(env, exports);

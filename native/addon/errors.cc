@@ -1,5 +1,8 @@
 #include "addon/errors.h"
 
+#include <cerrno>
+#include <sys/resource.h>
+
 #include <iterator>
 
 namespace nbc::addon {
@@ -96,8 +99,15 @@ Refusal bad_argument(const char* argument, Reason reason) {
 
 Refusal not_open() { return Refusal("ERR_NBC_NOT_OPEN"); }
 
+unsigned long descriptor_limit() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? static_cast<unsigned long>(limit.rlim_cur) : 0;
+}
+
 Refusal cannot_open(const char* code, const FabricError& error) {
-  Refusal refusal(code);
+  const bool descriptors = error.system_errno == EMFILE || error.system_errno == ENFILE;
+  Refusal refusal(descriptors ? "ERR_NBC_DESCRIPTORS" : error.code != nullptr ? error.code : code);
+  if (descriptors) refusal.with("most", static_cast<double>(descriptor_limit()));
   if (error.system_errno != 0) refusal.with("errno", error.system_errno);
   refusal.with("detail", error.message);
   return refusal;

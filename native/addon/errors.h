@@ -66,7 +66,9 @@ class Refusal {
 
 Refusal bad_argument(const char* argument, Reason reason);
 Refusal not_open();
-// A part of the world could not be set up.
+// How many descriptors this process may have open.
+unsigned long descriptor_limit();
+// A part of the world could not be set up. Where the error has no code of its own, it gets this one.
 Refusal cannot_open(const char* code, const FabricError& error);
 // Why the request in a slot failed.
 Refusal failed_request(const RequestFailure& failure);

@@ -48,18 +48,19 @@ std::unique_ptr<FarFabric> make_tcp(const Opening& opening, tcp::Socket listener
 
 // Shared memory between ranks of one host, TCP to all others; who is where was found out when they met.
 std::unique_ptr<Fabric> make_beside_tcp(const Opening& opening, tcp::Socket listener,
-                                        std::shared_ptr<shm::Segment> segment) {
+                                        std::shared_ptr<job::Segment> segment) {
   auto near =
       std::make_unique<shm::ShmFabric>(std::move(segment), shm_options(opening), shm::ShmFabric::Opening::later);
   auto far = make_tcp(opening, std::move(listener), near->memory());
   const std::vector<uint32_t>& hosts = opening.tcp.hosts;
-  std::vector<shm::Way> ways;
-  for (const uint32_t host : hosts) ways.push_back(host == hosts[opening.rank] ? shm::Way::near : shm::Way::far);
-  return std::make_unique<mixed::MixedFabric>(std::move(near), std::move(far), std::move(ways));
+  std::vector<job::Route> routes;
+  for (const uint32_t host : hosts)
+    routes.push_back(host == hosts[opening.rank] ? job::Route::shared_memory : job::Route::network);
+  return std::make_unique<mixed::MixedFabric>(std::move(near), std::move(far), std::move(routes));
 }
 
 // `exposed`: part of a rank that is also on shared memory, and opened with that; null: it is alone.
-std::unique_ptr<FarFabric> make_verbs(const Opening& opening, std::shared_ptr<shm::Segment> segment,
+std::unique_ptr<FarFabric> make_verbs(const Opening& opening, std::shared_ptr<job::Segment> segment,
                                       const std::shared_ptr<ExposedMemory>& exposed) {
 #if NBC_HAS_VERBS
   using verbs::HostBootstrap;
@@ -80,7 +81,7 @@ std::unique_ptr<FarFabric> make_verbs(const Opening& opening, std::shared_ptr<sh
 }
 
 // Shared memory and, where there is an active device, verbs.
-std::unique_ptr<Fabric> make_mixed(const Opening& opening, std::shared_ptr<shm::Segment> segment) {
+std::unique_ptr<Fabric> make_mixed(const Opening& opening, std::shared_ptr<job::Segment> segment) {
   auto near = std::make_unique<shm::ShmFabric>(segment, shm_options(opening), shm::ShmFabric::Opening::later);
   std::unique_ptr<FarFabric> far;
   try {
@@ -96,7 +97,7 @@ std::unique_ptr<Fabric> make_mixed(const Opening& opening, std::shared_ptr<shm::
 }  // namespace
 
 std::unique_ptr<Fabric> make_fabric(const Opening& opening, tcp::Socket listener,
-                                    std::shared_ptr<shm::Segment> segment) {
+                                    std::shared_ptr<job::Segment> segment) {
   if (opening.transport == "tcp") return make_tcp(opening, std::move(listener), nullptr);
   if (listener) return make_beside_tcp(opening, std::move(listener), std::move(segment));
   if (opening.transport == "verbs") return make_verbs(opening, std::move(segment), nullptr);

@@ -12,6 +12,6 @@ namespace nbc::addon {
 // `listener`: where this rank listens, if any rank is reached by TCP. `segment`: what the ranks of this machine share;
 // null: nothing. Throws FabricError.
 std::unique_ptr<Fabric> make_fabric(const Opening& opening, tcp::Socket listener,
-                                    std::shared_ptr<shm::Segment> segment);
+                                    std::shared_ptr<job::Segment> segment);
 
 }  // namespace nbc::addon

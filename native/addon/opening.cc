@@ -10,19 +10,9 @@
 #include "addon/options.h"
 #include "addon/world.h"
 #include "fabric/tcp/socket.h"
-#include "job/segment.h"
 
 namespace nbc::addon {
 namespace {
-
-Napi::Value create_job(const Napi::CallbackInfo& info) {
-  const uint32_t size = number(info.Env(), info[0], "size");
-  try {
-    return Napi::Number::New(info.Env(), shm::Segment::create(size));
-  } catch (const FabricError& error) {
-    throw cannot_open("ERR_NBC_OPEN", error).error(info.Env());
-  }
-}
 
 // Listens at a numeric address and any free port, before the world opens: others must know where.
 Napi::Value listen_tcp(const Napi::CallbackInfo& info) {
@@ -117,7 +107,6 @@ Napi::Value set_keep_alive(const Napi::CallbackInfo& info) {
 }  // namespace
 
 void export_opening(Napi::Env env, Napi::Object exports) {
-  exports.Set("createJob", Napi::Function::New(env, create_job));
   exports.Set("listenTcp", Napi::Function::New(env, listen_tcp));
   exports.Set("checkNoneOpen", Napi::Function::New(env, check_none_open));
   exports.Set("open", Napi::Function::New(env, open));

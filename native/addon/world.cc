@@ -11,6 +11,7 @@
 #include "addon/errors.h"
 #include "addon/fabrics.h"
 #include "addon/hang_report.h"
+#include "fabric/descriptor.h"
 
 namespace nbc::addon {
 namespace {
@@ -28,11 +29,10 @@ void at_process_end() {
 }
 
 // What the ranks of this machine share; null with transport 'tcp'.
-std::shared_ptr<shm::Segment> map_segment(const Opening& opening) {
+std::shared_ptr<job::Segment> map_segment(const Opening& opening) {
   if (opening.transport == "tcp") return nullptr;
-  const int own = opening.job_fd < 0 ? shm::Segment::create(1) : -1;
-  auto segment = shm::Segment::map(own < 0 ? opening.job_fd : own);
-  if (own >= 0) ::close(own);
+  const Descriptor own(opening.job_fd < 0 ? job::Segment::create(1, opening.shm.exposed_bytes) : -1);
+  auto segment = job::Segment::map(own ? own.get() : opening.job_fd);
   if (segment->size() != opening.size || opening.rank >= opening.size) {
     throw FabricError{"the job has " + std::to_string(segment->size()) +
                       " ranks, but this process was started as rank " + std::to_string(opening.rank) + " of " +
@@ -87,9 +87,9 @@ void World::open_engine(const Opening& opening, tcp::Socket listener, napi_value
                                       call_javascript, &to_javascript_) != napi_ok)
     throw Napi::Error::New(env_);
   napi_unref_threadsafe_function(env_, to_javascript_);
-  std::unique_ptr<shm::Watch> watch;
+  std::unique_ptr<job::Watch> watch;
   if (segment != nullptr && !opening.neighbours.empty())
-    watch = std::make_unique<shm::Watch>(segment, opening.neighbours);
+    watch = std::make_unique<job::Watch>(segment, opening.neighbours);
   engine_ = std::make_unique<Engine>(make_fabric(opening, std::move(listener), std::move(segment)), opening.engine,
                                      slots, [this] { notify(); });
   slots_ = std::move(slots);

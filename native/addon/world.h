@@ -54,7 +54,7 @@ class World {
 
   napi_env env_;
   std::shared_ptr<SlotTable> slots_;
-  std::unique_ptr<shm::Watch> watch_;
+  std::unique_ptr<job::Watch> watch_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<EventLoopPoll> poll_;  // null: the event loop is woken by the thread-safe function only
   std::vector<std::shared_ptr<Group>> groups_;

@@ -72,6 +72,7 @@ class ExposedMemory {
 struct FabricError {
   std::string message;
   int system_errno = 0;  // where a system call failed
+  const char* code = nullptr;  // of the JavaScript error, where it is a particular one: 'ERR_NBC_…'
 };
 
 // A system call failed: `what` was being done.

@@ -1,4 +1,10 @@
 // Who is there: what a rank tells about itself in its RankLine, whichever fabric carries its messages.
+//
+//   absent --claim--> claimed --announce_open--> open --announce_closed--> closed
+//     |                  +----------announce_closed--------> never
+//     +--announce_elsewhere--> elsewhere --announce_closed--> never
+//
+// Every step is a compare-and-swap, by the rank itself; announce_closed() also by who has seen its process end.
 #pragma once
 #include <string>
 
@@ -6,31 +12,34 @@
 #include "job/rank_socket.h"
 #include "job/segment.h"
 
-namespace nbc::shm {
+namespace nbc::job {
 
 // How one rank reaches another. Both come to the same answer, from what both tell.
-enum class Way : uint8_t { unknown, near, far, none };
+enum class Route : uint8_t { unknown, shared_memory, network, none };
 
-// Fills the calling process's line, all but the state. Throws FabricError if the rank has been opened before.
-void describe_self(const Segment& segment, Rank rank, uint32_t eager_limit, uint32_t ways,
-                   const std::string& host = {});
+// Takes the rank for the calling process, and fills its line. Throws FabricError if another process has taken it
+// before; of several that try at once, one succeeds.
+void claim(const Segment& segment, Rank rank, uint32_t eager_limit, uint32_t reach, const std::string& host = {});
 // Says that everything written before is there for all to read.
 void announce_open(const Segment& segment, Rank rank);
 bool has_opened(const Segment& segment, Rank rank);
-// Says that the rank will do no more, which it says itself, or who has seen its process end; and wakes all who may wait
-// for it. Whoever says it later says nothing.
+// Says that the rank is reached without this file, and will not open in it; and wakes all who wait for it.
+void announce_elsewhere(const Segment& segment, Rank rank, RankCaller& caller);
+bool is_elsewhere(const Segment& segment, Rank rank);
+// Says that the rank will do no more, and wakes all who may wait for it. The rank says it, or who has seen its process
+// end; a second call does nothing.
 void announce_closed(const Segment& segment, Rank rank, RankCaller& caller);
 bool has_closed(const Segment& segment, Rank rank);
 // It ended before it had opened, and will not come.
 bool never_opens(const Segment& segment, Rank rank);
 // Wakes the rank's sleeper, if its doorbell said that there is one.
-void wake(const Segment& segment, Rank rank, Armed armed, RankCaller& caller);
+void wake(const Segment& segment, Rank rank, shm::Armed armed, RankCaller& caller);
 // Shared memory where both have it, and are on one host if either makes a difference; otherwise a network if both have
 // one. Both have opened.
-Way way_between(const Segment& segment, Rank one, Rank other);
+Route route_between(const Segment& segment, Rank one, Rank other);
 // Why there is none, and what to do. `mine`: what stands in the way of this rank's network.
-std::string why_no_way(const Segment& segment, Rank self, Rank peer, const std::string& mine);
+std::string why_no_route(const Segment& segment, Rank self, Rank peer, const std::string& mine);
 // The ranks of the job, and the processors that they may use together, as far as they have opened.
 Crowd crowd_of(const Segment& segment);
 
-}  // namespace nbc::shm
+}  // namespace nbc::job

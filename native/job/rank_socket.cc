@@ -2,68 +2,71 @@
 
 #include <cerrno>
 #include <cstddef>
-#include <cstdio>
+#include <cstring>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-namespace nbc::shm {
+#include "job/presence.h"
+
+namespace nbc::job {
 namespace {
 
+// A zero, "node-nbc-", the key in hexadecimal, "-" and what for.
 socklen_t name_of(const Segment& segment, Rank rank, Call what, sockaddr_un& address) {
+  static constexpr char kPrefix[] = "node-nbc-";
+  static constexpr char kDigits[] = "0123456789abcdef";
   address = {};
   address.sun_family = AF_UNIX;
-  const int length = std::snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "node-nbc-%llx-%u-%c",
-                                   static_cast<unsigned long long>(segment.identity()), rank, static_cast<char>(what));
-  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<size_t>(length));
+  char* at = address.sun_path + 1;
+  at = static_cast<char*>(std::memcpy(at, kPrefix, sizeof kPrefix - 1)) + sizeof kPrefix - 1;
+  for (const uint8_t byte : segment.line(rank).key) {
+    *at++ = kDigits[byte >> 4];
+    *at++ = kDigits[byte & 15];
+  }
+  *at++ = '-';
+  *at++ = static_cast<char>(what);
+  return static_cast<socklen_t>(at - reinterpret_cast<char*>(&address));
 }
 
 int make_socket() { return ::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); }
 
 }  // namespace
 
-RankSocket::~RankSocket() {
-  if (socket_ >= 0) ::close(socket_);
-}
-
 bool RankSocket::open(const Segment& segment, Rank rank, Call what) {
-  const int made = make_socket();
-  if (made < 0) return false;
+  Descriptor made(make_socket());
+  if (!made) return false;
   sockaddr_un address;
   const socklen_t length = name_of(segment, rank, what, address);
-  if (::bind(made, reinterpret_cast<sockaddr*>(&address), length) != 0) {
+  if (::bind(made.get(), reinterpret_cast<sockaddr*>(&address), length) != 0) {
     const int error = errno;
-    ::close(made);
+    made.reset();
     errno = error;
     return false;
   }
-  socket_ = made;
+  socket_ = std::move(made);
   return true;
 }
 
 void RankSocket::drain() {
   char some[64];
-  while (::recv(socket_, some, sizeof some, MSG_DONTWAIT) > 0) {
+  while (::recv(socket_.get(), some, sizeof some, MSG_DONTWAIT) > 0) {
   }
 }
 
-RankCaller::~RankCaller() {
-  if (socket_ >= 0) ::close(socket_);
-}
-
 bool RankCaller::prepare() {
-  if (socket_ < 0) socket_ = make_socket();
-  return socket_ >= 0;
+  if (!socket_) socket_ = Descriptor(make_socket());
+  return static_cast<bool>(socket_);
 }
 
 bool RankCaller::call(const Segment& segment, Rank rank, Call what) {
-  if (!prepare()) return false;
+  if (!has_opened(segment, rank) || !prepare()) return false;
   sockaddr_un address;
   const socklen_t length = name_of(segment, rank, what, address);
   const char nothing = 0;
   const ssize_t sent =
-      ::sendto(socket_, &nothing, 1, MSG_DONTWAIT | MSG_NOSIGNAL, reinterpret_cast<sockaddr*>(&address), length);
+      ::sendto(socket_.get(), &nothing, 1, MSG_DONTWAIT | MSG_NOSIGNAL, reinterpret_cast<sockaddr*>(&address), length);
   return sent > 0 || errno == EAGAIN || errno == EWOULDBLOCK;  // a full socket has something to read already
 }
 
-}  // namespace nbc::shm
+}  // namespace nbc::job

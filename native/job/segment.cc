@@ -1,111 +1,169 @@
 #include "job/segment.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <new>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace nbc::shm {
+
+namespace nbc::job {
 namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr size_t kGiB = size_t{1} << 30;
 
 size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
 
-size_t mailboxes_offset(Rank size) { return kPage + round_up(size * sizeof(RankLine), kPage); }
+[[noreturn]] void fail(const char* what) { throw system_failure(what, errno); }
 
-size_t cards_offset(Rank size) { return mailboxes_offset(size) + static_cast<size_t>(size) * size * kPairBytes; }
-
-size_t arenas_offset(Rank size) {
-  return cards_offset(size) + round_up(static_cast<size_t>(size) * size * kCardBytes, kPage);
+// Of the address space of this process; SIZE_MAX: there is no limit.
+size_t address_space_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
+  return static_cast<size_t>(limit.rlim_cur);
 }
 
-// An arena can hold what the machine can: address space is free, memory is only what is touched.
-size_t default_arena_bytes() {
-  const size_t pages = static_cast<size_t>(sysconf(_SC_PHYS_PAGES));
-  const size_t gib = size_t{1} << 30;
-  return round_up(pages * kPage, gib);
+// What this process has mapped: the first number of /proc/self/statm, in pages.
+size_t address_space_in_use() {
+  unsigned long long pages = 0;
+  std::FILE* file = std::fopen("/proc/self/statm", "re");
+  if (file == nullptr) return 0;
+  if (std::fscanf(file, "%llu", &pages) != 1) pages = 0;
+  std::fclose(file);
+  return static_cast<size_t>(pages) * system_page();
 }
 
-[[noreturn]] void fail(const char* what) { throw system_failure(what); }
-
-}  // namespace
-
-int Segment::create(Rank size, size_t arena_bytes) {
-  if (size == 0 || size > kMaxRanks) throw FabricError{"a job has 1 to 4096 ranks"};
-  if (arena_bytes == 0) arena_bytes = default_arena_bytes();
-  const int fd = memfd_create("nbc-job", MFD_CLOEXEC);
-  if (fd < 0) fail("memfd_create");
-  const size_t total = arenas_offset(size) + static_cast<size_t>(size) * arena_bytes;
-  if (ftruncate(fd, static_cast<off_t>(total)) != 0) {
-    const int saved = errno;
-    ::close(fd);
-    errno = saved;
-    fail("ftruncate of the job's shared file");
-  }
-  const JobHeader header{kMagic, kLayoutVersion, size, 0, arena_bytes};
-  if (pwrite(fd, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header)) {
-    const int saved = errno;
-    ::close(fd);
-    errno = saved;
-    fail("writing the job's header");
-  }
-  return fd;
+std::string gib(size_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f GiB", static_cast<double>(bytes) / static_cast<double>(kGiB));
+  return text;
 }
 
-std::shared_ptr<Segment> Segment::map(int fd) {
+// Why `bytes` of address space were refused, and what to do: where there is a limit, it is that.
+FabricError no_address_space(const char* what, size_t bytes) {
+  const int error = errno;
+  std::string text = std::string(what) + " takes " + gib(bytes) + " of address space, which the system refuses (" +
+                     std::strerror(error) + ")";
+  const size_t limit = address_space_limit();
+  if (limit != SIZE_MAX)
+    text += "; the limit of this process is " + gib(limit) + " (ulimit -v), of which " + gib(address_space_in_use()) +
+            " are in use";
+  return {text +
+              ". Let each rank expose less (NBC_EXPOSED_BYTES for the launcher, or option exposedBytes), use fewer "
+              "ranks, or raise the limit",
+          error, "ERR_NBC_NO_MEMORY"};
+}
+
+const char* const kNoJobsMemory =
+    " (NBC_JOB_FD) is not the memory of a job. If a rank started this process, start it "
+    "without NBC_JOB_FD, NBC_RANK and NBC_SIZE in its environment: it is a job of its "
+    "own then, of one rank";
+
+// The header of the file behind `fd`, if it is the file of a job.
+JobHeader read_header(int fd) {
+  const std::string advice = "descriptor " + std::to_string(fd) + kNoJobsMemory;
   struct stat status;
-  const std::string advice = "descriptor " + std::to_string(fd) +
-                             " (NBC_JOB_FD) is not the memory of a job. If a rank started this process, start it "
-                             "without NBC_JOB_FD, NBC_RANK and "
-                             "NBC_SIZE in its environment: it is a job of its own then, of one rank";
   if (fstat(fd, &status) != 0) throw FabricError{advice};
   JobHeader header{};
   const ssize_t got = S_ISREG(status.st_mode) ? pread(fd, &header, sizeof header, 0) : 0;
   if (got != static_cast<ssize_t>(sizeof header) || header.magic != kMagic) throw FabricError{advice};
   if (header.version != kLayoutVersion)
     throw FabricError{"the launcher and this rank run different versions of node-nbc"};
-  if (header.size == 0 || header.size > kMaxRanks) throw FabricError{"the job's header is damaged"};
-  const size_t arenas = arenas_offset(header.size);
-  if (header.arena_bytes % kPage != 0 ||
-      static_cast<size_t>(status.st_size) != arenas + header.size * header.arena_bytes)
+  if (header.size == 0 || header.size > kMaxRanks || header.page == 0 || header.page % system_page() != 0)
+    throw FabricError{"the job's header is damaged"};
+  if (header.arena_bytes % header.page != 0 ||
+      static_cast<size_t>(status.st_size) != Layout(header.size, header.arena_bytes, header.page).end)
     throw FabricError{"the job's shared file has the wrong length"};
+  return header;
+}
 
-  std::shared_ptr<Segment> segment(new Segment());
-  segment->fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 10);
-  if (segment->fd_ < 0) fail("duplicating the job's descriptor");
-  segment->size_ = header.size;
-  segment->arena_bytes_ = header.arena_bytes;
-  segment->mailboxes_ = mailboxes_offset(header.size);
-  segment->cards_ = cards_offset(header.size);
-  segment->identity_ = status.st_ino;
-  segment->arenas_ = arenas;
-  segment->mapped_ = arenas;
-  void* base = mmap(nullptr, arenas, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, segment->fd_, 0);
-  if (base == MAP_FAILED) fail("mapping the job's shared file");
+}  // namespace
+
+size_t system_page() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
+
+Layout::Layout(Rank size, size_t arena_bytes, size_t page) {
+  const size_t pairs = static_cast<size_t>(size) * size;
+  lines = round_up(sizeof(JobHeader), page);
+  mailboxes = lines + round_up(size * sizeof(RankLine), page);
+  cards = mailboxes + round_up(pairs * kPairBytes, page);
+  arenas = cards + round_up(pairs * kCardBytes, page);
+  end = arenas + size * arena_bytes;
+}
+
+// Half of what is left stays free for the program. A part that is too small to be of use is not reserved: then the
+// error says what is missing.
+size_t default_arena_bytes(Rank size, size_t memory, size_t limit, size_t in_use, size_t page) {
+  const size_t wanted = round_up(memory, kGiB);
+  if (limit == SIZE_MAX) return wanted;
+  const size_t others = in_use + Layout(size, 0, page).end;
+  const size_t left = limit > others ? limit - others : 0;
+  return std::clamp(left / 2 / size / page * page, 64 * kMiB, wanted);
+}
+
+int Segment::create(Rank size, size_t arena_bytes, size_t page) {
+  if (size == 0 || size > kMaxRanks) throw FabricError{"a job has 1 to 4096 ranks"};
+  if (arena_bytes == 0) {
+    const size_t memory = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * system_page();
+    arena_bytes = default_arena_bytes(size, memory, address_space_limit(), address_space_in_use(), page);
+  }
+  arena_bytes = round_up(arena_bytes, page);
+  Descriptor fd(memfd_create("nbc-job", MFD_CLOEXEC));
+  if (!fd) fail("memfd_create");
+  if (ftruncate(fd.get(), static_cast<off_t>(Layout(size, arena_bytes, page).end)) != 0)
+    fail("ftruncate of the job's shared file");
+  const JobHeader header{kMagic, kLayoutVersion, size, static_cast<uint32_t>(page), arena_bytes};
+  if (pwrite(fd.get(), &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header))
+    fail("writing the job's header");
+  return fd.release();
+}
+
+Segment::Segment(const JobHeader& header, const Layout& layout)
+    : layout_(layout), arena_bytes_(header.arena_bytes), page_(header.page), size_(header.size) {}
+
+std::shared_ptr<Segment> Segment::map(int fd, Part part) {
+  const JobHeader header = read_header(fd);
+  const Layout layout(header.size, header.arena_bytes, header.page);
+  std::shared_ptr<Segment> segment(new Segment(header, layout));
+  segment->fd_ = Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, 10));
+  if (!segment->fd_) fail("duplicating the job's descriptor");
+  const size_t bytes = part == Part::all ? layout.arenas : layout.mailboxes;
+  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, segment->fd_.get(), 0);
+  if (base == MAP_FAILED) throw no_address_space("the mailboxes of the job", bytes);
+  segment->mapped_ = bytes;
   segment->base_ = static_cast<std::byte*>(base);
   // Zero pages are valid RankLines; std::launder only tells the compiler so.
-  segment->lines_ = std::launder(reinterpret_cast<RankLine*>(segment->base_ + kPage));
+  segment->lines_ = std::launder(reinterpret_cast<RankLine*>(segment->base_ + layout.lines));
   return segment;
 }
 
 Segment::~Segment() {
   if (base_ != nullptr) munmap(base_, mapped_);
-  if (fd_ >= 0) ::close(fd_);
 }
 
-std::byte* Segment::map_arena(Rank rank) const {
-  void* at = mmap(nullptr, arena_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_,
-                  static_cast<off_t>(arenas_ + rank * arena_bytes_));
+std::byte* Segment::map_arena(Rank rank, size_t bytes) const {
+  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_.get(),
+                  static_cast<off_t>(layout_.arenas + rank * arena_bytes_));
   if (at == MAP_FAILED) return nullptr;
-  madvise(at, arena_bytes_, MADV_DONTDUMP);
+  madvise(at, bytes, MADV_DONTDUMP);
   return static_cast<std::byte*>(at);
 }
 
-void Segment::punch(Rank rank, size_t offset, size_t bytes) const {
-  fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(arenas_ + rank * arena_bytes_ + offset),
-            static_cast<off_t>(bytes));
+std::byte* Segment::map_own_arena(Rank rank, size_t bytes) const {
+  std::byte* at = map_arena(rank, bytes);
+  if (at == nullptr) throw no_address_space("the memory that a rank can expose", bytes);
+  return at;
 }
 
-}  // namespace nbc::shm
+void Segment::punch(Rank rank, size_t offset, size_t bytes) const {
+  fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+            static_cast<off_t>(layout_.arenas + rank * arena_bytes_ + offset), static_cast<off_t>(bytes));
+}
+
+}  // namespace nbc::job

@@ -3,18 +3,20 @@
 // pages cost memory.
 //
 //   offset
-//   0                    JobHeader                                                        (one page)
-//   4096                 RankLine[size]            who is there; its doorbell             (7 cache lines each)
-//   mailboxes            Pair[owner][writer]       size × size × 64 KiB, sparse
-//   cards                card[from][to]            size × size × 128 B, sparse: what networks need to connect
-//                                                  (verbs/bootstrap.h)
-//   arenas               arena of rank 0, rank 1 … arena_bytes each, sparse
+//   0            JobHeader                                                        (one page)
+//   one page     RankLine[size]            who is there; its doorbell             (7 cache lines each)
+//   mailboxes    Pair[owner][writer]       size × size × 64 KiB, sparse
+//   cards        card[from][to]            size × size × 128 B, sparse: what networks need to connect
+//                                          (verbs/bootstrap.h)
+//   arenas       arena of rank 0, rank 1 … arena_bytes each, sparse
 //
 //   Pair: what `writer` writes into memory of `owner`
 //   0      control   LibOF: acknowledgements, RTR array       written by the writer
 //   3072   bulk      BulkSlot[16] of this fabric (bulk.h)      written by both, see there
 //   4096   slots     LibOF: eager slots                        written by the writer
 //   65536
+//
+// Each part begins at a page of the system, which has 4, 16 or 64 KiB: arenas are mapped one by one.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -22,19 +24,20 @@
 #include <memory>
 #include <string>
 
+#include "fabric/descriptor.h"
 #include "fabric/fabric.h"
 
-namespace nbc::shm {
+namespace nbc::job {
 
 constexpr uint32_t kMagic = 0x6e626331;  // "nbc1"
-constexpr uint32_t kLayoutVersion = 3;
+constexpr uint32_t kLayoutVersion = 4;
 constexpr uint32_t kProcessorWords = 16;  // 1024 processors, as many as the C library's masks have
-constexpr size_t kPage = 4096;
 constexpr size_t kLine = 64;
 constexpr uint32_t kMaxRanks = 4096;
 constexpr size_t kPairBytes = 64 * 1024;
 constexpr size_t kCardBytes = 128;
 constexpr size_t kHostBytes = 128;  // name of a host, with its end
+constexpr size_t kKeyBytes = 16;
 constexpr size_t kBulkBytes = 1024;
 static_assert(kControlBytes + kBulkBytes + kSlotBytes == kPairBytes);
 
@@ -42,17 +45,35 @@ struct JobHeader {
   uint32_t magic;
   uint32_t version;
   uint32_t size;
-  uint32_t reserved;
+  uint32_t page;  // bytes of a page, to which all parts are aligned
   uint64_t arena_bytes;
 };
 
-// never: closed without having opened, so nothing else in its line holds.
-enum class RankState : uint32_t { absent = 0, open = 1, closed = 2, never = 3 };
+// Where the parts of the file lie. Offsets in bytes.
+struct Layout {
+  // `arena_bytes`: a multiple of `page`, which is a power of two.
+  Layout(Rank size, size_t arena_bytes, size_t page);
+  size_t lines;
+  size_t mailboxes;
+  size_t cards;
+  size_t arenas;
+  size_t end;
+};
 
-// How a rank can be reached; bits of RankLine::ways. See way_between() in presence.h.
-constexpr uint32_t kNearWay = 1;     // by shared memory
-constexpr uint32_t kFarWay = 2;      // by a network
-constexpr uint32_t kNearByHost = 4;  // by shared memory only from ranks of the same host
+size_t system_page();
+// What each rank can expose where nobody says otherwise: as much as the machine has memory, or, where the address space
+// of a process is limited, what fits in it beside the arenas of all peers and what the process maps already. The limit
+// and what is in use of it are in bytes; limit SIZE_MAX: none.
+size_t default_arena_bytes(Rank size, size_t memory, size_t limit, size_t in_use, size_t page);
+
+// claimed: a process has taken the rank and is filling its line. elsewhere: the rank is reached without this file. never:
+// closed without having opened. Only in a line that is open or closed anything else holds.
+enum class RankState : uint32_t { absent = 0, open = 1, closed = 2, never = 3, claimed = 4, elsewhere = 5 };
+
+// How a rank can be reached; bits of RankLine::reach. See route_between() in presence.h.
+constexpr uint32_t kBySharedMemory = 1;
+constexpr uint32_t kByNetwork = 2;
+constexpr uint32_t kOnSameHostOnly = 4;  // by shared memory only from ranks of the same host
 
 // The doorbell of a rank. `armed` and `need`: stored by the owner, taken down by the writers that ring; see doorbell.h.
 struct alignas(kLine) DoorbellLine {
@@ -72,9 +93,10 @@ struct alignas(kLine) RankLine {
   uint64_t probe_value;                  // so that a peer can find out whether cross-memory attach is allowed
   uint64_t processors[kProcessorWords];  // where the rank may run, a bit for each
   char host[kHostBytes];                 // ranks with equal names are on one host; empty: the machine
-  uint32_t ways;
+  uint32_t reach;
+  uint8_t key[kKeyBytes];  // random, part of the names of this rank's sockets (rank_socket.h)
   DoorbellLine bell;
-  alignas(kLine) std::atomic<uint32_t> calls;  // counted up, with release, by whoever left a card or closed
+  alignas(kLine) std::atomic<uint32_t> calls;  // counted up, with release, by the rank that left a card or closed
   // The processor that the rank's calling thread ran on last, and 1; 0: unknown. Stored (relaxed) by the owner, read
   // (relaxed) by peers that wait for it: a hint, nothing depends on when it is seen.
   std::atomic<uint32_t> processor;
@@ -84,42 +106,49 @@ static_assert(sizeof(RankLine) == 7 * kLine);
 // One mapping of the shared file. Ranks that are threads of one process may share it.
 class Segment {
  public:
-  // Creates the file for a job of `size` ranks; returns its descriptor. Throws FabricError.
-  static int create(Rank size, size_t arena_bytes = 0);
+  // What a process needs of the file.
+  enum class Part {
+    all,
+    presence,  // only who is there: the lines. A launcher needs no more
+  };
+  // Creates the file for a job of `size` ranks; returns its descriptor. `arena_bytes`: what each rank can expose, or 0
+  // for default_arena_bytes(); rounded up to pages. Throws FabricError.
+  static int create(Rank size, size_t arena_bytes = 0, size_t page = system_page());
   // Maps the file behind `fd` (which is duplicated). Throws FabricError if it is not a job's file.
-  static std::shared_ptr<Segment> map(int fd);
+  static std::shared_ptr<Segment> map(int fd, Part part = Part::all);
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
   Rank size() const { return size_; }
   size_t arena_bytes() const { return arena_bytes_; }
+  size_t page() const { return page_; }
   RankLine& line(Rank rank) const { return lines_[rank]; }
   std::byte* pair(Rank owner, Rank writer) const {
-    return base_ + mailboxes_ + (static_cast<size_t>(owner) * size_ + writer) * kPairBytes;
+    return base_ + layout_.mailboxes + (static_cast<size_t>(owner) * size_ + writer) * kPairBytes;
   }
   std::byte* card(Rank from, Rank to) const {
-    return base_ + cards_ + (static_cast<size_t>(from) * size_ + to) * kCardBytes;
+    return base_ + layout_.cards + (static_cast<size_t>(from) * size_ + to) * kCardBytes;
   }
-  // A number that no other job on this machine has as long as this one's file exists.
-  uint64_t identity() const { return identity_; }
   // Maps the arena of one rank; the caller unmaps it (arena_bytes()). nullptr with errno on failure.
-  std::byte* map_arena(Rank rank) const;
+  std::byte* map_arena(Rank rank) const { return map_arena(rank, arena_bytes_); }
+  // The first `bytes` of this rank's own, without which it cannot open. Throws FabricError.
+  std::byte* map_own_arena(Rank rank, size_t bytes) const;
   // Gives the pages of a part of an arena back to the system; it reads as zeros from then on.
   void punch(Rank rank, size_t offset, size_t bytes) const;
 
  private:
-  Segment() = default;
-  int fd_ = -1;
+  Segment(const JobHeader& header, const Layout& layout);
+  std::byte* map_arena(Rank rank, size_t bytes) const;
+
+  Descriptor fd_;
   std::byte* base_ = nullptr;
   size_t mapped_ = 0;
-  size_t mailboxes_ = 0;
-  size_t cards_ = 0;
-  uint64_t identity_ = 0;
-  size_t arenas_ = 0;
-  size_t arena_bytes_ = 0;
-  Rank size_ = 0;
+  Layout layout_;
+  size_t arena_bytes_;
+  size_t page_;
+  Rank size_;
   RankLine* lines_ = nullptr;
 };
 
-}  // namespace nbc::shm
+}  // namespace nbc::job

@@ -1,8 +1,11 @@
 // The job's shared file and the exposed memory in it.
 #include <cerrno>
 #include <map>
+#include <cstdio>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -16,9 +19,11 @@ namespace {
 
 using namespace nbc;
 using namespace nbc::check;
-using namespace nbc::shm;
+using namespace nbc::job;
+using shm::Arena;
 
-constexpr size_t kArena = 64 * kPage;
+const size_t kPage = system_page();
+const size_t kArena = 64 * kPage;
 
 struct Job {
   explicit Job(Rank size, size_t arena = kArena) : fd(Segment::create(size, arena)), segment(Segment::map(fd)) {}
@@ -115,6 +120,121 @@ TEST(mailboxes_lie_apart_and_are_shared_between_mappings) {
     CHECK_EQ(reinterpret_cast<uintptr_t>(&other->line(owner)) % kLine, 0u);
   }
 }
+
+// What pages a system has is not ours to choose, so the arithmetic is tested for all three.
+TEST(every_part_begins_at_a_page_of_4_16_or_64_KiB) {
+  for (const size_t page : {size_t{4} << 10, size_t{16} << 10, size_t{64} << 10}) {
+    for (const Rank size : {1u, 2u, 3u, 7u, 64u, 1000u, kMaxRanks}) {
+      const size_t arena = 5 * page;
+      const Layout layout(size, arena, page);
+      const size_t pairs = size_t{size} * size;
+      for (const size_t part : {layout.lines, layout.mailboxes, layout.cards, layout.arenas, layout.end})
+        CHECK_EQ(part % page, 0u);
+      CHECK(layout.lines >= sizeof(JobHeader));
+      CHECK(layout.mailboxes >= layout.lines + size * sizeof(RankLine));
+      CHECK(layout.cards >= layout.mailboxes + pairs * kPairBytes);
+      CHECK(layout.arenas >= layout.cards + pairs * kCardBytes);
+      CHECK_EQ(layout.end, layout.arenas + size * arena);
+    }
+  }
+}
+
+// Larger pages than the system's do for this system, too.
+TEST(arenas_are_handed_out_in_the_pages_of_the_file) {
+  for (const size_t page : {size_t{4} << 10, size_t{16} << 10, size_t{64} << 10}) {
+    if (page % system_page() != 0) continue;
+    const int fd = Segment::create(3, 5 * page + 1, page);
+    const auto segment = Segment::map(fd);
+    close(fd);
+    CHECK_EQ(segment->page(), page);
+    CHECK_EQ(segment->arena_bytes(), 6 * page);
+    for (Rank rank = 0; rank < 3; ++rank) {
+      Arena arena(segment, rank);
+      for (size_t block = 0; block < 6; ++block) {
+        void* at = arena.allocate(1);
+        CHECK(at != nullptr);
+        CHECK_EQ(arena.offset_of(at), block * page);
+        fill(static_cast<std::byte*>(at), page, rank);
+      }
+      CHECK(arena.allocate(1) == nullptr);
+    }
+  }
+}
+
+TEST(a_header_with_pages_that_the_system_does_not_have_is_refused) {
+  for (const uint32_t page : {0u, 512u, static_cast<uint32_t>(system_page()) + 1}) {
+    const int fd = Segment::create(3, kArena);
+    CHECK_EQ(pwrite(fd, &page, sizeof page, offsetof(JobHeader, page)), static_cast<ssize_t>(sizeof page));
+    CHECK(!refusal([&] { Segment::map(fd); }).empty());
+    close(fd);
+  }
+}
+
+// --- address space ---------------------------------------------------------------------------------------------------
+
+constexpr size_t kGiB = size_t{1} << 30;
+
+TEST(arenas_have_the_machines_memory_or_what_a_limit_leaves) {
+  CHECK_EQ(default_arena_bytes(4, 23 * kGiB + 1, SIZE_MAX, kGiB, kPage), 24 * kGiB);
+  for (const Rank size : {1u, 4u, 64u}) {
+    const size_t bytes = default_arena_bytes(size, 23 * kGiB, 20 * kGiB, 2 * kGiB, kPage);
+    CHECK_EQ(bytes % kPage, 0u);
+    CHECK(bytes >= kGiB / 16);
+    // A rank maps the arenas of all, and half of the rest stays for the program.
+    CHECK(size * bytes <= 9 * kGiB);
+    CHECK(size == 1 ? bytes > 8 * kGiB : bytes < 3 * kGiB);
+  }
+  // Never more than without a limit, and never nothing.
+  CHECK_EQ(default_arena_bytes(1, kGiB, 1000 * kGiB, 0, kPage), kGiB);
+  CHECK_EQ(default_arena_bytes(1, kGiB, kGiB, 2 * kGiB, kPage), kGiB / 16);
+}
+
+TEST(a_rank_exposes_no_more_than_it_was_told_to) {
+  const Job job(2);
+  Arena arena(job.segment, 0, 2 * kPage + 1);
+  for (uint32_t page = 0; page < 3; ++page) CHECK(arena.allocate(1) != nullptr);
+  CHECK(arena.allocate(1) == nullptr);
+  Arena all(job.segment, 1, 2 * kArena);
+  CHECK(all.allocate(kArena) != nullptr);
+}
+
+size_t address_space() {
+  unsigned long long pages = 0;
+  std::FILE* file = std::fopen("/proc/self/statm", "re");
+  CHECK(file != nullptr);
+  CHECK_EQ(std::fscanf(file, "%llu", &pages), 1);
+  std::fclose(file);
+  return static_cast<size_t>(pages) * system_page();
+}
+
+// In a process of its own: a limit stays.
+TEST(a_limit_of_address_space_is_kept_to_or_named) {
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    const size_t limit = address_space() + 2 * kGiB;
+    const rlimit set{limit, limit};
+    if (setrlimit(RLIMIT_AS, &set) != 0) _exit(1);
+    const int fits = Segment::create(2);
+    if (!refusal([&] { Arena(Segment::map(fits), 0); }).empty()) _exit(2);
+    FabricError error{};
+    try {
+      Arena(Segment::map(Segment::create(2, 8 * kGiB)), 0);
+    } catch (const FabricError& thrown) {
+      error = thrown;
+    }
+    for (const char* part : {"8.0 GiB", "ulimit -v", "NBC_EXPOSED_BYTES", "are in use"}) {
+      if (error.message.find(part) == std::string::npos) _exit(3);
+    }
+    _exit(error.code != nullptr && std::string(error.code) == "ERR_NBC_NO_MEMORY" ? 0 : 4);
+  }
+  int status = 0;
+  CHECK_EQ(waitpid(child, &status, 0), child);
+  CHECK(WIFEXITED(status));
+  CHECK_EQ(WEXITSTATUS(status), 0);
+}
+
+// --- memory ----------------------------------------------------------------------------------------------------------
 
 TEST(memory_is_taken_only_when_it_is_touched) {
   const Job job(64, size_t{1} << 30);

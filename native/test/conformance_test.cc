@@ -38,7 +38,7 @@ MakeRank tcp_job(Rank size) {
 MakeRank mixed_job(Rank size) {
   struct Shared {
     explicit Shared(Rank size) : segment(make_segment(size)), network(size) {}
-    const std::shared_ptr<shm::Segment> segment;
+    const std::shared_ptr<job::Segment> segment;
     ThreadNetwork network;
   };
   return [shared = std::make_shared<Shared>(size)](Rank rank, const RankOptions& options) {

@@ -1,7 +1,14 @@
 // Ranks on two hosts: shared memory within a host, a network between them (thread_network.h), with ranks as threads.
 // Nothing here has a time limit of its own, so a wake-up that is lost stops the program, which is what the watchdog is
 // for.
+#include <cstddef>
+#include <cstdio>
 #include <poll.h>
+#include <set>
+#include <string>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 
 #include "fabric/mixed/mixed_fabric.h"
 #include "test/mix.h"
@@ -12,16 +19,16 @@ namespace {
 
 using namespace nbc;
 using namespace nbc::check;
+using job::Route;
 using mixed::MixedFabric;
 using shm::ShmFabric;
 using shm::ShmOptions;
-using shm::Way;
 using Opening = ShmFabric::Opening;
 
 // Two ranks on each host.
 std::string host_of(Rank rank) { return rank / 2 == 0 ? "a" : "b"; }
 
-std::unique_ptr<ShmFabric> make_near(const std::shared_ptr<shm::Segment>& segment, Rank rank, Opening opening,
+std::unique_ptr<ShmFabric> make_near(const std::shared_ptr<job::Segment>& segment, Rank rank, Opening opening,
                                      const std::string& host, const RankOptions& options = {}) {
   return std::make_unique<ShmFabric>(segment, ShmOptions{rank, options.eager_limit, options.cross_memory, true, host},
                                      opening);
@@ -41,7 +48,7 @@ struct Job {
            !network.is_armed(rank))
       sched_yield();
   }
-  const std::shared_ptr<shm::Segment> segment;
+  const std::shared_ptr<job::Segment> segment;
   ThreadNetwork network;
 };
 
@@ -60,9 +67,9 @@ bool readable(int descriptor) {
   return ::poll(&one, 1, 0) == 1;
 }
 
-// --- ways ------------------------------------------------------------------------------------------------------------
+// --- routes ------------------------------------------------------------------------------------------------------------
 
-TEST(messages_take_the_way_to_their_peer) {
+TEST(messages_take_the_route_to_their_peer) {
   for (const bool progress_thread : {true, false}) {
     Job job(4);
     run_mixed(job, mode(progress_thread), [&](TestRank& me, Meeting& meeting) {
@@ -91,35 +98,100 @@ TEST(messages_take_the_way_to_their_peer) {
   }
 }
 
-TEST(both_sides_take_the_same_way) {
+TEST(both_sides_take_the_same_route) {
   struct Rank_ {
-    uint32_t ways;
+    uint32_t reach;
     const char* host;
   };
-  using shm::kFarWay;
-  using shm::kNearByHost;
-  using shm::kNearWay;
-  const Rank_ shm{kNearWay, "a"}, verbs{kFarWay, ""}, alone{kNearWay | kNearByHost, "a"},
-      unnamed{kNearWay | kNearByHost, ""}, mixed_a{kNearWay | kNearByHost | kFarWay, "a"},
-      mixed_b{kNearWay | kNearByHost | kFarWay, "b"};
+  using job::kByNetwork;
+  using job::kBySharedMemory;
+  constexpr uint32_t kByHost = kBySharedMemory | job::kOnSameHostOnly;
+  const Rank_ shm{kBySharedMemory, "a"}, shm_b{kBySharedMemory, "b"}, verbs{kByNetwork, ""}, alone{kByHost, "a"},
+      unnamed{kByHost, ""}, mixed_a{kByHost | kByNetwork, "a"}, mixed_b{kByHost | kByNetwork, "b"};
+  constexpr Route kShared = Route::shared_memory, kNetwork = Route::network, kNone = Route::none;
   struct {
     Rank_ one, other;
-    Way way;
+    Route route;
   } const cases[] = {
-      {shm, shm, Way::near},         {shm, {kNearWay, "b"}, Way::near}, {shm, alone, Way::near},
-      {shm, unnamed, Way::none},     {shm, mixed_a, Way::near},         {shm, mixed_b, Way::none},
-      {shm, verbs, Way::none},       {verbs, verbs, Way::far},          {verbs, alone, Way::none},
-      {verbs, mixed_a, Way::far},    {alone, alone, Way::near},         {alone, unnamed, Way::none},
-      {alone, mixed_a, Way::near},   {alone, mixed_b, Way::none},       {unnamed, unnamed, Way::near},
-      {unnamed, mixed_a, Way::none}, {mixed_a, mixed_a, Way::near},     {mixed_a, mixed_b, Way::far},
+      {shm, shm, kShared},         {shm, shm_b, kShared},        {shm, alone, kShared},       {shm, unnamed, kNone},
+      {shm, mixed_a, kShared},     {shm, mixed_b, kNone},        {shm, verbs, kNone},         {verbs, verbs, kNetwork},
+      {verbs, alone, kNone},       {verbs, mixed_a, kNetwork},   {alone, alone, kShared},     {alone, unnamed, kNone},
+      {alone, mixed_a, kShared},   {alone, mixed_b, kNone},      {unnamed, unnamed, kShared}, {unnamed, mixed_a, kNone},
+      {mixed_a, mixed_a, kShared}, {mixed_a, mixed_b, kNetwork},
   };
   for (const auto& c : cases) {
     const auto segment = make_segment(2);
-    describe_self(*segment, 0, 1, c.one.ways, c.one.host);
-    describe_self(*segment, 1, 1, c.other.ways, c.other.host);
-    CHECK_EQ(way_between(*segment, 0, 1), c.way);
-    CHECK_EQ(way_between(*segment, 1, 0), c.way);
+    job::claim(*segment, 0, 1, c.one.reach, c.one.host);
+    job::claim(*segment, 1, 1, c.other.reach, c.other.host);
+    CHECK_EQ(job::route_between(*segment, 0, 1), c.route);
+    CHECK_EQ(job::route_between(*segment, 1, 0), c.route);
   }
+}
+
+TEST(a_rank_that_is_elsewhere_is_refused_and_the_reason_is_told) {
+  const auto segment = make_segment(2);
+  const auto here = make_near(segment, 0, Opening::now, "");
+  CHECK(here->connect(1) == Connect::later);
+  job::RankCaller caller;
+  job::announce_elsewhere(*segment, 1, caller);
+  CHECK(here->connect(1) == Connect::refused);
+  CHECK(here->why(1).find("rank 1 of the world runs with transport 'tcp'") != std::string::npos);
+  // It has not been taken: it may come with shared memory after all.
+  const auto there = make_near(segment, 1, Opening::now, "");
+  CHECK(here->connect(1) == Connect::ready);
+  job::announce_elsewhere(*segment, 1, caller);
+  CHECK(here->connect(1) == Connect::ready);
+}
+
+// --- the names of sockets --------------------------------------------------------------------------------------------
+
+std::string name_of(int descriptor) {
+  sockaddr_un address{};
+  socklen_t length = sizeof address;
+  CHECK_EQ(getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  return {address.sun_path + 1, length - offsetof(sockaddr_un, sun_path) - 1};
+}
+
+TEST(names_of_sockets_hold_128_random_bits_of_the_rank) {
+  std::set<std::string> keys;
+  for (uint32_t attempt = 0; attempt < 2; ++attempt) {
+    const auto segment = make_segment(2);
+    for (Rank rank = 0; rank < 2; ++rank) {
+      const auto near = make_near(segment, rank, Opening::later, "a");
+      near->open_sockets();
+      const std::string caller = name_of(near->descriptor(Sleeper::caller));
+      const std::string progress = name_of(near->descriptor(Sleeper::progress));
+      const std::string prefix = "node-nbc-";
+      CHECK_EQ(caller.size(), prefix.size() + 32 + 2);
+      CHECK(caller.starts_with(prefix) && caller.ends_with("-c"));
+      CHECK(progress.ends_with("-p"));
+      const std::string key = caller.substr(prefix.size(), 32);
+      CHECK_EQ(key, progress.substr(prefix.size(), 32));
+      CHECK(key.find_first_not_of("0123456789abcdef") == std::string::npos);
+      CHECK(keys.insert(key).second);
+    }
+  }
+}
+
+// As an earlier version named them: anybody who can count inodes can hold these.
+TEST(names_that_can_be_guessed_are_not_needed) {
+  const int fd = job::Segment::create(4, kTestArena);
+  struct stat status;
+  CHECK_EQ(fstat(fd, &status), 0);
+  std::vector<Descriptor> held;
+  for (const char what : {'b', 'c', 'p'}) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const int length = std::snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "node-nbc-%llx-0-%c",
+                                     static_cast<unsigned long long>(status.st_ino), what);
+    held.emplace_back(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    CHECK_EQ(::bind(held.back().get(), reinterpret_cast<sockaddr*>(&address),
+                    static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<size_t>(length))),
+             0);
+  }
+  const auto near = make_near(job::Segment::map(fd), 0, Opening::later, "a");
+  near->open_sockets();
+  close(fd);
 }
 
 TEST(without_a_network_other_hosts_are_not_reached_and_the_reason_is_told) {
@@ -145,16 +217,16 @@ TEST(a_rank_is_opened_once_and_closed_once) {
   Job job(2);
   const auto state = [&] { return job.segment->line(0).state.load(); };
   auto near = make_near(job.segment, 0, Opening::later, "a");
-  CHECK(!shm::has_opened(*job.segment, 0));
+  CHECK(!job::has_opened(*job.segment, 0));
   auto far = std::make_unique<ThreadFabric>(job.network, 0, near->memory());
   bool open_then = false;
-  far->before_closing = [&] { open_then = state() == shm::RankState::open; };
+  far->before_closing = [&] { open_then = state() == job::RankState::open; };
   {
     MixedFabric fabric(std::move(near), std::move(far));
-    CHECK(state() == shm::RankState::open);
+    CHECK(state() == job::RankState::open);
     fabric.announce_closed();  // a process that ends comes no further
     CHECK(open_then);
-    CHECK(state() == shm::RankState::closed);
+    CHECK(state() == job::RankState::closed);
   }
   bool refused = false;
   try {
@@ -175,7 +247,7 @@ TEST(everything_at_once) {
 // --- sleeping --------------------------------------------------------------------------------------------------------
 
 // Rank 0 sleeps, as either sleeper; rank 1 on its host or rank 2 on the other wakes it when it does.
-TEST(both_ways_wake_both_sleepers) {
+TEST(both_fabrics_wake_both_sleepers) {
   Job job(3);
   run_mixed(job, {}, [&](TestRank& me, Meeting& meeting) {
     constexpr uint32_t kRounds = 20;

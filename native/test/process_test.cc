@@ -8,9 +8,11 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "job/presence.h"
 #include "job/watch.h"
 #include "test/mix.h"
 #include "test/ranks.h"
@@ -101,7 +103,7 @@ void join(const std::vector<Child>& children) {
 }
 
 struct Job {
-  explicit Job(Rank size) : size(size), fd(shm::Segment::create(size, kTestArena)) {}
+  explicit Job(Rank size) : size(size), fd(job::Segment::create(size, kTestArena)) {}
   ~Job() { close(fd); }
   const Rank size;
   const int fd;
@@ -116,7 +118,7 @@ void run_processes(Rank count, const Options& options, const std::function<void(
   for (Rank rank = 0; rank < count; ++rank) {
     children.push_back(spawn([&] {
       const RankOptions mine = options(rank);
-      TestRank me(shm::Segment::map(job.fd), rank, mine);
+      TestRank me(job::Segment::map(job.fd), rank, mine);
       try {
         body(me, *meeting);
         meeting->meet();
@@ -291,7 +293,7 @@ TEST(a_sender_that_ends_in_the_middle) {
       std::vector<Child> children;
       constexpr size_t kBytes = 8u << 20;
       children.push_back(spawn([&] {
-        TestRank me(shm::Segment::map(job.fd), 0, mode(false, cross_memory));
+        TestRank me(job::Segment::map(job.fd), 0, mode(false, cross_memory));
         const uint32_t request = me.isend(me.filled(kBytes, false, 6), 1, 0);
         CHECK(request != kNoRequest);
         meeting->meet();
@@ -300,7 +302,7 @@ TEST(a_sender_that_ends_in_the_middle) {
       }));  // closes its world, and ends
       const pid_t sender = children.front().pid;
       children.push_back(spawn([&] {
-        TestRank me(shm::Segment::map(job.fd), 1, mode(false, cross_memory));
+        TestRank me(job::Segment::map(job.fd), 1, mode(false, cross_memory));
         const Pinned in = me.plain(kBytes);
         const uint32_t request = me.irecv(in, 0, 0);
         meeting->meet();
@@ -346,7 +348,7 @@ TEST(a_killed_process_is_noticed_by_who_watches_it) {
     const Beside<Meeting> meeting(2u);
     const Child killed = spawn([&] {
       std::unique_ptr<TestRank> me;
-      if (opens) me = std::make_unique<TestRank>(shm::Segment::map(job.fd), 0, mode(progress_thread, true));
+      if (opens) me = std::make_unique<TestRank>(job::Segment::map(job.fd), 0, mode(progress_thread, true));
       if (before) raise(SIGKILL);
       meeting->meet();
       for (;;) pause();
@@ -354,8 +356,8 @@ TEST(a_killed_process_is_noticed_by_who_watches_it) {
     close(killed.report);
     if (before) CHECK(WIFSIGNALED(wait_for(killed.pid)));  // it is gone, and its number is free
     const Child waits = spawn([&] {
-      TestRank me(shm::Segment::map(job.fd), 1, mode(progress_thread, true));
-      const shm::Watch watch(shm::Segment::map(job.fd),
+      TestRank me(job::Segment::map(job.fd), 1, mode(progress_thread, true));
+      const job::Watch watch(job::Segment::map(job.fd),
                              {static_cast<uint32_t>(killed.pid), static_cast<uint32_t>(getpid())});
       const Pinned in = me.plain(100'000);
       const uint32_t request = me.irecv(in, 0, 0);
@@ -370,13 +372,123 @@ TEST(a_killed_process_is_noticed_by_who_watches_it) {
   }
 }
 
+// Two processes that are started as the same rank: at most one gets it, also while the other has not opened yet.
+TEST(a_rank_is_claimed_once) {
+  const Job job(1);
+  const auto segment = job::Segment::map(job.fd);
+  job::claim(*segment, 0, 255, job::kBySharedMemory);
+  CHECK(!job::has_opened(*segment, 0));
+  bool refused = false;
+  try {
+    job::claim(*segment, 0, 255, job::kBySharedMemory);
+  } catch (const FabricError& error) {
+    refused = error.message.find("rank 0 of this job has already been opened") != std::string::npos;
+  }
+  CHECK(refused);
+}
+
+TEST(of_processes_that_claim_a_rank_at_once_one_gets_it) {
+  constexpr Rank kAttempts = 500;
+  const Job job(kAttempts);
+  struct Tally {
+    std::atomic<uint32_t> at[2] = {};
+    std::atomic<uint32_t> claimed[kAttempts] = {};
+  };
+  const Beside<Tally> tally;
+  std::vector<Child> children;
+  for (uint32_t self = 0; self < 2; ++self) {
+    children.push_back(spawn([&] {
+      const auto segment = job::Segment::map(job.fd);
+      for (Rank rank = 0; rank < kAttempts; ++rank) {
+        tally->at[self].store(rank + 1);
+        while (tally->at[1 - self].load() < rank + 1) sched_yield();
+        try {
+          job::claim(*segment, rank, 255, job::kBySharedMemory);
+          tally->claimed[rank].fetch_add(1);
+        } catch (const FabricError&) {
+        }
+      }
+    }));
+  }
+  join(children);
+  for (Rank rank = 0; rank < kAttempts; ++rank) CHECK_EQ(tally->claimed[rank].load(), 1u);
+}
+
+// A launcher that sees a rank end says so in the file, and ranks that wait for it fail at once, whether it had opened
+// or not.
+TEST(a_rank_whose_launcher_saw_it_end_is_not_waited_for) {
+  for (const bool progress_thread : {true, false}) {
+    const Job job(2);
+    const Beside<Meeting> meeting(2u);
+    const Child waits = spawn([&] {
+      TestRank me(job::Segment::map(job.fd), 1, mode(progress_thread, true));
+      const Pinned in = me.plain(100'000);
+      const uint32_t request = me.irecv(in, 0, 0);
+      meeting->meet();
+      CHECK_EQ(me.failure(request), Error::peer_closed);
+    });
+    meeting->meet();
+    const auto presence = job::Segment::map(job.fd, job::Segment::Part::presence);
+    job::RankCaller caller;
+    job::announce_closed(*presence, 0, caller);
+    join({waits});
+    CHECK(job::never_opens(*presence, 0));
+  }
+}
+
+// A container may forbid to wait for processes by descriptor: then the watch looks for them.
+TEST(a_killed_process_is_noticed_where_process_descriptors_are_forbidden) {
+  const Job job(2);
+  const Child killed = spawn([] {
+    for (;;) pause();
+  });
+  close(killed.report);
+  const Child waits = spawn([&] {
+    if (!forbid_process_descriptors()) return;  // this kernel has no filters, so it forbids nothing
+    TestRank me(job::Segment::map(job.fd), 1, mode(true, true));
+    const job::Watch watch(job::Segment::map(job.fd),
+                           {static_cast<uint32_t>(killed.pid), static_cast<uint32_t>(getpid())});
+    const Pinned in = me.plain(100'000);
+    const uint32_t request = me.irecv(in, 0, 0);
+    CHECK_EQ(kill(killed.pid, SIGKILL), 0);
+    CHECK_EQ(me.failure(request), Error::peer_closed);
+  });
+  join({waits});
+  kill(killed.pid, SIGKILL);
+  CHECK(WIFSIGNALED(wait_for(killed.pid)));
+}
+
+TEST(a_watch_without_descriptors_is_an_error_that_names_the_rank) {
+  const Job job(2);
+  const auto lives = static_cast<uint32_t>(getpid());
+  for (const uint32_t left : {0u, 1u}) {
+    join({spawn([&] {
+      const auto segment = job::Segment::map(job.fd);
+      std::vector<Descriptor> taken;
+      const rlimit limit{200, 200};
+      CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+      for (int fd; (fd = dup(2)) >= 0;) taken.emplace_back(fd);
+      CHECK_EQ(errno, EMFILE);
+      for (uint32_t i = 0; i < left; ++i) taken.pop_back();
+      FabricError error{};
+      try {
+        const job::Watch watch(segment, {lives, 0});
+      } catch (const FabricError& thrown) {
+        error = thrown;
+      }
+      CHECK_EQ(error.system_errno, EMFILE);
+      if (left > 0) CHECK(error.message.find("of rank 0") != std::string::npos);
+    })});
+  }
+}
+
 TEST(a_watch_ends_before_those_it_watches) {
   const Job job(2);
   const Child lives = spawn([] {
     for (;;) pause();
   });
-  const auto segment = shm::Segment::map(job.fd);
-  for (int repeat = 0; repeat < 100; ++repeat) const shm::Watch watch(segment, {static_cast<uint32_t>(lives.pid), 0});
+  const auto segment = job::Segment::map(job.fd);
+  for (int repeat = 0; repeat < 100; ++repeat) const job::Watch watch(segment, {static_cast<uint32_t>(lives.pid), 0});
   CHECK_EQ(kill(lives.pid, SIGKILL), 0);
   close(lives.report);
   CHECK(WIFSIGNALED(wait_for(lives.pid)));
@@ -453,7 +565,7 @@ TEST(killing_all_ranks_leaves_nothing) {
       std::vector<Child> children;
       for (Rank rank = 0; rank < 4; ++rank) {
         children.push_back(spawn([&] {
-          TestRank me(shm::Segment::map(job.fd), rank, mode(true, attempt % 2 == 0));
+          TestRank me(job::Segment::map(job.fd), rank, mode(true, attempt % 2 == 0));
           const Pinned out = me.exposed(4 * 100'000), in = me.plain(4 * 100'000);
           const auto plan = me.load(alltoall(rank, 4, 100'000));
           for (;;) {

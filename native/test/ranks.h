@@ -37,9 +37,9 @@ inline RankOptions mode(bool progress_thread) {
 
 constexpr size_t kTestArena = size_t{64} << 20;  // sparse; large enough for every test
 
-inline std::shared_ptr<shm::Segment> make_segment(Rank size) {
-  const int fd = shm::Segment::create(size, kTestArena);
-  auto segment = shm::Segment::map(fd);
+inline std::shared_ptr<job::Segment> make_segment(Rank size) {
+  const int fd = job::Segment::create(size, kTestArena);
+  auto segment = job::Segment::map(fd);
   ::close(fd);
   return segment;
 }
@@ -47,7 +47,7 @@ inline std::shared_ptr<shm::Segment> make_segment(Rank size) {
 // The state of a request that was complete when it was started.
 constexpr uint32_t kNoRequest = UINT32_MAX;
 
-inline std::unique_ptr<Fabric> shm_fabric(std::shared_ptr<shm::Segment> segment, Rank rank,
+inline std::unique_ptr<Fabric> shm_fabric(std::shared_ptr<job::Segment> segment, Rank rank,
                                           const RankOptions& options) {
   return std::make_unique<shm::ShmFabric>(std::move(segment),
                                           shm::ShmOptions{rank, options.eager_limit, options.cross_memory});
@@ -55,7 +55,7 @@ inline std::unique_ptr<Fabric> shm_fabric(std::shared_ptr<shm::Segment> segment,
 
 class TestRank {
  public:
-  TestRank(std::shared_ptr<shm::Segment> segment, Rank rank, const RankOptions& options = {})
+  TestRank(std::shared_ptr<job::Segment> segment, Rank rank, const RankOptions& options = {})
       : TestRank(shm_fabric(std::move(segment), rank, options), options) {}
   // Over any fabric; of the options only those that are the engine's matter.
   TestRank(std::unique_ptr<Fabric> fabric, const RankOptions& options)

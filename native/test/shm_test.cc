@@ -345,76 +345,92 @@ void pause_for_a_while(int) {
   }
 }
 
-TEST(no_wake_up_is_lost_by_ranks_that_are_interrupted_anywhere) {
-  struct sigaction action = {};
-  action.sa_handler = pause_for_a_while;
-  sigaction(SIGUSR1, &action, nullptr);
-  constexpr Rank kRanks = 3;
+// Interrupts threads by a signal, each somewhere in each of its steps, for as long as it lives.
+class Interrupter {
+ public:
+  static constexpr Rank kThreads = 3;
+  Interrupter() : thread_([this] { run(); }) {}
+  ~Interrupter() {
+    over_.store(true, std::memory_order_release);
+    thread_.join();
+  }
+  Interrupter(const Interrupter&) = delete;
+  Interrupter& operator=(const Interrupter&) = delete;
+
+ private:
   struct alignas(64) Line {
     std::atomic<uint32_t> steps{0};
     std::mutex mutex;  // guards the thread's life
     pthread_t thread{};
     bool alive = false;
-  } lines[kRanks];
-  std::atomic<bool> over{false};
-  std::thread interrupter([&] {
+  };
+
+ public:
+  // The calling thread may be interrupted as long as this lives.
+  class Turn {
+   public:
+    Turn(Interrupter& interrupter, Rank rank) : line_(interrupter.lines_[rank]) { set(true); }
+    ~Turn() { set(false); }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    void step() { line_.steps.fetch_add(1, std::memory_order_relaxed); }
+
+   private:
+    void set(bool alive) {
+      const std::lock_guard<std::mutex> guard(line_.mutex);
+      line_.thread = pthread_self();
+      line_.alive = alive;
+    }
+    Line& line_;
+  };
+
+ private:
+  void run() {
     Random random(1);
-    uint32_t seen[kRanks] = {};
-    while (!over.load(std::memory_order_acquire)) {
-      const Rank rank = random.below(kRanks);
-      const uint32_t steps = lines[rank].steps.load(std::memory_order_relaxed);
-      if (steps != seen[rank]) {
-        seen[rank] = steps;
-        // At any point of the step.
-        for (uint32_t spin = random.below(3000); spin > 0; --spin) over.load(std::memory_order_relaxed);
-        const std::lock_guard<std::mutex> guard(lines[rank].mutex);
-        if (lines[rank].alive) pthread_kill(lines[rank].thread, SIGUSR1);
-      } else {
+    uint32_t seen[kThreads] = {};
+    while (!over_.load(std::memory_order_acquire)) {
+      const Rank rank = random.below(kThreads);
+      const uint32_t steps = lines_[rank].steps.load(std::memory_order_relaxed);
+      if (steps == seen[rank]) {
         sched_yield();
+        continue;
       }
+      seen[rank] = steps;
+      // At any point of the step.
+      for (uint32_t spin = random.below(3000); spin > 0; --spin) over_.load(std::memory_order_relaxed);
+      const std::lock_guard<std::mutex> guard(lines_[rank].mutex);
+      if (lines_[rank].alive) pthread_kill(lines_[rank].thread, SIGUSR1);
+    }
+  }
+
+  Line lines_[kThreads];
+  std::atomic<bool> over_{false};
+  std::thread thread_;
+};
+
+TEST(no_wake_up_is_lost_by_ranks_that_are_interrupted_anywhere) {
+  struct sigaction action = {};
+  action.sa_handler = pause_for_a_while;
+  sigaction(SIGUSR1, &action, nullptr);
+  Interrupter interrupter;
+  run_ranks(Interrupter::kThreads, {}, [&](TestRank& me, Meeting&) {
+    Interrupter::Turn turn(interrupter, me.rank);
+    Random random(me.rank);
+    const Rank to = (me.rank + 1) % me.size;
+    const Rank from = (me.rank + me.size - 1) % me.size;
+    for (uint32_t i = 0; i < repetitions(12'000, 1'500); ++i) {
+      turn.step();
+      const Pinned in = me.plain(16);
+      const uint32_t receive = me.irecv(in, from, 0);
+      me.send(me.filled(16, false, i), to, 0);
+      if (receive != kNoRequest && random.one_in(2)) {
+        me.watch(receive);
+        while (!me.done(receive)) sched_yield();
+      }
+      me.wait(receive);
+      check_data(in, i);
     }
   });
-  const auto end_of = [&](Line& line) {
-    const std::lock_guard<std::mutex> guard(line.mutex);
-    line.alive = false;
-  };
-  try {
-    run_ranks(kRanks, {}, [&](TestRank& me, Meeting&) {
-      Line& line = lines[me.rank];
-      {
-        const std::lock_guard<std::mutex> guard(line.mutex);
-        line.thread = pthread_self();
-        line.alive = true;
-      }
-      try {
-        Random random(me.rank);
-        const Rank to = (me.rank + 1) % me.size;
-        const Rank from = (me.rank + me.size - 1) % me.size;
-        for (uint32_t i = 0; i < repetitions(12'000, 1'500); ++i) {
-          line.steps.fetch_add(1, std::memory_order_relaxed);
-          const Pinned in = me.plain(16);
-          const uint32_t receive = me.irecv(in, from, 0);
-          me.send(me.filled(16, false, i), to, 0);
-          if (receive != kNoRequest && random.one_in(2)) {
-            me.watch(receive);
-            while (!me.done(receive)) sched_yield();
-          }
-          me.wait(receive);
-          check_data(in, i);
-        }
-      } catch (const Failure&) {
-        end_of(line);
-        throw;
-      }
-      end_of(line);
-    });
-  } catch (const Failure&) {
-    over.store(true, std::memory_order_release);
-    interrupter.join();
-    throw;
-  }
-  over.store(true, std::memory_order_release);
-  interrupter.join();
 }
 
 TEST(watchers_are_told_once_and_also_about_what_is_over) {

@@ -47,7 +47,7 @@ std::vector<std::string> test_devices() {
 constexpr const char* kRefused = "refused a write into memory that it does not expose";
 
 // A job of its own for each test of the fabric without an engine: two fabrics, driven by hand.
-std::unique_ptr<VerbsFabric> make_fabric(const std::shared_ptr<shm::Segment>& segment, Rank rank,
+std::unique_ptr<VerbsFabric> make_fabric(const std::shared_ptr<job::Segment>& segment, Rank rank,
                                          VerbsOptions options = {}, uint32_t eager_limit = 255) {
   options.eager_limit = eager_limit;
   if (const std::vector<std::string> names = test_devices(); !names.empty())
@@ -695,7 +695,7 @@ TEST_BOTH_WAYS(what_was_sent_leaves_without_another_call) {
 // --- beside shared memory --------------------------------------------------------------------------------------------
 
 // A rank of one of two hosts, two ranks on each.
-std::unique_ptr<mixed::MixedFabric> make_mixed(const std::shared_ptr<shm::Segment>& segment, Rank rank) {
+std::unique_ptr<mixed::MixedFabric> make_mixed(const std::shared_ptr<job::Segment>& segment, Rank rank) {
   constexpr uint32_t kEagerLimit = 255;
   const shm::ShmOptions options{rank, kEagerLimit, true, true, rank < 2 ? "a" : "b"};
   auto near = std::make_unique<shm::ShmFabric>(segment, options, shm::ShmFabric::Opening::later);
@@ -931,20 +931,20 @@ TEST(simultaneous_connects_of_four_end_in_three_connections_each) {
 TEST_BOTH_WAYS(a_killed_peer_is_an_error_within_bounded_time) {
   need_device();
   for (const bool reaped : {false, true}) {
-    const int fd = shm::Segment::create(2, kTestArena);
+    const int fd = job::Segment::create(2, kTestArena);
     int pipes[2];
     CHECK_EQ(pipe(pipes), 0);
     const pid_t victim = fork();
     CHECK(victim >= 0);
     if (victim == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      TestRank me(make_fabric(shm::Segment::map(fd), 1, verbs), mode(true));
+      TestRank me(make_fabric(job::Segment::map(fd), 1, verbs), mode(true));
       const uint32_t sent = me.isend(me.filled(100, false, 1), 0, 1);
       if (sent != kNoRequest) me.wait(sent);
       if (write(pipes[1], "x", 1) != 1) _exit(1);
       pause();
     }
-    TestRank me(make_fabric(shm::Segment::map(fd), 0, verbs), mode(true));
+    TestRank me(make_fabric(job::Segment::map(fd), 0, verbs), mode(true));
     close(fd);
     me.receive(me.plain(100), 1, 1);
     char byte;

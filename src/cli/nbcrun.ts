@@ -11,8 +11,10 @@ import { Command, CommanderError, InvalidArgumentError, Option } from 'commander
 import { allowedProcessors } from '../processors.js';
 import { version } from './version.js';
 import { NbcError } from '../errors.js';
+import type { Native } from '../native.js';
 import { candidatesOf, isWildcard } from '../transport/address.js';
 import { parseStore } from '../transport/bootstrap.js';
+import { exposedBytes } from '../transport/options.js';
 import { type LocalStore, openLocalStore } from '../transport/store/local.js';
 import { checkJob, checkSecret } from '../transport/store/proof.js';
 import { StoreServer } from '../transport/store/server.js';
@@ -85,7 +87,7 @@ function findProgram(program: string): string {
   return path;
 }
 
-async function createJob(size: number): Promise<number> {
+async function createJob(size: number): Promise<{ native: Native; jobFd: number }> {
   let native;
   try {
     ({ native } = await import('../native.js'));
@@ -93,8 +95,9 @@ async function createJob(size: number): Promise<number> {
     throw new LaunchError((error as Error).message);
   }
   try {
-    return native.createJob(size);
+    return { native, jobFd: native.createJob(size, exposedBytes()) };
   } catch (error) {
+    if (error instanceof NbcError) throw error;
     throw new LaunchError(`no shared memory for a job of ${size} ranks: ${(error as Error).message}`);
   }
 }
@@ -148,7 +151,7 @@ async function serve(place: string, { ranks: size, timeout: seconds }: Options):
 
 async function launch(program: string, args: string[], options: Options): Promise<number> {
   const path = findProgram(program);
-  const jobFd = await createJob(options.ranks);
+  const { native, jobFd } = await createJob(options.ranks);
   const store = await openStore(options.ranks);
   const job = new Job({
     size: options.ranks,
@@ -159,8 +162,11 @@ async function launch(program: string, args: string[], options: Options): Promis
     label: options.label ?? false,
     graceMs: options.grace * 1000,
     timeoutMs: options.timeout === undefined ? undefined : options.timeout * 1000,
-    // The other ranks may be waiting for it to join.
-    rankEnded: (rank) => store.rankEnded(rank),
+    // The other ranks may need it: by the file, or by the store while they join.
+    rankEnded(rank) {
+      native.rankEnded(jobFd, rank);
+      store.rankEnded(rank);
+    },
     say,
   });
   try {

@@ -91,11 +91,12 @@ export async function meet(
 async function throughDirectory<T>(
   native: Native,
   bootstrap: Bootstrap,
-  { joinTimeout }: Settings,
+  { transport, joinTimeout }: Settings,
   meet: (directory: Directory) => Promise<T>,
 ): Promise<T> {
-  const { rank, size, store, pmi, pmix } = bootstrap;
-  if (store !== undefined) return throughStore({ ...store, rank, size, timeout: joinTimeout }, meet);
+  const { rank, size, jobFd, store, pmi, pmix } = bootstrap;
+  const objection = transport === 'tcp' && jobFd >= 0 ? () => whoSharesMemory(native, bootstrap) : undefined;
+  if (store !== undefined) return throughStore({ ...store, rank, size, timeout: joinTimeout, objection }, meet);
   if (pmi !== undefined) return throughPmi(pmi, joinTimeout, meet);
   if (pmix) return throughPmix(native, { rank, size }, joinTimeout, meet);
   throw new OptionError('NBC_STORE', 'is not set; ranks that share no file find each other by it');
@@ -118,11 +119,17 @@ async function refuseWithoutFile(native: Native, bootstrap: Bootstrap, settings:
   throw new OptionError('NBC_JOB_FD', `is not set, and transport '${transport}' needs it: ${advice}`);
 }
 
+/** Under nbcrun a rank with transport 'tcp' has a file, too, by which others may be waiting for it. */
+function whoSharesMemory(native: Native, { jobFd, rank }: Bootstrap): string | undefined {
+  const other = native.declareElsewhere(jobFd, rank);
+  return other < 0 ? undefined : differ(rank, 'tcp', other, 'auto or shm');
+}
+
 async function exchangePlaces(
   native: Native,
   directory: Directory,
   named: string,
-  { transport, tcp: { address: wanted } }: Settings,
+  { transport, exposedBytes, tcp: { address: wanted } }: Settings,
   machine: Machine,
 ): Promise<Ways> {
   const { rank, size } = directory;
@@ -150,7 +157,7 @@ async function exchangePlaces(
     const addresses = places.map((place) => place.address);
     const tcp = { listener, addresses, ports: places.map((place) => place.port), hosts, processors, secret: key };
     // All ranks take part in the making of files, also those who have no use for one.
-    const jobFd = transport === 'tcp' ? -1 : await shareFile(native, directory, hosts);
+    const jobFd = transport === 'tcp' ? -1 : await shareFile(native, directory, hosts, exposedBytes);
     if (jobFd < 0) return { transport: 'tcp', jobFd, tcp, neighbours: [], closeFile: NOTHING_TO_CLOSE };
     const closeFile = (): void => closeSync(jobFd);
     if (here.length < size) return { transport: 'auto', jobFd, tcp, neighbours, closeFile };
@@ -217,11 +224,11 @@ async function findOwnAddress(
  * The first rank of each host makes a file without a name, which the others open where the kernel shows it.
  * @returns -1 on a rank that is alone on its host
  */
-async function shareFile(native: Native, directory: Directory, hosts: number[]): Promise<number> {
+async function shareFile(native: Native, directory: Directory, hosts: number[], exposed: number): Promise<number> {
   const { rank, size } = directory;
   const first = hosts.indexOf(hosts[rank]);
   const shared = hosts.lastIndexOf(hosts[rank]) !== first;
-  const made = shared && first === rank ? native.createJob(size) : -1;
+  const made = shared && first === rank ? native.createJob(size, exposed) : -1;
   let opened = made;
   try {
     const paths = await directory.exchange('file', made < 0 ? '' : `/proc/${process.pid}/fd/${made}`);

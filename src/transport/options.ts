@@ -157,6 +157,13 @@ const COMMON = {
    * allows it. `'off'`: always through shared memory. Variable NBC_CROSS_MEMORY.
    */
   crossMemory: native(oneOf('NBC_CROSS_MEMORY', 'auto', ['auto', 'off'])),
+  /**
+   * How many bytes of memory this rank can expose to others at most: buffers of `alloc()`, and what operations need for
+   * a time. Address space for them is reserved; memory is only what is touched. Default 0: as much as the machine has
+   * memory, or, where address space is limited (`ulimit -v`), what fits in it. What `nbcrun` reserves for its ranks it
+   * takes from the variable; a rank can only have less. Variable NBC_EXPOSED_BYTES.
+   */
+  exposedBytes: native(integer('NBC_EXPOSED_BYTES', 0, Number.MAX_SAFE_INTEGER, 'bytes')),
 };
 
 /** Every option. Groups are objects of options of their own. */
@@ -241,6 +248,11 @@ export function nativeOptions(settings: Settings, rank: number): Record<string, 
 
 function isRule(row: object): row is Rule<unknown> {
   return 'variable' in row;
+}
+
+/** What nbcrun reserves for each rank. @throws {OptionError} */
+export function exposedBytes(environment: Environment = process.env): number {
+  return resolve('exposedBytes', COMMON.exposedBytes, undefined, environment);
 }
 
 /** What one rank takes of a list with commas, of devices or addresses: see {@link VerbsOptions.device}. */

@@ -25,6 +25,8 @@ export interface LaunchOptions {
   /** Another installation of the package. */
   root?: string;
   env?: Record<string, string>;
+  /** A command of the shell that goes before, such as a limit. */
+  under?: string;
 }
 
 /** A running nbcrun. `mark` is in the environment of all processes of the job. */
@@ -35,14 +37,15 @@ export class Launch {
   stdout = '';
   stderr = '';
 
-  constructor(args: readonly string[], { input, root = ROOT, env }: LaunchOptions = {}) {
+  constructor(args: readonly string[], { input, root = ROOT, env, under }: LaunchOptions = {}) {
     const [name, value] = this.mark.split('=');
     const stdio: StdioOptions = [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'];
     const command = [join(root, 'dist/cli/nbcrun.js'), ...args];
-    this.child = spawn(process.execPath, command, {
-      stdio,
-      env: { ...process.env, ...REPORT_ENV, ...env, [name]: value },
-    });
+    const [file, ...rest] =
+      under === undefined
+        ? [process.execPath, ...command]
+        : ['bash', '-c', `${under} && exec "$0" "$@"`, process.execPath, ...command];
+    this.child = spawn(file, rest, { stdio, env: { ...process.env, ...env, [name]: value } });
     this.child.stdin?.end(input);
     this.child.stdout!.setEncoding('utf8').on('data', (text: string) => (this.stdout += text));
     this.child.stderr!.setEncoding('utf8').on('data', (text: string) => (this.stderr += text));

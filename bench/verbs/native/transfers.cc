@@ -48,7 +48,7 @@ Measurement parse(const std::string& text) {
 
 class RankOfTwo {
  public:
-  RankOfTwo(const std::shared_ptr<shm::Segment>& segment, Rank rank, const std::string& device)
+  RankOfTwo(const std::shared_ptr<job::Segment>& segment, Rank rank, const std::string& device)
       : rank_(rank), slots_(std::make_shared<SlotTable>()) {
     verbs::VerbsOptions verbs;
     verbs.device.name = device;
@@ -141,7 +141,7 @@ double bandwidth(RankOfTwo& me, size_t bytes, uint32_t count) {
   return static_cast<double>(bytes) * count / took.count();
 }
 
-void run(const std::shared_ptr<shm::Segment>& segment, Rank rank, const std::string& device,
+void run(const std::shared_ptr<job::Segment>& segment, Rank rank, const std::string& device,
          const std::vector<Measurement>& all) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -181,8 +181,8 @@ int main(int argc, char** argv) {
   try {
     std::vector<Measurement> all;
     for (int i = 3; i < argc; ++i) all.push_back(parse(argv[i]));
-    const int file = shm::Segment::create(2);
-    const std::shared_ptr<shm::Segment> segment = shm::Segment::map(file);
+    const int file = job::Segment::create(2);
+    const std::shared_ptr<job::Segment> segment = job::Segment::map(file);
     close(file);
     for (const Rank rank : {0u, 1u}) start([&] { run(segment, rank, argv[1 + rank], all); });
   } catch (const FabricError& error) {

@@ -4,13 +4,14 @@
 
 namespace nbc::mixed {
 
-using shm::Way;
+using job::Route;
 
-MixedFabric::MixedFabric(std::unique_ptr<shm::ShmFabric> near, std::unique_ptr<FarFabric> far, std::vector<Way> ways)
+MixedFabric::MixedFabric(std::unique_ptr<shm::ShmFabric> near, std::unique_ptr<FarFabric> far,
+                         std::vector<Route> routes)
     : near_(std::move(near)),
       far_(std::move(far)),
-      known_(!ways.empty()),
-      ways_(known_ ? std::move(ways) : std::vector<Way>(near_->size(), Way::unknown)) {
+      known_(!routes.empty()),
+      routes_(known_ ? std::move(routes) : std::vector<Route>(near_->size(), Route::unknown)) {
   near_->open_sockets();
   for (const Sleeper who : {Sleeper::caller, Sleeper::progress}) far_->wake_on(who, near_->descriptor(who));
   near_->open(true, {});
@@ -19,7 +20,7 @@ MixedFabric::MixedFabric(std::unique_ptr<shm::ShmFabric> near, std::unique_ptr<F
 // Until the peer has opened nobody knows which way it is to be reached, so neither side begins. Where there is none,
 // shared memory says why.
 Connect MixedFabric::connect(Rank peer) {
-  if (ways_[peer] == Way::unknown) ways_[peer] = near_->way_to(peer);
+  if (routes_[peer] == Route::unknown) routes_[peer] = near_->route_to(peer);
   return to(peer).connect(peer);
 }
 

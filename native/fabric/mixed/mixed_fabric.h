@@ -34,9 +34,10 @@ namespace nbc::mixed {
 class MixedFabric final : public Fabric {
  public:
   // Opens the rank: `near` was made to be opened later. The exposed memory of `far` has to come from the arena of
-  // `near`. `ways`: for each peer, near or far, where that is known before they open; then those that are far need not
+  // `near`. `routes`: for each peer, by shared memory or the network, where that is known before they open; then those by the network need not
   // share a file with this rank. Throws FabricError.
-  MixedFabric(std::unique_ptr<shm::ShmFabric> near, std::unique_ptr<FarFabric> far, std::vector<shm::Way> ways = {});
+  MixedFabric(std::unique_ptr<shm::ShmFabric> near, std::unique_ptr<FarFabric> far,
+              std::vector<job::Route> routes = {});
   ~MixedFabric() override { announce_closed(); }
 
   Rank rank() const override { return near_->rank(); }
@@ -84,7 +85,7 @@ class MixedFabric final : public Fabric {
   bool ring_self_later(Sleeper who, int64_t nanoseconds) override { return far_->ring_self_later(who, nanoseconds); }
   void note_processor() override { near_->note_processor(); }
   bool shares_processor(Rank peer) const override {
-    return ways_[peer] == shm::Way::near && near_->shares_processor(peer);
+    return routes_[peer] == job::Route::shared_memory && near_->shares_processor(peer);
   }
   void announce_closed() override;
   Crowd crowd() const override { return known_ ? far_->crowd() : near_->crowd(); }
@@ -92,13 +93,13 @@ class MixedFabric final : public Fabric {
 
  private:
   Fabric& to(Rank peer) const {
-    return ways_[peer] == shm::Way::far ? static_cast<Fabric&>(*far_) : static_cast<Fabric&>(*near_);
+    return routes_[peer] == job::Route::network ? static_cast<Fabric&>(*far_) : static_cast<Fabric&>(*near_);
   }
 
   std::unique_ptr<shm::ShmFabric> near_;
   std::unique_ptr<FarFabric> far_;
-  bool known_;                       // the ways were given
-  std::vector<shm::Way> ways_;       // by peer; decided once, when both have opened at the latest
+  bool known_;                       // the routes were given
+  std::vector<job::Route> routes_;   // by peer; decided once, when both have opened at the latest
   Sleeper armed_ = Sleeper::nobody;  // whom arm() was called for, until disarm()
   bool far_first_ = false;           // who is polled first
 };

@@ -1,15 +1,25 @@
 #include "fabric/shm/arena.h"
 
-#include <cerrno>
-#include <cstring>
+#include <algorithm>
 #include <iterator>
 #include <sys/mman.h>
 
 namespace nbc::shm {
 
-Arena::Arena(std::shared_ptr<Segment> segment, Rank rank)
-    : segment_(std::move(segment)), rank_(rank), base_(segment_->map_arena(rank)), bytes_(segment_->arena_bytes()) {
-  if (base_ == nullptr) throw system_failure("mapping the exposed arena");
+namespace {
+
+size_t bytes_of(const Segment& segment, size_t most) {
+  if (most == 0) return segment.arena_bytes();
+  return std::min(segment.arena_bytes(), (most + segment.page() - 1) / segment.page() * segment.page());
+}
+
+}  // namespace
+
+Arena::Arena(std::shared_ptr<Segment> segment, Rank rank, size_t most)
+    : segment_(std::move(segment)),
+      rank_(rank),
+      bytes_(bytes_of(*segment_, most)),
+      base_(segment_->map_own_arena(rank, bytes_)) {
   free_.emplace(0, bytes_);
 }
 
@@ -20,7 +30,8 @@ Arena::~Arena() {
 
 void* Arena::allocate(size_t bytes) {
   if (bytes > bytes_) return nullptr;
-  const size_t length = bytes == 0 ? kPage : (bytes + kPage - 1) / kPage * kPage;
+  const size_t page = segment_->page();
+  const size_t length = bytes == 0 ? page : (bytes + page - 1) / page * page;
   const std::lock_guard<std::mutex> guard(mutex_);
   // First fit by address: low addresses are reused first, so the touched part stays small.
   for (auto it = free_.begin(); it != free_.end(); ++it) {

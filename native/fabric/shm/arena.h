@@ -10,9 +10,12 @@
 
 namespace nbc::shm {
 
+using job::Segment;
+
 class Arena final : public ExposedMemory {
  public:
-  Arena(std::shared_ptr<Segment> segment, Rank rank);
+  // `most`: only so many bytes of the rank's part are mapped and handed out, in whole pages; 0: all. Throws FabricError.
+  Arena(std::shared_ptr<Segment> segment, Rank rank, size_t most = 0);
   ~Arena() override;
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
@@ -32,8 +35,8 @@ class Arena final : public ExposedMemory {
  private:
   std::shared_ptr<Segment> segment_;
   Rank rank_;
-  std::byte* base_;
   size_t bytes_;
+  std::byte* base_;
   mutable std::mutex mutex_;            // guards the maps: buffers are freed by garbage collection, on other threads
   std::map<size_t, size_t> free_;       // offset -> length, never adjacent
   std::map<size_t, size_t> allocated_;  // offset -> length

@@ -10,6 +10,8 @@
 namespace nbc::shm {
 namespace {
 
+constexpr size_t kPage = 4096;  // pieces of a transfer end at multiples of it
+
 // Copies between our memory and another process's. False with errno if the kernel refuses.
 bool cross_copy(pid_t pid, std::byte* ours, uint64_t theirs, size_t bytes, bool write) {
   while (bytes > 0) {

@@ -26,6 +26,11 @@
 
 namespace nbc::shm {
 
+using job::kBulkBytes;
+using job::kLine;
+using job::RankLine;
+using job::Segment;
+
 struct alignas(kLine) BulkSlot {
   std::atomic<uint32_t> stamp;
   uint32_t immediate;

@@ -34,6 +34,8 @@
 
 namespace nbc::shm {
 
+using job::DoorbellLine;
+
 // A value of `armed`.
 struct Armed {
   Sleeper who = Sleeper::nobody;

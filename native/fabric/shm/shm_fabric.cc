@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+
 namespace nbc::shm {
 namespace {
 
@@ -26,13 +27,17 @@ FabricError no_sockets() { return system_failure("no sockets for ranks to wake o
 ShmFabric::ShmFabric(std::shared_ptr<Segment> segment, const ShmOptions& options, Opening opening)
     : segment_(std::move(segment)),
       options_(options),
-      arena_(std::make_shared<Arena>(segment_, options.rank)),
+      arena_(std::make_shared<Arena>(segment_, options.rank, options.exposed_bytes)),
       memory_(arena_),
       bulk_(segment_, arena_, options.rank),
       probe_(std::make_unique<uint64_t>()),
       uncommitted_(segment_->size(), 0) {
-  describe_self(*segment_, options_.rank, options_.eager_limit, kNearWay | (options_.by_host ? kNearByHost : 0),
-                options_.host);
+  // Where hosts are named, peers may sleep on sockets, and must not be left asleep because there are no more
+  // descriptors by then.
+  if (!options_.host.empty() && !caller_.prepare()) throw no_sockets();
+  using namespace job;
+  claim(*segment_, options_.rank, options_.eager_limit, kBySharedMemory | (options_.by_host ? kOnSameHostOnly : 0),
+        options_.host);
   RankLine& line = segment_->line(options_.rank);
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -42,27 +47,24 @@ ShmFabric::ShmFabric(std::shared_ptr<Segment> segment, const ShmOptions& options
   line.probe_value = *probe_;
   options_.cross_memory = options_.cross_memory && attach_works(*probe_);
   line.attaches = options_.cross_memory ? 1 : 0;
-  // Where hosts are named, peers may sleep on sockets, and must not be left asleep because there are no more
-  // descriptors by then.
-  if (!options_.host.empty() && !caller_.prepare()) throw no_sockets();
   if (opening == Opening::now) open(false, {});
 }
 
 void ShmFabric::open(bool far, const std::string& why_not_far) {
   why_not_far_ = why_not_far;
-  if (far) segment_->line(options_.rank).ways |= kFarWay;
-  announce_open(*segment_, options_.rank);
-  // Whoever waits for us to appear sleeps with need = 1; the same fence as for a message (F2 in doorbell.h).
+  if (far) segment_->line(options_.rank).reach |= job::kByNetwork;
+  job::announce_open(*segment_, options_.rank);
+  // A peer that waits for this rank to appear sleeps with need = 1; the same fence as for a message (F2 in doorbell.h).
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (Rank peer = 0; peer < size(); ++peer)
-    wake(*segment_, peer, doorbell_count(segment_->line(peer).bell, 1), caller_);
+    job::wake(*segment_, peer, doorbell_count(segment_->line(peer).bell, 1), caller_);
 }
 
 ShmFabric::~ShmFabric() { announce_closed(); }
 
-void ShmFabric::announce_closed() { shm::announce_closed(*segment_, rank(), caller_); }
+void ShmFabric::announce_closed() { job::announce_closed(*segment_, rank(), caller_); }
 
-Crowd ShmFabric::crowd() const { return crowd_of(*segment_); }
+Crowd ShmFabric::crowd() const { return job::crowd_of(*segment_); }
 
 void ShmFabric::visit_counters(const CounterVisitor& visit) const {
   const auto add = [&](Counter counter, uint64_t value) { visit(counter, static_cast<double>(value)); };
@@ -77,11 +79,12 @@ void ShmFabric::visit_counters(const CounterVisitor& visit) const {
 
 Connect ShmFabric::connect(Rank peer) {
   if (rejected_.count(peer) > 0) return Connect::broken;
-  const Way way = way_to(peer);
-  if (way == Way::unknown) return never_opens(*segment_, peer) ? Connect::closed : Connect::later;
+  if (job::is_elsewhere(*segment_, peer)) return Connect::refused;
+  const Route route = route_to(peer);
+  if (route == Route::unknown) return job::never_opens(*segment_, peer) ? Connect::closed : Connect::later;
   const RankLine& line = segment_->line(peer);
-  if (line.eager_limit != options_.eager_limit || (line.ways & kNearWay) == 0) return Connect::refused;
-  if (way != Way::near) return Connect::broken;
+  if (line.eager_limit != options_.eager_limit || (line.reach & job::kBySharedMemory) == 0) return Connect::refused;
+  if (route != Route::shared_memory) return Connect::broken;
   bulk_.open(peer, options_.cross_memory);
   return Connect::ready;
 }
@@ -91,21 +94,22 @@ std::string ShmFabric::why(Rank peer) const {
   if (const auto rejected = rejected_.find(peer); rejected != rejected_.end())
     return "rank " + std::to_string(peer) + " of the world: " + rejected->second;
   const RankLine& line = segment_->line(peer);
-  if (line.eager_limit == options_.eager_limit) return why_no_way(*segment_, rank(), peer, why_not_far_);
+  if (job::is_elsewhere(*segment_, peer) || line.eager_limit == options_.eager_limit)
+    return job::why_no_route(*segment_, rank(), peer, why_not_far_);
   return other_setting(peer, "eagerLimit", std::to_string(line.eager_limit), std::to_string(options_.eager_limit));
 }
 
-Way ShmFabric::way_to(Rank peer) const {
-  return has_opened(*segment_, peer) ? way_between(*segment_, rank(), peer) : Way::unknown;
+Route ShmFabric::route_to(Rank peer) const {
+  return job::has_opened(*segment_, peer) ? job::route_between(*segment_, rank(), peer) : Route::unknown;
 }
 
 void ShmFabric::open_sockets() {
-  if (!socket_of(Sleeper::caller).open(*segment_, rank(), Call::caller) ||
-      !socket_of(Sleeper::progress).open(*segment_, rank(), Call::progress))
+  if (!socket_of(Sleeper::caller).open(*segment_, rank(), job::Call::caller) ||
+      !socket_of(Sleeper::progress).open(*segment_, rank(), job::Call::progress))
     throw no_sockets();
 }
 
-bool ShmFabric::has_closed(Rank peer) { return shm::has_closed(*segment_, peer); }
+bool ShmFabric::has_closed(Rank peer) { return job::has_closed(*segment_, peer); }
 
 bool ShmFabric::expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) {
   const bool in_arena = arena_->contains(buffer.data);
@@ -133,7 +137,7 @@ void ShmFabric::flush() {
   for (const Rank peer : dirty_) {
     if (const Armed armed = doorbell_count(segment_->line(peer).bell, uncommitted_[peer])) {
       ++counters_.doorbells;
-      wake(*segment_, peer, armed, caller_);
+      job::wake(*segment_, peer, armed, caller_);
     }
     uncommitted_[peer] = 0;
   }
@@ -159,7 +163,7 @@ unsigned ShmFabric::poll(Completion* out, unsigned max, Effort effort) {
 }
 
 int ShmFabric::open_loop() {
-  if (loop_socket_.descriptor() < 0) loop_socket_.open(*segment_, rank(), Call::loop);
+  if (loop_socket_.descriptor() < 0) loop_socket_.open(*segment_, rank(), job::Call::loop);
   return loop_socket_.descriptor();
 }
 

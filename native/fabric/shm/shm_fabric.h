@@ -15,16 +15,21 @@
 
 namespace nbc::shm {
 
+using job::RankLine;
+using job::Route;
+
 struct ShmOptions {
   Rank rank = 0;
   uint32_t eager_limit = 0;  // published, so that peers can refuse a rank with another one
   bool cross_memory = true;  // may be tried; whether it works is found out for each peer
   bool by_host = false;      // only ranks of the same host are reached (presence.h)
   std::string host = {};
+  size_t exposed_bytes = 0;  // what the rank exposes at most; 0: all of its arena
 
   template <typename Reader>
   void read_options(Reader& from) {
     from.choice("crossMemory", cross_memory, {{"auto", true}, {"off", false}});
+    from("exposedBytes", exposed_bytes);
   }
 };
 
@@ -87,7 +92,7 @@ class ShmFabric final : public Fabric {
   // For a rank that is also on a network. open(): it is ready, and that network, too; or it is not, and the text says
   // why.
   void open(bool far, const std::string& why_not_far);
-  Way way_to(Rank peer) const;  // unknown until the peer has opened
+  Route route_to(Rank peer) const;  // unknown until the peer has opened
   // Sleeping on a descriptor instead of the doorbell's futex. open_sockets() throws FabricError.
   void open_sockets();
   int descriptor(Sleeper who) const { return socket_of(who).descriptor(); }
@@ -103,8 +108,8 @@ class ShmFabric final : public Fabric {
  private:
   DoorbellLine& bell() { return segment_->line(options_.rank).bell; }
   void count(Rank peer);
-  RankSocket& socket_of(Sleeper who) { return sockets_[who == Sleeper::progress ? 1 : 0]; }
-  const RankSocket& socket_of(Sleeper who) const { return sockets_[who == Sleeper::progress ? 1 : 0]; }
+  job::RankSocket& socket_of(Sleeper who) { return sockets_[who == Sleeper::progress ? 1 : 0]; }
+  const job::RankSocket& socket_of(Sleeper who) const { return sockets_[who == Sleeper::progress ? 1 : 0]; }
   Mailbox mailbox(Rank owner, Rank writer) const {
     std::byte* pair = segment_->pair(owner, writer);
     return {pair, pair + kControlBytes + kBulkBytes};
@@ -120,10 +125,10 @@ class ShmFabric final : public Fabric {
   std::vector<Rank> dirty_;            // peers with uncommitted_ > 0
   std::string why_not_far_;
   std::map<Rank, std::string> rejected_;  // why, by peer
-  RankSocket sockets_[2];
-  RankSocket loop_socket_;
+  job::RankSocket sockets_[2];
+  job::RankSocket loop_socket_;
   uint32_t processor_ = 0;  // what this rank's line says
-  RankCaller caller_;
+  job::RankCaller caller_;
   ShmCounters counters_;
 };
 

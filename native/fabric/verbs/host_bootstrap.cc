@@ -10,11 +10,11 @@
 
 namespace nbc::verbs {
 
-HostBootstrap::HostBootstrap(std::shared_ptr<shm::Segment> segment, Rank rank, uint32_t eager_limit, Line line)
+HostBootstrap::HostBootstrap(std::shared_ptr<job::Segment> segment, Rank rank, uint32_t eager_limit, Line line)
     : segment_(std::move(segment)), rank_(rank) {
-  if (line == Line::ours) shm::describe_self(*segment_, rank_, eager_limit, shm::kFarWay);
-  socket_.open(*segment_, rank_, shm::Call::bootstrap);  // without one, calls are noticed by the next poll()
-  if (line == Line::ours) shm::announce_open(*segment_, rank_);
+  if (line == Line::ours) job::claim(*segment_, rank_, eager_limit, job::kByNetwork);
+  socket_.open(*segment_, rank_, job::Call::bootstrap);  // without one, calls are noticed when somebody polls
+  if (line == Line::ours) job::announce_open(*segment_, rank_);
 }
 
 HostBootstrap::~HostBootstrap() { close(); }
@@ -23,7 +23,7 @@ void HostBootstrap::call(Rank peer) {
   // release: what was published before; pairs with the acquire in called()
   segment_->line(peer).calls.fetch_add(1, std::memory_order_release);
   // A rank without a socket looks when it opens.
-  caller_.call(*segment_, peer, shm::Call::bootstrap);
+  caller_.call(*segment_, peer, job::Call::bootstrap);
 }
 
 void HostBootstrap::publish(Rank peer, const Card& card, CardState state) {
@@ -41,19 +41,22 @@ CardState HostBootstrap::look(Rank peer, Card& card) {
 }
 
 std::string HostBootstrap::refusal(Rank peer) const {
-  const bool reachable = !shm::has_opened(*segment_, peer) || (segment_->line(peer).ways & shm::kFarWay) != 0;
-  return reachable ? std::string() : shm::why_no_way(*segment_, rank_, peer, {});
+  const bool reachable = (!job::has_opened(*segment_, peer) && !job::is_elsewhere(*segment_, peer)) ||
+                         (segment_->line(peer).reach & job::kByNetwork) != 0;
+  return reachable ? std::string() : job::why_no_route(*segment_, rank_, peer, {});
 }
 
 Standing HostBootstrap::standing(Rank peer) {
-  const shm::RankLine& line = segment_->line(peer);
+  const job::RankLine& line = segment_->line(peer);
   switch (line.state.load(std::memory_order_acquire)) {
-    case shm::RankState::absent:
+    case job::RankState::absent:
+    case job::RankState::claimed:
       return Standing::absent;
-    case shm::RankState::closed:
-    case shm::RankState::never:
+    case job::RankState::closed:
+    case job::RankState::never:
+    case job::RankState::elsewhere:
       return Standing::gone;
-    case shm::RankState::open:
+    case job::RankState::open:
       break;
   }
   return ::kill(line.pid, 0) != 0 && errno == ESRCH ? Standing::gone : Standing::open;
@@ -73,7 +76,7 @@ bool HostBootstrap::is_ending(Rank peer) {
   return (flags & kExiting) != 0 || standing(peer) == Standing::gone;
 }
 
-Crowd HostBootstrap::crowd() const { return shm::crowd_of(*segment_); }
+Crowd HostBootstrap::crowd() const { return job::crowd_of(*segment_); }
 
 // Before what was called for is looked at: whatever comes later counts again.
 void HostBootstrap::forget_calls() {
@@ -81,9 +84,9 @@ void HostBootstrap::forget_calls() {
 }
 
 void HostBootstrap::close() {
-  shm::RankLine& line = segment_->line(rank_);
-  if (line.state.load(std::memory_order_relaxed) != shm::RankState::open) return;  // never opened, or closed
-  line.state.store(shm::RankState::closed, std::memory_order_release);
+  job::RankLine& line = segment_->line(rank_);
+  if (line.state.load(std::memory_order_relaxed) != job::RankState::open) return;  // never opened, or closed
+  line.state.store(job::RankState::closed, std::memory_order_release);
   for (Rank peer = 0; peer < size(); ++peer) {
     if (peer != rank_) call(peer);
   }

@@ -21,7 +21,7 @@ class HostBootstrap final : public Bootstrap {
   // Who fills and opens the rank's line: this does, or a fabric of the same rank that uses shared memory.
   enum class Line { ours, of_others };
   // Opens the rank, if that is ours to do. Throws FabricError, for example if it is taken.
-  HostBootstrap(std::shared_ptr<shm::Segment> segment, Rank rank, uint32_t eager_limit, Line line = Line::ours);
+  HostBootstrap(std::shared_ptr<job::Segment> segment, Rank rank, uint32_t eager_limit, Line line = Line::ours);
   ~HostBootstrap() override;
 
   Rank rank() const override { return rank_; }
@@ -45,15 +45,15 @@ class HostBootstrap final : public Bootstrap {
     std::atomic<CardState> state;
     Card card;
   };
-  static_assert(sizeof(CardSlot) <= shm::kCardBytes);
+  static_assert(sizeof(CardSlot) <= job::kCardBytes);
 
   CardSlot& slot(Rank from, Rank to) const { return *reinterpret_cast<CardSlot*>(segment_->card(from, to)); }
   void call(Rank peer);
 
-  std::shared_ptr<shm::Segment> segment_;
+  std::shared_ptr<job::Segment> segment_;
   Rank rank_;
-  shm::RankSocket socket_;
-  shm::RankCaller caller_;
+  job::RankSocket socket_;
+  job::RankCaller caller_;
   std::atomic<uint32_t> answered_{0};  // stored by the owner of the engine
 };
 

@@ -17,10 +17,14 @@ export interface StoreClientOptions {
   timeout: number;
   /** What to add to the error if what answers is no store of this job. */
   hint?: string | undefined;
+  /** Asked from time to time until this rank has joined: why it cannot, if it turns out so. All others are told. */
+  objection?: (() => string | undefined) | undefined;
 }
 
 /** Between two attempts to reach a store that is not there yet, in milliseconds. */
 export const AGAIN_MS = 50;
+/** Between two questions for an objection, in milliseconds. */
+const ASK_MS = 100;
 /** The store itself says which ranks are missing when the time is up. Only if it does not, the client ends it. */
 const GRACE_MS = 1000;
 /** The store may have given the place away of a client that took as long as this to say who it is. */
@@ -49,9 +53,12 @@ export class StoreClient {
   readonly #pending = new Map<number, Pending>();
   readonly #deadline: number;
   readonly #limit: NodeJS.Timeout;
+  readonly #asking: NodeJS.Timeout | undefined;
   #lines: Lines | undefined;
   #next = 1;
   #key = '';
+  /** The store has let this rank in. */
+  #known = false;
   #ended: Error | undefined;
 
   /** @throws {BootstrapError} saying why the store could not be joined */
@@ -65,7 +72,7 @@ export class StoreClient {
       }
       return client;
     } catch (error) {
-      clearTimeout(client.#limit);
+      client.#stop();
       throw error;
     }
   }
@@ -77,6 +84,21 @@ export class StoreClient {
     this.#limit = setTimeout(() => {
       this.#end(this.#error(`${this.#where} did not answer within ${options.timeout} ms`));
     }, options.timeout + GRACE_MS);
+    if (options.objection !== undefined) this.#asking = setInterval(() => this.#object(), ASK_MS);
+  }
+
+  #stop(): void {
+    clearTimeout(this.#limit);
+    clearInterval(this.#asking);
+  }
+
+  /** Ends this rank's part where there is an objection. The store tells it to the others. */
+  #object(): void {
+    const why = this.#options.objection?.();
+    if (why === undefined || !this.#known) return;
+    this.#lines?.send({ id: 0, op: 'fail', why });
+    this.#lines?.end();
+    this.#end(this.#error(why), false);
   }
 
   /** What data connections of this job prove that they know; new for each store. */
@@ -106,7 +128,7 @@ export class StoreClient {
   /** This rank needs the store no more. */
   async done(): Promise<void> {
     await this.#ask({ op: 'done' });
-    clearTimeout(this.#limit);
+    this.#stop();
   }
 
   /** Leaves, whatever is pending. */
@@ -186,7 +208,7 @@ export class StoreClient {
         } else if (typeof value.error === 'string') {
           refuse(value.error);
         } else {
-          known = true;
+          known = this.#known = true;
           this.#key = keyOf(secret, value.job);
           clearTimeout(limit);
           resolve(undefined);
@@ -232,10 +254,11 @@ export class StoreClient {
     else pending.resolve(answer.value);
   }
 
-  #end(error: Error): void {
+  /** @param cut the connection goes at once; otherwise when what was written has been sent */
+  #end(error: Error, cut = true): void {
+    if (cut && this.#ended === undefined) this.#lines?.socket.destroy();
     this.#ended ??= error;
-    clearTimeout(this.#limit);
-    this.#lines?.socket.destroy();
+    this.#stop();
     for (const { reject } of this.#pending.values()) reject(this.#ended);
     this.#pending.clear();
   }

@@ -9,6 +9,8 @@
  *                                    <---   { id, op: 'set', key, value }
  *                                           { id, op: 'get', key, left, timeout }
  *                                           { id, op: 'barrier', name, left, timeout }
+ *                                           { id, op: 'done' }
+ *                                           { id, op: 'fail', why }
  *     { id, value } or { id, error } --->
  *
  * The client's `job` is its NBC_JOB. The server's is a random number, from which the key of the data connections
@@ -136,7 +138,7 @@ export class StoreServer {
     return this.#finished;
   }
 
-  /** The job cannot start without it. */
+  /** The job cannot start without it, unless it has joined already. */
   endedEarly(rank: number): void {
     if (!this.#done.has(rank)) this.#fail(`rank ${rank} ended before the job had started`);
   }
@@ -254,6 +256,9 @@ export class StoreServer {
         break;
       case 'barrier':
         this.#arrive(waiting, String(request.name), request);
+        break;
+      case 'fail':
+        this.#fail(String(request.why));
         break;
       case 'done':
         this.#done.add(client.rank);

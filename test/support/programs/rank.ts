@@ -1,7 +1,7 @@
 /** What the ranks do in the tests of nbcrun: the first argument says it, the rest belong to it. */
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { init } from 'node-nbc';
+import { init, type NbcError } from 'node-nbc';
 import { play, say } from '../../programs/scenario.js';
 
 const rank = Number(process.env['NBC_RANK']);
@@ -129,6 +129,43 @@ await play({
     say(`child ${child.pid}`);
     ready();
     if (args[0] === 'stay') stay();
+  },
+
+  /** The chosen rank ends without a word, before init(); the others need it. Says what they are told. */
+  async needed() {
+    if (chosen()) return;
+    const failure = await init()
+      .then((world) => world.irecv(new Uint8Array(1), Number(args[0])))
+      .then(
+        () => undefined,
+        (error: unknown) => error as NbcError,
+      );
+    say(`${rank} is told ${failure?.code}: ${failure?.message}`);
+  },
+
+  /** The chosen rank ends without a word, before init(), and nobody needs it. */
+  async notNeeded() {
+    if (chosen()) return;
+    const world = await init();
+    const others = Array.from({ length: world.size }, (_, other) => other).filter((other) => other !== Number(args[0]));
+    const at = others.indexOf(rank);
+    const got = new Uint8Array(1);
+    const receive = world.irecv(got, others[(at + 1) % others.length]);
+    await world.isend(Uint8Array.of(rank), others[(at + others.length - 1) % others.length]);
+    await receive;
+    say(`${rank} has ${got[0]}`);
+    await world.close();
+  },
+
+  /** Each rank runs with the transport that stands at its place, and needs rank 0, or 1. Says what they are told. */
+  async transports() {
+    const failure = await init({ transport: args[rank] as 'tcp' })
+      .then((world) => world.irecv(new Uint8Array(1), rank === 0 ? 1 : 0))
+      .then(
+        () => undefined,
+        (error: unknown) => error as NbcError,
+      );
+    say(`${rank} is told ${failure?.code}: ${failure?.message}`);
   },
 
   async exchange() {

@@ -1,0 +1,55 @@
+/** A rank alone, in a process with limits. */
+import assert from 'node:assert/strict';
+import { closeSync, openSync } from 'node:fs';
+import { alloc, init, NbcError } from 'node-nbc';
+import { play, report } from './scenario.js';
+
+await play({
+  async exchange() {
+    const world = await init();
+    const received = alloc(Float64Array, 1000);
+    await world.ialltoall(new Float64Array(1000).fill(7), received);
+    assert(received.every((value) => value === 7));
+    await world.close();
+  },
+
+  /** Reports why init() fails. */
+  async tell() {
+    await init().then(
+      (world) => world.close(),
+      (error: unknown) => tellOf(error),
+    );
+  },
+
+  /** 256 MiB: half of them are there, twice as many are not. */
+  async exposesLittle() {
+    const world = await init();
+    assert.equal(alloc(Uint8Array, 2 ** 27).length, 2 ** 27);
+    assert.throws(() => alloc(Uint8Array, 2 ** 29), { code: 'ERR_NBC_NO_MEMORY' });
+    await world.close();
+  },
+
+  /** With no descriptor left, then one, and so on, until init() succeeds: reports each failure. */
+  async descriptors() {
+    const taken: number[] = [];
+    try {
+      for (;;) taken.push(openSync('/dev/null', 'r'));
+    } catch (error) {
+      assert.equal((error as NodeJS.ErrnoException).code, 'EMFILE');
+    }
+    for (;;) {
+      try {
+        await (await init()).close();
+        return;
+      } catch (error) {
+        tellOf(error);
+      }
+      closeSync(taken.pop()!);
+    }
+  },
+});
+
+function tellOf(error: unknown): void {
+  assert(error instanceof NbcError, String(error));
+  report({ name: error.name, code: error.code, message: error.message });
+}
