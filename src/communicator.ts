@@ -10,6 +10,7 @@ import { type Context, duplicate, splitByColor } from './groups.js';
 import { errorFromNative } from './native-errors.js';
 import { type AlgorithmOf, OPERATIONS, type OperationName } from './operations/index.js';
 import type { Counts } from './operations/operation.js';
+import type { Op } from './operators.js';
 import { type Hints, PlanCache } from './plans.js';
 import { Request } from './request.js';
 import { checkView, IN_PLACE, type InPlace, overlap } from './views.js';
@@ -255,6 +256,105 @@ export class Communicator {
   }
 
   /**
+   * Combines a contribution of every rank, element by element: when complete, `recv` at the root holds the result.
+   *
+   * @param send this rank's contribution, of the same length everywhere. At the root also `IN_PLACE`: it stands in `recv`
+   * @param recv at the root, as long as `send`; ignored at other ranks, usually null
+   * @param op an operator: `SUM`, `MAX`, …
+   *
+   * Source: MPI_Ireduce.
+   */
+  ireduce(
+    send: ArrayBufferView | InPlace,
+    recv: ArrayBufferView | null,
+    op: Op,
+    root: number,
+    options?: CollectiveOptions<'ireduce'>,
+  ): Request {
+    return this.start(this.plans.ireduce, send, root === this.rank ? recv : null, root, options, op);
+  }
+
+  /**
+   * Combines a contribution of every rank, element by element: when complete, `recv` of every rank holds the result.
+   *
+   * @param send this rank's contribution, of the same length everywhere; or `IN_PLACE`: it stands in `recv`
+   *
+   * Source: MPI_Iallreduce.
+   */
+  iallreduce(
+    send: ArrayBufferView | InPlace,
+    recv: ArrayBufferView,
+    op: Op,
+    options?: CollectiveOptions<'iallreduce'>,
+  ): Request {
+    return this.start(this.plans.iallreduce, send, recv, 0, options, op);
+  }
+
+  /**
+   * Combines a contribution of every rank, element by element: when complete, `recv` of rank i holds block i of the
+   * result.
+   *
+   * @param send `size` blocks; or `IN_PLACE`: they stand in `recv`, whose first block then holds the result
+   * @param recv one block; in place, `size` blocks
+   *
+   * Source: MPI_Ireduce_scatter_block.
+   */
+  ireduceScatterBlock(
+    send: ArrayBufferView | InPlace,
+    recv: ArrayBufferView,
+    op: Op,
+    options?: CollectiveOptions<'ireduceScatterBlock'>,
+  ): Request {
+    return this.start(this.plans.ireduceScatterBlock, send, recv, 0, options, op);
+  }
+
+  /**
+   * As {@link ireduceScatterBlock}, with blocks of different sizes: `counts[i]` elements for rank i, one block behind the
+   * other. All ranks pass the same counts.
+   *
+   * @param send all blocks; or `IN_PLACE`: they stand in `recv`, which then begins with the result
+   * @param recv this rank's block; in place, all blocks
+   *
+   * Source: MPI_Ireduce_scatter.
+   */
+  ireduceScatter(
+    send: ArrayBufferView | InPlace,
+    recv: ArrayBufferView,
+    counts: Counts,
+    op: Op,
+    options?: CollectiveOptions<'ireduceScatter'>,
+  ): Request {
+    return this.startListed(this.plans.ireduceScatter, send, recv, 0, [counts], options, op);
+  }
+
+  /**
+   * Combines contributions, element by element: when complete, `recv` of rank i holds the result of ranks 0 to i.
+   *
+   * @param send this rank's contribution, of the same length everywhere; or `IN_PLACE`: it stands in `recv`
+   *
+   * Source: MPI_Iscan.
+   */
+  iscan(send: ArrayBufferView | InPlace, recv: ArrayBufferView, op: Op, options?: CollectiveOptions<'iscan'>): Request {
+    return this.start(this.plans.iscan, send, recv, 0, options, op);
+  }
+
+  /**
+   * As {@link iscan}, without the rank's own contribution: ranks 0 to i − 1. `recv` of rank 0 stays as it was.
+   *
+   * @param send this rank's contribution, of the same length everywhere; or `IN_PLACE`: it stands in `recv`
+   *
+   * Source: MPI_Iexscan.
+   */
+  iexscan(
+    send: ArrayBufferView | InPlace,
+    recv: ArrayBufferView,
+    op: Op,
+    options?: CollectiveOptions<'iexscan'>,
+  ): Request {
+    return this.start(this.plans.iexscan, send, recv, 0, options, op);
+  }
+
+  /**
    * Sends a message to rank `dest`, which receives it with {@link irecv}. Messages with one tag arrive in the order in
    * which they were sent.
    *
@@ -380,8 +480,9 @@ export class Communicator {
     recv: ArrayBufferView | InPlace | null,
     root: number,
     options: Hints | undefined,
+    op?: Op,
   ): Request {
-    return this.run(plans.operation.name, plans.find(send, recv, root, options), viewOf(send), viewOf(recv));
+    return this.run(plans.operation.name, plans.find(send, recv, root, options, op), viewOf(send), viewOf(recv));
   }
 
   /** @internal */
@@ -392,8 +493,9 @@ export class Communicator {
     root: number,
     lists: readonly (Counts | null)[],
     options: Hints | undefined,
+    op?: Op,
   ): Request {
-    const plan = plans.lookUp(send, recv, root, lists, options);
+    const plan = plans.lookUp(send, recv, root, lists, options, op);
     return this.run(plans.operation.name, plan, viewOf(send), viewOf(recv));
   }
 

@@ -1,35 +1,22 @@
 /** Element types: what the numbers of a view are. */
+import { ElementType, TYPE_BYTES } from './schedules/encoding.js';
 
-/** Name and width in bytes of every element type. */
-export const ELEMENT_BYTES = {
-  uint8: 1,
-  int8: 1,
-  uint16: 2,
-  int16: 2,
-  uint32: 4,
-  int32: 4,
-  uint64: 8,
-  int64: 8,
-  float16: 2,
-  bfloat16: 2,
-  float32: 4,
-  float64: 8,
-} as const;
-export type ElementType = keyof typeof ELEMENT_BYTES;
+/** The type of views of bytes (Uint8Array, Buffer, DataView), which go with every type. */
+export const BYTES = ElementType.UINT8;
 
 const typeOfArray: Record<string, ElementType> = {
-  Int8Array: 'int8',
-  Uint8Array: 'uint8',
-  Uint8ClampedArray: 'uint8',
-  Int16Array: 'int16',
-  Uint16Array: 'uint16',
-  Int32Array: 'int32',
-  Uint32Array: 'uint32',
-  BigInt64Array: 'int64',
-  BigUint64Array: 'uint64',
-  Float16Array: 'float16',
-  Float32Array: 'float32',
-  Float64Array: 'float64',
+  Int8Array: ElementType.INT8,
+  Uint8Array: ElementType.UINT8,
+  Uint8ClampedArray: ElementType.UINT8,
+  Int16Array: ElementType.INT16,
+  Uint16Array: ElementType.UINT16,
+  Int32Array: ElementType.INT32,
+  Uint32Array: ElementType.UINT32,
+  BigInt64Array: ElementType.INT64,
+  BigUint64Array: ElementType.UINT64,
+  Float16Array: ElementType.FLOAT16,
+  Float32Array: ElementType.FLOAT32,
+  Float64Array: ElementType.FLOAT64,
 };
 
 /** The kind of a typed array, also where its class is one of the user's own; undefined for a DataView. */
@@ -38,7 +25,33 @@ const kindOfArray: { get?: (this: unknown) => unknown } = Object.getOwnPropertyD
   Symbol.toStringTag,
 )!;
 
-/** The element type of a view. Views of bytes (Uint8Array, Buffer, DataView) are `'uint8'`, and go with every type. */
+class Bfloat16Array extends Uint16Array {}
+class Float16BitsArray extends Uint16Array {}
+
+/** The same memory, as bfloat16 numbers: what reductions compute with. Moving data needs no such view. */
+export function bfloat16(bits: Uint16Array): Uint16Array {
+  return new Bfloat16Array(bits.buffer as ArrayBuffer, bits.byteOffset, bits.length);
+}
+
+/** The same memory, as float16 numbers, for versions of Node.js without Float16Array. */
+export function float16(bits: Uint16Array): Uint16Array {
+  return new Float16BitsArray(bits.buffer as ArrayBuffer, bits.byteOffset, bits.length);
+}
+
 export function elementTypeOf(view: ArrayBufferView): ElementType {
+  if (view instanceof Bfloat16Array) return ElementType.BFLOAT16;
+  if (view instanceof Float16BitsArray) return ElementType.FLOAT16;
   return typeOfArray[(kindOfArray.get!.call(view) ?? 'Uint8Array') as string];
+}
+
+/** For messages: 'float64'. */
+export function nameOfType(type: ElementType): string {
+  return Object.entries(ElementType)
+    .find(([, value]) => value === type)![0]
+    .toLowerCase();
+}
+
+/** Bytes of an element. */
+export function bytesOfType(type: ElementType): number {
+  return TYPE_BYTES[type];
 }

@@ -15,6 +15,23 @@ export { init } from './init.js';
 export type { InitOptions, TcpOptions, VerbsOptions } from './transport/options.js';
 export { alloc } from './buffers.js';
 export type { ViewConstructor } from './buffers.js';
+export { bfloat16, float16 } from './elements.js';
+export {
+  BAND,
+  BOR,
+  BXOR,
+  LAND,
+  LOR,
+  LXOR,
+  MAX,
+  MAXLOC,
+  MIN,
+  MINLOC,
+  type Op,
+  OPERATORS,
+  PROD,
+  SUM,
+} from './operators.js';
 export { IN_PLACE } from './views.js';
 export type { InPlace } from './views.js';
 export type { Stats } from './counters.js';

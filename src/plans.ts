@@ -6,6 +6,7 @@ import { ArgumentError, show } from './errors.js';
 import type { Native } from './native.js';
 import { errorFromNative } from './native-errors.js';
 import { Call, type Caller, type Counts, type Operation } from './operations/operation.js';
+import type { Op } from './operators.js';
 import type { Shape } from './schedules/shape.js';
 import { bytesOf, IN_PLACE, type InPlace } from './views.js';
 
@@ -39,6 +40,7 @@ export class PlanCache {
   private sendBytes = NaN;
   private recvBytes = NaN;
   private root = NaN;
+  private op: Op | undefined = undefined;
   private plan = -1;
 
   private readonly plans = new Map<number | string, number>();
@@ -53,10 +55,11 @@ export class PlanCache {
    * @throws {ClosedError} if the communicator is closed (closing it forgets the last call)
    * @throws {ArgumentError} naming the argument
    */
-  find(send: MaybeBuffer, recv: MaybeBuffer, root: number, hints: Hints | undefined): number {
+  find(send: MaybeBuffer, recv: MaybeBuffer, root: number, hints: Hints | undefined, op?: Op): number {
     if (
       hints === undefined &&
       root === this.root &&
+      op === this.op &&
       sizeOf(recv) === this.recvBytes &&
       kindOf(recv) === this.recvKind &&
       sizeOf(send) === this.sendBytes &&
@@ -64,8 +67,8 @@ export class PlanCache {
     ) {
       return this.plan;
     }
-    const plan = this.lookUp(send, recv, root, NO_LISTS, hints);
-    if (hints === undefined) this.remember(send, recv, root, plan);
+    const plan = this.lookUp(send, recv, root, NO_LISTS, hints, op);
+    if (hints === undefined) this.remember(send, recv, root, op, plan);
     return plan;
   }
 
@@ -76,10 +79,11 @@ export class PlanCache {
     root: number,
     lists: readonly (Counts | null | undefined)[],
     hints: Hints | undefined,
+    op?: Op,
   ): number {
     const { operation, owner } = this;
     owner.requireOpen(operation.name);
-    const shape = operation.shape(new Call(operation.name, owner, send, recv, root, lists));
+    const shape = operation.shape(new Call(operation.name, owner, send, recv, root, lists, op));
     const index = this.indexOf(hints?.algorithm);
     const key = keyOf(shape, index, operation.algorithms.length);
     return this.plans.get(key) ?? this.compile(key, shape, index);
@@ -97,12 +101,13 @@ export class PlanCache {
     this.plans.clear();
   }
 
-  private remember(send: MaybeBuffer, recv: MaybeBuffer, root: number, plan: number): void {
+  private remember(send: MaybeBuffer, recv: MaybeBuffer, root: number, op: Op | undefined, plan: number): void {
     this.sendKind = kindOf(send);
     this.recvKind = kindOf(recv);
     this.sendBytes = sizeOf(send);
     this.recvBytes = sizeOf(recv);
     this.root = root;
+    this.op = op;
     this.plan = plan;
   }
 

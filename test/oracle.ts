@@ -5,7 +5,7 @@
  * A case says how long blocks are and who is the root; an entry says from that how long the buffers of a rank are, in
  * which order its arguments go, and what its receive buffer holds in the end.
  */
-import { IN_PLACE } from 'node-nbc';
+import { IN_PLACE, type Op, OPERATORS } from 'node-nbc';
 import type { OperationName } from 'node-nbc/schedules';
 
 export interface Case {
@@ -16,6 +16,8 @@ export interface Case {
   inPlace: boolean;
   /** Where blocks have places: not one behind the other, but in the opposite order and with gaps. */
   gaps: boolean;
+  /** Of a reduction: of bytes, here. */
+  op: Op;
 }
 
 /** Bytes or elements. A rank without such a buffer passes null. */
@@ -55,6 +57,54 @@ export function placesOf({ gaps }: Case, counts: readonly number[]): number[] {
 /** Length of a buffer with these blocks. */
 export function lengthOf(c: Case, counts: readonly number[]): number {
   return Math.max(...placesOf(c, counts).map((place, index) => place + counts[index]));
+}
+
+/** A case whose operator takes its turn by `number`; for operators on pairs, with an even number of elements. */
+export function withOperator<C extends Omit<Case, 'op'>>(c: C, number: number): C & { op: Op } {
+  const op = OPERATORS[number % OPERATORS.length];
+  return { ...c, op, count: op.name.endsWith('LOC') ? c.count - (c.count % 2) : c.count };
+}
+
+const combineBytes: Record<string, (a: number, b: number) => number> = {
+  SUM: (a, b) => a + b,
+  PROD: (a, b) => a * b,
+  MIN: Math.min,
+  MAX: Math.max,
+  LAND: (a, b) => Number(a !== 0 && b !== 0),
+  LOR: (a, b) => Number(a !== 0 || b !== 0),
+  LXOR: (a, b) => Number((a !== 0) !== (b !== 0)),
+  BAND: (a, b) => a & b,
+  BOR: (a, b) => a | b,
+  BXOR: (a, b) => a ^ b,
+};
+
+/** The contributions of the ranks from 0 to `last`, or of all, combined; of a block of them where one is named. */
+function combined(
+  c: Case,
+  input: (rank: number) => Uint8Array,
+  last = c.size - 1,
+  [start, end]: [number, number?] = [0],
+): Uint8Array {
+  const result = input(0).slice(start, end);
+  for (let rank = 1; rank <= last; rank++) {
+    const other = input(rank).subarray(start, end);
+    if (c.op.name.endsWith('LOC')) combinePairs(c.op, result, other);
+    else combineEach(combineBytes[c.op.name], result, other);
+  }
+  return result;
+}
+
+// Plain loops: buffers of megabytes go through them.
+function combineEach(op: (a: number, b: number) => number, result: Uint8Array, other: Uint8Array): void {
+  for (let i = 0; i < result.length; i++) result[i] = op(result[i], other[i]);
+}
+
+function combinePairs({ name }: Op, result: Uint8Array, other: Uint8Array): void {
+  for (let i = 0; i < result.length; i += 2) {
+    const better = name === 'MINLOC' ? other[i] < result[i] : other[i] > result[i];
+    const lower = other[i] === result[i] && other[i + 1] < result[i + 1];
+    if (better || lower) [result[i], result[i + 1]] = [other[i], other[i + 1]];
+  }
 }
 
 const atRoot = (c: Case, rank: number, length: number): Length => (rank === c.root ? length : null);
@@ -194,6 +244,73 @@ export const ORACLES: Record<OperationName, Oracle> = {
         const start = placesOf(c, countsOf(c, from))[rank];
         recv.set(input(from).subarray(start, start + uneven(c, from, rank)), places[from]);
       }
+    },
+  },
+  ireduce: {
+    rooted: true,
+    listed: false,
+    inPlace: true,
+    send: (c) => c.count,
+    recv: (c, rank) => atRoot(c, rank, c.count),
+    place: (c, rank) => atRoot(c, rank, 0),
+    args: (c, _rank, send, recv) => [send, recv, c.op, c.root],
+    result: (c, _rank, input, recv) => recv.set(combined(c, input)),
+  },
+  iallreduce: {
+    rooted: false,
+    listed: false,
+    inPlace: true,
+    send: (c) => c.count,
+    recv: (c) => c.count,
+    place: () => 0,
+    args: (c, _rank, send, recv) => [send, recv, c.op],
+    result: (c, _rank, input, recv) => recv.set(combined(c, input)),
+  },
+  ireduceScatterBlock: {
+    rooted: false,
+    listed: false,
+    inPlace: true,
+    send: all,
+    recv: (c) => (c.inPlace ? all(c) : c.count),
+    place: () => 0,
+    args: (c, _rank, send, recv) => [send, recv, c.op],
+    result(c, rank, input, recv) {
+      recv.set(combined(c, input, c.size - 1, [rank * c.count, (rank + 1) * c.count]));
+    },
+  },
+  ireduceScatter: {
+    rooted: false,
+    listed: false,
+    inPlace: true,
+    send: (c) => lengthOf({ ...c, gaps: false }, countsOf(c)),
+    recv: (c, rank) => (c.inPlace ? lengthOf({ ...c, gaps: false }, countsOf(c)) : uneven(c, rank, 0)),
+    place: () => 0,
+    args: (c, _rank, send, recv) => [send, recv, countsOf(c), c.op],
+    result(c, rank, input, recv) {
+      const start = placesOf({ ...c, gaps: false }, countsOf(c))[rank];
+      recv.set(combined(c, input, c.size - 1, [start, start + uneven(c, rank, 0)]));
+    },
+  },
+  iscan: {
+    rooted: false,
+    listed: false,
+    inPlace: true,
+    send: (c) => c.count,
+    recv: (c) => c.count,
+    place: () => 0,
+    args: (c, _rank, send, recv) => [send, recv, c.op],
+    result: (c, rank, input, recv) => recv.set(combined(c, input, rank)),
+  },
+  iexscan: {
+    rooted: false,
+    listed: false,
+    inPlace: true,
+    send: (c) => c.count,
+    recv: (c) => c.count,
+    place: () => 0,
+    args: (c, _rank, send, recv) => [send, recv, c.op],
+    result(c, rank, input, recv) {
+      if (rank > 0) recv.set(combined(c, input, rank - 1));
     },
   },
 };

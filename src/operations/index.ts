@@ -7,6 +7,10 @@ import { ibarrier } from './barrier.js';
 import { ibcast } from './bcast.js';
 import { igather } from './gather.js';
 import { igatherv } from './gatherv.js';
+import { iallreduce } from './allreduce.js';
+import { ireduce } from './reduce.js';
+import { ireduceScatter, ireduceScatterBlock } from './reduce-scatter.js';
+import { iexscan, iscan } from './scan.js';
 import { iscatter } from './scatter.js';
 import { iscatterv } from './scatterv.js';
 
@@ -21,6 +25,12 @@ export const OPERATIONS = [
   iallgatherv,
   ialltoall,
   ialltoallv,
+  ireduce,
+  iallreduce,
+  ireduceScatterBlock,
+  ireduceScatter,
+  iscan,
+  iexscan,
 ] as const;
 
 type Entry = (typeof OPERATIONS)[number];

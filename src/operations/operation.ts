@@ -2,8 +2,9 @@
  * What an operation is: an entry of the table (index.ts). The communicator, the benchmarks, the tests and the documents
  * go over the table, so an entry says all that they need.
  */
-import { ELEMENT_BYTES, type ElementType, elementTypeOf } from '../elements.js';
+import { BYTES, bytesOfType, elementTypeOf, nameOfType } from '../elements.js';
 import { ArgumentError, show } from '../errors.js';
+import type { ElementType } from '../schedules/encoding.js';
 import type { Schedule } from '../schedules/schedule.js';
 import type { Shape } from '../schedules/shape.js';
 import { checkView, IN_PLACE, overlap } from '../views.js';
@@ -76,6 +77,7 @@ export class Call {
     readonly recv: unknown,
     readonly root: number,
     readonly lists: readonly (Counts | null | undefined)[],
+    readonly op: unknown = undefined,
   ) {
     this.rank = caller.rank;
     this.size = caller.size;
@@ -114,7 +116,7 @@ export class Call {
     const view: unknown = this[argument];
     const bytes = checkView(view, name, { operation: this.operation, rank: this.caller.world.rank });
     const type = elementTypeOf(view as ArrayBufferView);
-    return { view: view as ArrayBufferView, bytes, type, width: ELEMENT_BYTES[type] };
+    return { view: view as ArrayBufferView, bytes, type, width: bytesOfType(type) };
   }
 
   /** Bytes of one of `size` equal blocks that fill the buffer and consist of whole elements. */
@@ -127,8 +129,9 @@ export class Call {
 
   /** What is sent and what is received, in one rank: elements of the same type, in memory of their own. */
   checkPair(send: Checked, recv: Checked): void {
-    if (send.type !== recv.type && send.type !== 'uint8' && recv.type !== 'uint8') {
-      this.refuse('recv', `has elements of type ${recv.type}, and send of type ${send.type}; a copy does not convert`);
+    if (send.type !== recv.type && send.type !== BYTES && recv.type !== BYTES) {
+      const [from, to] = [nameOfType(send.type), nameOfType(recv.type)];
+      this.refuse('recv', `has elements of type ${to}, and send of type ${from}; a copy does not convert`);
     }
     if (overlap(send.view, recv.view)) this.refuse('recv', 'overlaps send in memory; use IN_PLACE or two buffers');
   }

@@ -19,6 +19,7 @@ export * from './barrier.js';
 export * from './bcast.js';
 export * from './gather.js';
 export * from './gatherv.js';
+export * from './reduce.js';
 export * from './scatter.js';
 export { OPERATIONS } from '../operations/index.js';
 export type { AlgorithmOf, OperationName } from '../operations/index.js';

@@ -11,7 +11,7 @@
 import assert from 'node:assert/strict';
 import { alloc, init, type Request } from 'node-nbc';
 import { OPERATIONS, type OperationName } from 'node-nbc/schedules';
-import { arrange, type Case, contribution, ORACLES, ranksOf } from '../oracle.js';
+import { arrange, type Case, contribution, ORACLES, ranksOf, withOperator } from '../oracle.js';
 import { assertBytes, type Guarded, GuardedPool, piece } from './noise.js';
 import { report } from './scenario.js';
 
@@ -52,7 +52,7 @@ function variantsOf({ name, algorithms }: (typeof OPERATIONS)[number]): Variant[
 }
 
 function runsOf(size: number, brief: boolean): Run[] {
-  const runs: Run[] = [];
+  const runs: (Variant & Omit<Case, 'op'>)[] = [];
   for (const operation of OPERATIONS) {
     const variants = variantsOf(operation);
     const roots = ORACLES[operation.name].rooted ? ranksOf({ size }) : [0];
@@ -68,7 +68,8 @@ function runsOf(size: number, brief: boolean): Run[] {
       if (count * blocks <= Math.max(...LARGE)) runs.push(...inTurns.map((run) => ({ ...run, count })));
     }
   }
-  return runs;
+  // Operators take turns, too.
+  return runs.map((run, number) => withOperator(run, number));
 }
 
 const mode = process.argv[2] as 'thread' | 'manual';
@@ -89,7 +90,7 @@ await world.close();
 report({ cases: runs.length, stats });
 
 async function perform(number: number, run: Run): Promise<void> {
-  const what = `run ${number}: ${JSON.stringify(run)}, rank ${rank} of ${size}`;
+  const what = `run ${number}: ${JSON.stringify({ ...run, op: run.op.name })}, rank ${rank} of ${size}`;
   const oracle = ORACLES[run.name];
   const pool = run.memory === 'mixed' ? [pools.plain, pools.alloc][rank % 2] : pools[run.memory];
   const regions: Guarded[] = [];

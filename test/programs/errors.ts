@@ -4,12 +4,15 @@ import { constants } from 'node:buffer';
 import {
   alloc,
   ArgumentError,
+  BAND,
   type Communicator,
   IN_PLACE,
   init,
+  MINLOC,
   NbcError,
   type Request,
   startall,
+  SUM,
   testAll,
   TimeoutError,
   TruncatedError,
@@ -17,7 +20,7 @@ import {
   waitAny,
 } from 'node-nbc';
 import { OPERATIONS } from 'node-nbc/schedules';
-import { arrange, ORACLES } from '../oracle.js';
+import { arrange, ORACLES, withOperator } from '../oracle.js';
 import { play, report } from './scenario.js';
 
 /** A disagreement must not hang; this is what a very busy machine may need. */
@@ -129,6 +132,13 @@ async function wrongArguments(): Promise<void> {
     ['recv', () => world.igather(new DataView(new ArrayBuffer(12)), three(), rank)],
     ['recv', () => world.igather(IN_PLACE, three(), rank)],
     ['recv', () => world.igatherv(new Float32Array(2), three(), [1, 1], null, rank)],
+    ['op', () => world.iallreduce(three(), three(), BAND)],
+    ['op', () => world.iallreduce(three(), three(), MINLOC)],
+    ['recv', () => world.iallreduce(three(), new Float64Array(2), SUM)],
+    ['recv', () => world.iallreduce(new Uint8Array(24), three(), SUM)],
+    ['recv', () => world.ireduce(new Float32Array(3), three(), SUM, rank)],
+    ['send', () => world.ireduce(IN_PLACE, three(), SUM, peer)],
+    ['recv', () => world.ireduceScatterBlock(IN_PLACE, three(), SUM)],
     ['recv', () => world.iallgather(new Float32Array(2), new Float64Array(2))],
     ['recv', () => world.iallgather(IN_PLACE, three())],
     ['recv', () => world.iallgatherv(new Int32Array(2), new Float64Array(2), [1, 1], null)],
@@ -234,18 +244,20 @@ function wrongArgumentsOfAll(
   const notCounts = [undefined, 5, 'all', [1], [1, 1, 1], [-1, 1], [1, 0.5], [1, '1'], [1, 2 ** 40]];
   const calls: [argument: string, call: () => unknown][] = [];
   for (const { name, parameters, algorithms } of OPERATIONS) {
-    const right = { size, root: rank, count: 8, inPlace: false, gaps: false };
+    const right = withOperator({ size, root: rank, count: 8, inPlace: false, gaps: false }, 0);
     const { args } = arrange(ORACLES[name], right, rank, (bytes) => new Uint8Array(bytes));
     const method = world[name].bind(world) as (...given: unknown[]) => unknown;
     for (const [index, parameter] of parameters.entries()) {
       const wrong =
         parameter === 'root'
           ? notRanks
-          : /counts$/i.test(parameter)
-            ? notCounts
-            : /displs$/i.test(parameter)
-              ? notCounts.filter((value) => value !== undefined)
-              : notViews;
+          : parameter === 'op'
+            ? ['SUM', 0, null, undefined, {}, () => 0]
+            : /counts$/i.test(parameter)
+              ? notCounts
+              : /displs$/i.test(parameter)
+                ? notCounts.filter((value) => value !== undefined)
+                : notViews;
       for (const value of wrong) calls.push([parameter, () => method(...args.toSpliced(index, 1, value))]);
     }
     for (const algorithm of ['quick', '', 1, null, {}]) {

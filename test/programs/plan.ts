@@ -6,7 +6,7 @@
  * on the rank.
  */
 import type { OperationName } from 'node-nbc/schedules';
-import { type Case, ORACLES } from '../oracle.js';
+import { type Case, ORACLES, withOperator } from '../oracle.js';
 import { piece } from './noise.js';
 
 export const BUFFERS = 10;
@@ -87,7 +87,8 @@ export function caseOf(step: CollectiveStep, groupSize: number): Case {
   const { rooted, inPlace } = ORACLES[step.kind];
   const count = Math.min(step.bytes, Math.floor((BUFFER_BYTES - MAX_SHIFT - groupSize) / (2 * groupSize)));
   const root = rooted ? step.root % groupSize : 0;
-  return { size: groupSize, root, count, inPlace: inPlace && step.inPlace, gaps: step.gaps };
+  const c = { size: groupSize, root, count, inPlace: inPlace && step.inPlace, gaps: step.gaps };
+  return withOperator(c, step.choice);
 }
 
 /** Bytes of a message between two ranks. */
