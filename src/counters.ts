@@ -35,7 +35,7 @@ export const COUNTERS = {
   connections: row('connections', ALL, 'Peers that this rank is connected to.'),
   progressWakeups: row('wake-ups', ALL, 'Times that the progress thread woke up.'),
   progressPasses: row('passes', ALL, 'Passes of progress that the progress thread drove.'),
-  loopWakeups: row('wake-ups', SHM, 'Times that a peer woke the event loop of this rank.'),
+  loopWakeups: row('wake-ups', ALL, 'Times that a peer woke the event loop of this rank; 0 where it cannot.'),
   allocatedBytes: row('bytes', ALL, 'Exposed memory in use: alloc() and temporary buffers of operations.'),
   parks: row('sleeps', ALL, 'Times that a thread of this rank went to sleep to wait for a peer.'),
   events: row('wake-ups', ['tcp', 'verbs'], 'Times that a socket or the network card woke a thread of this rank.'),
