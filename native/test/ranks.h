@@ -71,19 +71,17 @@ class TestRank {
     engine_options.progress_thread = options.progress_thread;
     engine_options.wait_on_send_us = options.wait_on_send_us;
     engine_options.startall_us = options.startall_us;
-    engine = std::make_unique<Engine>(std::move(fabric), engine_options, slots, [this] {
-      notifications.fetch_add(1, std::memory_order_acq_rel);
-      if (on_notify) on_notify();
-    });
+    engine = std::make_unique<Engine>(std::move(fabric), engine_options, slots, [this] { told(); });
     arena = engine->fabric().memory();
   }
   ~TestRank() { close(); }
 
-  // Lets the end of the request notify, as before the event loop sleeps.
-  void watch(uint32_t request) const {
+  // Lets the end of the request notify, as before the event loop sleeps. A look that finds it ended notifies at once.
+  void watch(uint32_t request) {
     slots->exchange()[0] = request;
-    engine->look(1, 0);
-    while (!engine->rest()) engine->look(0, 0);
+    size_t ended = engine->look(1, 0);
+    while (!engine->rest()) ended += engine->look(0, 0);
+    if (ended > 0) told();
   }
 
   // One at a time: worlds of one process that end with requests pending share the list of memory that is kept for good.
@@ -188,6 +186,10 @@ class TestRank {
   std::shared_ptr<ExposedMemory> arena;
 
  private:
+  void told() {
+    notifications.fetch_add(1, std::memory_order_acq_rel);
+    if (on_notify) on_notify();
+  }
   uint32_t take_slot() {
     if (free_slots_.empty()) return next_slot_++;
     const uint32_t slot = free_slots_.back();
