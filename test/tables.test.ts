@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { constants } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { init, NbcError } from 'node-nbc';
@@ -14,7 +15,7 @@ const dist = (file: string): string => pathToFileURL(join(ROOT, 'dist', file)).h
 const { native } = (await import(dist('native.js'))) as typeof import('../src/native.js');
 const { allOptions } = (await import(dist('transport/options.js'))) as typeof import('../src/transport/options.js');
 const { COUNTERS } = (await import(dist('counters.js'))) as typeof import('../src/counters.js');
-const { ARGUMENT_REASONS, ERROR_OF_CODE, errorFromFailure } = (await import(
+const { ARGUMENT_REASONS, ERROR_OF_CODE, errorFromFailure, errorFromNative } = (await import(
   dist('native-errors.js')
 )) as typeof import('../src/native-errors.js');
 
@@ -123,6 +124,21 @@ describe('stats()', function () {
         description,
       ]),
     );
+  });
+});
+
+describe('errors of system calls', () => {
+  it('have errno as a property', () => {
+    // An address that is reserved for documentation: no machine has it.
+    const listen = (): unknown => native.listenTcp('192.0.2.1');
+    assert.throws(listen, (thrown: unknown) => {
+      const error = errorFromNative(thrown, { rank: 0, operation: 'init' });
+      assert.ok(error instanceof NbcError, String(error));
+      assert.equal(error.code, 'ERR_NBC_TRANSPORT');
+      assert.equal(error.errno, constants.errno.EADDRNOTAVAIL);
+      assert.match(error.message, /192\.0\.2\.1.*: Cannot assign requested address/);
+      return true;
+    });
   });
 });
 
