@@ -48,7 +48,7 @@ export class Job {
     const names = ['done', 'gate.in', 'gate.0', 'gate.1', ...Array.from({ length: ranks }, (_, rank) => `ctl.${rank}`)];
     const made = spawnSync('mkfifo', ['-m', '600', ...names], { cwd: this.directory, encoding: 'utf8' });
     if (made.status !== 0) throw new Error(`cannot make FIFOs in ${this.directory}: ${made.stderr || made.error}`);
-    // Opened for reading and writing, which never blocks; and whoever opens the other end finds it open.
+    // Opened for reading and writing, which never blocks; and the rank that opens the other end finds it open.
     const both = (fifo: string, more = 0) => openSync(join(this.directory, fifo), constants.O_RDWR | more);
     this.#answers = new Socket({ fd: both('done', constants.O_NONBLOCK), readable: true, writable: false });
     this.#keep.push(both('gate.in')); // the other gates open when they lose their last writer: none may be here

@@ -270,7 +270,7 @@ function peersOption(text: string): Option {
     .default(false, 'none');
 }
 
-// Whoever read --help has read enough.
+// The reader of the output may close it early, as head does: that is no error.
 process.stdout.on('error', () => undefined);
 
 const program = new Command('nbcbench')

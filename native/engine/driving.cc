@@ -196,7 +196,7 @@ void Engine::leave() {
 }
 
 // The calling thread leaves for long: the progress thread becomes responsible now. A peer may ring for it between the
-// last look and the unlocking; it then finds the door locked and sleeps again. So the caller looks back at the bell,
+// last look and the unlocking; it then finds the engine locked and sleeps again. So the caller looks back at the bell,
 // after a fence that pairs with the progress thread's failed attempt, and goes in again if it was rung and nobody has
 // the engine (found by native/test/model).
 void Engine::hand_over() {
@@ -232,7 +232,7 @@ void Engine::background() {
   ask_for_short_slice();
   uint32_t uneventful = 0;  // dozes in which nothing was left unattended
   for (;;) {
-    // The ticket comes before everything that is looked at: whoever changes any of it afterwards makes sleep() return.
+    // The ticket comes before everything that is looked at: a change of any of it afterwards makes sleep() return.
     const uint32_t ticket = fabric_->ticket(Sleeper::progress);
     if (stop_.load(std::memory_order_acquire)) return;
     // Pairs with the fence in hand_over(): if the attempt to lock fails, the caller, looking back, sees that the bell

@@ -1,6 +1,6 @@
 // The engine: executes plans and single messages over LibOF, and decides who drives.
 //
-// Ownership. Everything below is guarded by one lock, and whoever holds it drives: the calling thread inside start,
+// Ownership. Everything below is guarded by one lock, and its holder drives: the calling thread inside start,
 // test and wait, otherwise the progress thread. Most programs that leave start are back in wait within a microsecond,
 // and then a progress thread that was woken in between costs more than it brings. So the calling thread only notes that
 // it left something *unattended*, and the progress thread, which dozes (looks once in a while) as long as this happens,
@@ -147,8 +147,8 @@ class Engine {
     uint32_t slot = 0;
     uint32_t tag = 0;
     TemporaryPool::Block temporary;
-    Pinned buffers[2];     // of the user: what RequestOwner::pins points to
-    bool watched = false;  // its slot goes to `ended_` at its end
+    Pinned buffers[2];        // of the user: what RequestOwner::pins points to
+    bool watched = false;     // its slot goes to `ended_` at its end
     bool last_round = false;  // nothing is left to start
     bool starting = false;    // inside start(): completion is the return value
     Operation* previous = nullptr;

@@ -14,7 +14,7 @@ bool EngineLock::lock_slow(const timespec* limit) {
   while (state_.exchange(kWanted, std::memory_order_acquire) != kFree) {
     const long woken =
         syscall(SYS_futex, &state_, FUTEX_WAIT_BITSET_PRIVATE, kWanted, limit, nullptr, FUTEX_BITSET_MATCH_ANY);
-    // kWanted stays, and whoever unlocks wakes somebody for nothing.
+    // kWanted stays, and the next unlock() makes one system call that wakes nobody.
     if (woken < 0 && errno == ETIMEDOUT) return false;
   }
   return true;

@@ -11,7 +11,7 @@ class EngineLock {
  public:
   bool try_lock() {
     uint32_t expected = kFree;
-    // acquire: pairs with the release in unlock(); whoever owns sees what the last owner did
+    // acquire: pairs with the release in unlock(); the owner sees what the last owner did
     return state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire, std::memory_order_relaxed);
   }
   void lock() {

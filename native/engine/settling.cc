@@ -5,7 +5,7 @@
 
 namespace nbc {
 
-// The slot may be settled otherwise and used again before it is given out: whoever gets it looks at its state.
+// The slot may be settled otherwise and used again before it is given out: its receiver looks at its state.
 void Engine::note_end(uint32_t slot) {
   --watched_;
   ended_.push_back(slot);

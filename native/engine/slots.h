@@ -31,7 +31,7 @@ class SlotTable {
   void* data() const { return states_; }
   uint32_t* exchange() const { return reinterpret_cast<uint32_t*>(states_ + kSlots); }
   static constexpr size_t bytes() { return (kSlots + kExchange) * sizeof(int32_t); }
-  // release: whoever sees the state sees the received data
+  // release: a reader that sees the state sees the received data
   void set(uint32_t slot, int32_t state) { states_[slot].store(state, std::memory_order_release); }
   int32_t get(uint32_t slot) const { return states_[slot].load(std::memory_order_acquire); }
 

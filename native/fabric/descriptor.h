@@ -24,7 +24,7 @@ class Descriptor {
     if (descriptor_ >= 0) ::close(descriptor_);
     descriptor_ = -1;
   }
-  // Whoever calls it closes it.
+  // The caller owns the descriptor from now on, and closes it.
   int release() { return std::exchange(descriptor_, -1); }
 
  private:

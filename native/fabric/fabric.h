@@ -71,7 +71,7 @@ class ExposedMemory {
 // A fabric, or a part of it, could not be set up; the message says what to do about it.
 struct FabricError {
   std::string message;
-  int system_errno = 0;  // where a system call failed
+  int system_errno = 0;        // where a system call failed
   const char* code = nullptr;  // of the JavaScript error, where it is a particular one: 'ERR_NBC_…'
 };
 
@@ -150,7 +150,7 @@ class Fabric {
   virtual std::string why(Rank peer) const = 0;
   virtual Mailbox outbox(Rank peer) = 0;
   virtual Mailbox inbox(Rank peer) = 0;
-  // True once the peer has closed its world: everything that it ever wrote is visible to whoever has seen this.
+  // True once the peer has closed its world: everything that it ever wrote is visible to the caller that has seen this.
   virtual bool has_closed(Rank peer) = 0;
 
   virtual const std::shared_ptr<ExposedMemory>& memory() const = 0;
@@ -242,7 +242,7 @@ class Fabric {
 // A fabric that sleeps on descriptors, so that another one can share its sleepers (mixed/mixed_fabric.h).
 class FarFabric : public Fabric {
  public:
-  // From now on the descriptor, while it is readable, keeps `who` from sleeping; whoever gave it reads it. Before
+  // From now on the descriptor, while it is readable, keeps `who` from sleeping; the caller reads it. Before
   // anybody sleeps.
   virtual void wake_on(Sleeper who, int descriptor) = 0;
 };

@@ -29,7 +29,7 @@ class Sleepers {
   bool is_armed() const { return armed_.load(std::memory_order_seq_cst) != 0; }
   void ring(Sleeper who);
   bool called() const { return called_.load(std::memory_order_relaxed); }
-  // By whoever sees that a peer wants something, or leaves a peer unanswered.
+  // Called by the thread that sees that a peer wants something, or that leaves a peer unanswered.
   void note_call() { called_.store(true, std::memory_order_release); }
   bool answer_calls() { return called() && called_.exchange(false, std::memory_order_acquire); }
   // How often what was armed has fired.

@@ -127,7 +127,7 @@ TEST(puts_wait_for_slots_and_keep_their_order) {
   CHECK_EQ(a.sent, kCount);
 }
 
-// The sender takes one piece, the receiver the next: whoever finishes the last one rings.
+// The sender takes one piece, the receiver the next: the one that finishes the last piece rings.
 TEST(pieces_are_shared) {
   const auto segment = two_ranks();
   Side a(segment, 0), b(segment, 1);

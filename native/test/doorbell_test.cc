@@ -63,7 +63,7 @@ TEST(several_messages_at_once_ring_as_well) {
   CHECK(ring(bell, 1000));
 }
 
-TEST(whoever_rings_learns_whom_and_where) {
+TEST(the_writer_that_rings_learns_whom_and_where) {
   DoorbellLine bell;
   for (const Sleeper who : {Sleeper::caller, Sleeper::progress}) {
     for (const bool on_socket : {false, true}) {

@@ -50,7 +50,7 @@ TEST(room_that_comes_in_the_last_look_is_used) {
       if (watched && send != kNoRequest) me.watch(send);
       until_done(me, send);
       me.finish(send);
-      // What only lands is noticed by whoever looks, or is to be told.
+      // Data that only lands is noticed by a look, or by a caller that asked to be told.
       if (watched) until_done(me, receive);
       me.wait(receive);
       check_data(in, i + 1 - me.rank);

@@ -400,7 +400,7 @@ TEST(a_rank_that_appears_later_is_waited_for_asleep) {
   }
 }
 
-TEST(a_rank_that_closes_wakes_whoever_waits_for_it) {
+TEST(a_rank_that_closes_wakes_its_waiters) {
   for (const Rank leaver : {1u, 2u}) {
     for (const bool progress_thread : {true, false}) {
       Job job(4);

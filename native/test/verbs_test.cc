@@ -1051,7 +1051,7 @@ TEST(a_wrong_key_fails_whatever_needs_the_connection_and_writes_nothing) {
 }
 
 // A real event wakes the sleeper through the device's descriptor; only its name is changed on the way, since a software
-// device reports none that is fatal. Whoever is not concerned goes on.
+// device reports none that is fatal. Ranks that are not concerned go on.
 struct FalseEvents {
   static inline verbs::Library* lib = nullptr;
   static inline decltype(verbs::Library::get_async_event) get = nullptr;

@@ -181,7 +181,7 @@ function say(text: string): void {
   process.stderr.write(`nbcrun: ${text}\n`);
 }
 
-// Whoever read --help has read enough, and a job goes on without what nbcrun has to say. (Job has its own answer for
+// The reader of the output may close it early, as head does: a job goes on without what nbcrun has to say. (Job has its own answer for
 // the output of ranks.)
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 

@@ -186,7 +186,7 @@ async function interrupted(): Promise<void> {
   const receive = world.irecv(new Uint8Array(8), other, OTHER);
   await assert.rejects(async () => receive, UnreachableError);
   report(end);
-  // Whoever ends first has closed its world, and the other would hear of that instead.
+  // The rank that ends first has closed its world, and the other would hear of that instead.
   const board = process.env['TEST_BOARD']!;
   writeFileSync(join(board, `${world.rank}`), '');
   await until('the other rank has heard of it, too', () => existsSync(join(board, `${other}`)));

@@ -29,7 +29,7 @@ async function outcome(request: Request): Promise<NbcError | null> {
   );
 }
 
-/** Whoever cannot register gets the reason, and the other an error of its own; what fits goes on. */
+/** The rank that cannot register gets the reason, and the other an error of its own; what fits goes on. */
 async function buffers(): Promise<void> {
   const world = await init();
   const { rank } = world;

@@ -4,8 +4,8 @@
  * test is killed. Nothing that is installed on the machine is touched or needed but the programs: no service, no
  * configuration, no key.
  *
- * Two nodes on one machine have loopback's first two addresses as names, so that these can be looked up by whoever is
- * told them.
+ * Two nodes on one machine have loopback's first two addresses as names, so that these can be looked up by all that
+ * are told them.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -90,7 +90,7 @@ export class Slurm {
 
   async #start(): Promise<void> {
     const [munge, state] = ['munge', 'state'].map((name) => join(this.directory, name));
-    // Whoever uses munge must reach its socket, and munged insists on that.
+    // Every user of munge must reach its socket, and munged insists on that.
     chmodSync(this.directory, 0o755);
     mkdirSync(munge, { mode: 0o755 });
     mkdirSync(state);

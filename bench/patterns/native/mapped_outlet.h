@@ -14,7 +14,7 @@ class MappedOutlet {
   std::byte* prepare() { return message_.data(); }
   void submit() {
     std::memcpy(mailbox_, message_.data(), bytes_ - kStampBytes);
-    // release: whoever sees the stamp sees the message (Mailboxes::poll)
+    // release: a reader that sees the stamp sees the message (Mailboxes::poll)
     store_stamp(end_of(mailbox_, bytes_), load_stamp(end_of(message_.data(), bytes_)));
   }
 

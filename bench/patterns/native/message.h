@@ -21,7 +21,7 @@ inline uint32_t client_of(uint64_t stamp) { return static_cast<uint32_t>(stamp &
 
 // Of memory that a card or another process writes.
 inline uint64_t load_stamp(const std::byte* at) {
-  // acquire: whoever sees the end sees what was stored before it; pairs with the release in store_stamp.
+  // acquire: a reader that sees the end sees what was stored before it; pairs with the release in store_stamp.
   return __atomic_load_n(reinterpret_cast<const uint64_t*>(at), __ATOMIC_ACQUIRE);
 }
 inline void store_stamp(std::byte* at, uint64_t stamp) {

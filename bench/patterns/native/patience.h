@@ -23,8 +23,7 @@ class Patience {
 
  private:
   static uint32_t spins(const Case& c) {
-    // Whoever it waits for has the same processor; not so with a device, whose work is done by nobody that could be
-    // yielded to.
+    // The peer that it waits for runs on the same processor, so it yields. A device needs no processor to be yielded.
     if (c.processors == Processors::one && c.transport == Transport::shm) return 0;
     // With a processor of its own a thread need not yield, except to the threads of the kernel that a device is made of
     // if it is software.

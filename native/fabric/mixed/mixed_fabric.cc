@@ -31,7 +31,7 @@ void MixedFabric::flush() {
   far_->flush();
 }
 
-// Whoever is second gets what is left of `out`, so they take turns.
+// The two fabrics take turns at being first: the second gets what the first leaves of `out`.
 unsigned MixedFabric::poll(Completion* out, unsigned max, Effort effort) {
   far_first_ = !far_first_;
   Fabric& near = *near_;
@@ -69,13 +69,13 @@ void MixedFabric::sleep(Sleeper who, uint32_t ticket, int64_t nanoseconds) {
 }
 
 // The network first: it may still have to wait for what was sent, and on this host nobody needs to be waited for.
-// Whoever sees that this rank has closed sees all that it wrote.
+// A peer that sees that this rank has closed sees all that it wrote.
 void MixedFabric::announce_closed() {
   far_->announce_closed();
   near_->announce_closed();
 }
 
-// Whoever sleeps, sleeps on the network: it counts that.
+// All sleeping is done by the network, which counts it.
 void MixedFabric::visit_counters(const CounterVisitor& visit) const {
   near_->visit_counters([&](Counter counter, double value) {
     if (counter != Counter::parks) visit(counter, value);

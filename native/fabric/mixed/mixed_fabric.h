@@ -2,7 +2,7 @@
 // the one or the other by its peer, so all that is to be done here is to sleep for both.
 //
 // Sleeping. A thread cannot sleep on a futex and on descriptors; the network has descriptors, so the doorbell of shared
-// memory gets one: its word `armed` says that this rank sleeps on a socket, and whoever rings sends a datagram there
+// memory gets one: its word `armed` says that this rank sleeps on a socket, and the writer that rings sends a datagram there
 // (shm/doorbell.h). The socket of each sleeper is in the network's set of that sleeper (FarFabric::wake_on).
 //
 //   owner                                       peer on this host                       network
@@ -13,7 +13,7 @@
 //   else sleep on the network's set               if who: datagram to its socket
 //   take the datagrams out
 //
-// No wake-up is lost: each side's own argument holds by itself, since whoever arms arms both before it looks at either,
+// No wake-up is lost: each side's own argument holds by itself, since the sleeper arms both before it looks at either,
 // and what was rung stays in a descriptor until the one that it was meant for has slept on it, or the owner of the
 // engine has disarmed and looks at everything anyway. So a ring is lost to nobody but who no longer needs it. The two
 // orders of arming are both right; the network comes first because arming may post.

@@ -1,7 +1,7 @@
 // Large transfers over shared memory: the fabric's put().
 //
 // A put is announced in a BulkSlot, sixteen per pair, in the memory of the receiver. Its data is cut into pieces, and
-// whoever is free copies: the sender always, the receiver as well when it has nothing else to do. A piece is claimed by
+// both ends copy them: the sender always, the receiver as well when it has nothing else to do. A piece is claimed by
 // counting `next` up and reported by counting `done` up; the one who reports the last piece rings the other. Where the
 // kernel forbids access to the private memory of other processes, the sender stages pieces in its exposed arena and
 // only the receiver copies.

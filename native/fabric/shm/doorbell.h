@@ -4,7 +4,7 @@
 //                  progress thread is to be woken, too), exchanged for 0 by the writer that wakes it
 //   need           stored by the sleeper before armed: how many more messages make waking worthwhile; counted down by
 //                  writers
-//   rung_*         one futex word per sleeper: counted up by whoever wakes it; or a datagram, see below
+//   rung_*         one futex word per sleeper: counted up by the writer that wakes it; or a datagram, see below
 //
 //   sleeper                                          writer
 //   t = rung                                         write the message, release store of its stamp
@@ -19,7 +19,7 @@
 // native/test/model/doorbell.pml proves it.
 //
 // A rank that also waits for a network sleeps on descriptors (mixed/mixed_fabric.h), and armed says so. Then the
-// datagram takes the place of the futex word: whoever wakes the sleeper sends one to the socket of that sleeper
+// datagram takes the place of the futex word: the writer that wakes the sleeper sends one to the socket of that sleeper
 // (rank_socket.h), and only that sleeper, or the owner of the engine when it disarms, takes it out. Until then the
 // socket is readable, and nobody falls asleep on it; so it is a ticket that is always taken early enough, and
 // everything else stays as it is above.
@@ -56,7 +56,7 @@ void doorbell_sleep(DoorbellLine& bell, Sleeper who, uint32_t ticket, int64_t na
 // Writing side. The caller has done F2 after its last write. Counts the messages, and returns whom the caller has to
 // wake for them.
 Armed doorbell_count(DoorbellLine& bell, uint32_t messages);
-// Whoever is armed, whatever it needs.
+// The armed sleeper, whatever count it needs.
 Armed doorbell_take(DoorbellLine& bell);
 // Wakes a sleeper on its futex in any case.
 void doorbell_wake(DoorbellLine& bell, Sleeper who);

@@ -26,7 +26,7 @@
  *   -DLATE_BELL         a sleeper reads its bell after the second look instead of before arming
  *   -DEXACT_NEED        a writer rings only if it took `need` from exactly 1 to 0 (see "late decrements")
  *   -DUNSIGNED_NEED     `need` is unsigned and wraps below 0
- *   -DNO_LOOK_BACK      MAIN does not look at `armed` again after it has unlocked the engine (see "the locked door")
+ *   -DNO_LOOK_BACK      MAIN does not look at `armed` again after it has unlocked the engine (see "the locked engine")
  *   -DNO_UNLOCK_FENCE   ... or does, but lets that load overtake the store that unlocks
  *   -DDOZE -DNO_DOZE_RECHECK  PROGRESS stops dozing without looking at `unattended` again (see "dozing")
  *   -DDOZE -DNO_DOZE_FENCE    ... or does, but lets that load overtake the store to `dozing`
@@ -35,14 +35,14 @@
  *   -DLOOP -DNO_ADD           PROGRESS stops dozing without having itself woken together with the event loop
  *   -DLOOP -DBLIND_ADD        ... or does, but also where the bell has been rung
  *   -DLOOP -DNO_TAKE_OVER     PROGRESS, woken together with the event loop, does not look after it
- *   -DSOCKET -DONE_SOCKET     both sleepers share a socket, and whoever wakes first takes the datagram out
+ *   -DSOCKET -DONE_SOCKET     both sleepers share a socket, and the first to wake takes the datagram out
  *
  * Late decrements. A writer that has seen `armed` != 0 may be delayed before it decrements `need`, and the sleeper may
  * by then have woken, consumed the message, and be arming again: the decrement then hits the new count between the
  * stores of `need` and `armed`, and the writer's exchange finds nobody to wake. So the count can be too small when the
  * sleeper falls asleep, even 0 or negative, never too large. Therefore `need` is signed and "old value <= 1" rings.
  *
- * The locked door. MAIN hands over: it arms for PROGRESS, looks again, and unlocks. A writer may ring between the
+ * The locked engine. MAIN hands over: it arms for PROGRESS, looks again, and unlocks. A writer may ring between the
  * second look and the unlocking. PROGRESS then wakes, finds the engine locked, and sleeps again; nobody is armed any
  * more and nobody has seen the message. So MAIN looks back: after unlocking, and after a fence, it loads `armed`; if
  * the value is not PROGRESS any more, the bell has been rung, and MAIN goes in again unless PROGRESS already has the
@@ -60,7 +60,7 @@
  * that the bell has been rung, it gives MAIN a doze to come back, and takes over if that did not.
  *
  * The socket (mixed/mixed_fabric.h). Writers send a datagram to the socket of the sleeper, MAIN rings PROGRESS by an
- * eventfd. Neither has a ticket: both stay readable until the sleeper has slept and takes them out. Whoever disarms
+ * eventfd. Neither has a ticket: both stay readable until the sleeper has slept and takes them out. A thread that disarms
  * takes out what has come for the sleeper that was armed, if it was rung.
  */
 
@@ -536,7 +536,7 @@ inline drive() {
       look(PROGRESS, found);
       if
       :: atomic { found -> found = false; disarm(PROGRESS) }
-      :: atomic { !found -> unlock(PROGRESS); break } /* whoever has rung since has changed its bell */
+      :: atomic { !found -> unlock(PROGRESS); break } /* a writer that has rung since has changed its bell */
       fi
     fi
   od
@@ -550,7 +550,7 @@ active proctype progressThread() {
 #endif
 
   do
-  :: readBell(PROGRESS); /* before trying: whoever rings after a failed attempt makes futexWait return */
+  :: readBell(PROGRESS); /* before trying: a ring after a failed attempt makes futexWait return */
     if
     :: stopping -> break
     :: else -> skip
