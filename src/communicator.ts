@@ -258,7 +258,8 @@ export class Communicator {
   /**
    * Combines a contribution of every rank, element by element: when complete, `recv` at the root holds the result.
    *
-   * @param send this rank's contribution, of the same length everywhere. At the root also `IN_PLACE`: it stands in `recv`
+   * @param send this rank's contribution, of the same length everywhere. At the root also `IN_PLACE`: it
+   * stands in `recv`
    * @param recv at the root, as long as `send`; ignored at other ranks, usually null
    * @param op an operator: `SUM`, `MAX`, …
    *
@@ -309,8 +310,8 @@ export class Communicator {
   }
 
   /**
-   * As {@link ireduceScatterBlock}, with blocks of different sizes: `counts[i]` elements for rank i, one block behind the
-   * other. All ranks pass the same counts.
+   * As {@link ireduceScatterBlock}, with blocks of different sizes: `counts[i]` elements for rank i, one block behind
+   * the other. All ranks pass the same counts.
    *
    * @param send all blocks; or `IN_PLACE`: they stand in `recv`, which then begins with the result
    * @param recv this rank's block; in place, all blocks

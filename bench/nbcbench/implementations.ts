@@ -1,5 +1,5 @@
 /** What can be measured: node-nbc in each of its settings, and C programs on other libraries. */
-import type { Job } from './job.js';
+import type { BenchJob } from './job.js';
 import type { BufferKind } from './wire.js';
 import type { Placement } from './placement.js';
 import type { Way } from './ways.js';
@@ -15,7 +15,7 @@ export interface Implementation {
   /** The paper's mode, where one was asked for. */
   way?: Way;
   buffers: readonly BufferKind[];
-  launch(ranks: number, placement: Placement): Promise<Job>;
+  launch(ranks: number, placement: Placement): Promise<BenchJob>;
 }
 
 /** Whether to compare with it (a peer), or to compare it with others. */

@@ -24,12 +24,12 @@ export interface Launch {
 const PATIENCE_S = 120;
 
 /** Ends every job that is still there when nbcbench itself ends, whatever the reason. */
-const open = new Set<Job>();
+const open = new Set<BenchJob>();
 process.on('exit', () => {
   for (const job of open) job.kill();
 });
 
-export class Job {
+export class BenchJob {
   readonly name: string;
   readonly ranks: number;
   readonly directory: string;
@@ -57,8 +57,8 @@ export class Job {
   }
 
   /** Starts the ranks and waits until each has said that it is ready. */
-  static async launch(name: string, ranks: number, describe: (directory: string) => Launch): Promise<Job> {
-    const job = new Job(name, ranks);
+  static async launch(name: string, ranks: number, describe: (directory: string) => Launch): Promise<BenchJob> {
+    const job = new BenchJob(name, ranks);
     open.add(job);
     try {
       const { commands, inherit } = describe(job.directory);

@@ -5,7 +5,7 @@
  */
 import { loadavg } from 'node:os';
 import { isPeer, type Implementation } from './implementations.js';
-import type { Job } from './job.js';
+import type { BenchJob } from './job.js';
 import { formatBytes } from './options.js';
 import { place, type Placement } from './placement.js';
 import { median, overlapPercentage, repetitions, testsFor, type Repetition } from './statistics.js';
@@ -99,7 +99,7 @@ const LATE_PATIENCE = 4;
 /** An implementation at work with one number of ranks. */
 interface Team {
   implementation: Implementation;
-  job: Job;
+  job: BenchJob;
   /** How far ahead, in µs, rank 0 sets the common start. */
   lead: number;
   alive: boolean;

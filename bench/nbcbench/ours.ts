@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import { openLocalStore } from '#library/transport/store/local.js';
 import type { Implementation } from './implementations.js';
-import { Job } from './job.js';
+import { BenchJob } from './job.js';
 import { VARIABLES, type Way } from './ways.js';
 import type { BufferKind } from './wire.js';
 import { version } from '#library/cli/version.js';
@@ -28,7 +28,7 @@ export function nodeNbc(
     async launch(ranks, placement) {
       const { native } = await import('#library/native.js');
       const store = await openLocalStore(ranks, JOIN_TIMEOUT_MS);
-      const started = Job.launch('node-nbc', ranks, (directory) => ({
+      const started = BenchJob.launch('node-nbc', ranks, (directory) => ({
         inherit: native.createJob(ranks, 0),
         commands: Array.from({ length: ranks }, (_, rank) => {
           const node = [process.execPath, program, directory];

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Implementation } from './implementations.js';
-import { Job } from './job.js';
+import { BenchJob } from './job.js';
 import type { Placement } from './placement.js';
 
 const source = fileURLToPath(new URL('../../../bench/peers/nbcbench_mpi.c', import.meta.url));
@@ -113,7 +113,7 @@ function peer(mpi: Mpi, program: string, transport: PeerTransport): Implementati
     progress: 'manual', // neither has a progress thread unless asked for one
     buffers: ['plain'],
     launch: (ranks, placement) =>
-      Job.launch(mpi.name, ranks, (directory) => ({
+      BenchJob.launch(mpi.name, ranks, (directory) => ({
         commands: [
           {
             file: mpi.launcher,

@@ -3,7 +3,7 @@
  * small batches, on the same processors, as in the other measurements.
  */
 import type { Implementation } from './implementations.js';
-import type { Job } from './job.js';
+import type { BenchJob } from './job.js';
 import type { Listener } from './measure.js';
 import { formatBytes } from './options.js';
 import { place } from './placement.js';
@@ -38,7 +38,7 @@ const WARM_UP_MS = 1000;
 
 interface Player {
   implementation: Implementation;
-  job: Job;
+  job: BenchJob;
   found: number[];
   milliseconds: number;
 }
@@ -102,7 +102,7 @@ export async function measurePingPong(
   }
 }
 
-async function warmUp(job: Job, bytes: number): Promise<void> {
+async function warmUp(job: BenchJob, bytes: number): Promise<void> {
   const end = performance.now() + WARM_UP_MS;
   for (let done = 0; done < WARM_UP && performance.now() < end; done += BATCH) {
     await job.command('pingpong', bytes, BATCH);

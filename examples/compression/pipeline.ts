@@ -54,7 +54,7 @@ class Step {
   }
 }
 
-export interface Job {
+export interface Workload {
   world: Communicator;
   blocks: readonly Uint8Array[];
   /** Of the rank that has most. */
@@ -66,7 +66,7 @@ export interface Job {
   archive: ArchiveWriter | undefined;
 }
 
-export function compressAll(job: Job): Times {
+export function compressAll(job: Workload): Times {
   const { world, blocks, rounds, level, depth, archive } = job;
   const begin = performance.now();
   let working = 0;

@@ -30,7 +30,7 @@ shm::ShmOptions shm_options(const Opening& opening) {
 std::unique_ptr<FarFabric> make_tcp(const Opening& opening, tcp::Socket listener,
                                     const std::shared_ptr<ExposedMemory>& exposed) {
   const Opening::Tcp& given = opening.tcp;
-  tcp::Job job;
+  tcp::JobDescription job;
   job.listener = std::move(listener);
   if (given.addresses.size() != opening.size || given.ports.size() != opening.size ||
       given.hosts.size() != opening.size)

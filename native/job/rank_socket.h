@@ -1,8 +1,9 @@
-// Datagram sockets by which processes of a job wake one another where a futex cannot: those that sleep on descriptors. A
-// datagram says nothing but that there is something to look at.
+// Datagram sockets by which processes of a job wake one another where a futex cannot: those that sleep on descriptors.
+// A datagram says nothing but that there is something to look at.
 //
-// The name is in the abstract namespace, so no file is left behind. It holds 128 random bits of the rank (RankLine::key),
-// so no other process can take it before the rank does, or by accident. Ranks of one job must share a network namespace.
+// The name is in the abstract namespace, so no file is left behind. It holds 128 random bits of the rank
+// (RankLine::key), so no other process can take it before the rank does, or by accident. Ranks of one job must share a
+// network namespace.
 #pragma once
 #include "fabric/descriptor.h"
 #include "job/segment.h"

@@ -66,8 +66,8 @@ size_t system_page();
 // and what is in use of it are in bytes; limit SIZE_MAX: none.
 size_t default_arena_bytes(Rank size, size_t memory, size_t limit, size_t in_use, size_t page);
 
-// claimed: a process has taken the rank and is filling its line. elsewhere: the rank is reached without this file. never:
-// closed without having opened. Only in a line that is open or closed anything else holds.
+// claimed: a process has taken the rank and is filling its line. elsewhere: the rank is reached without this file.
+// never: closed without having opened. Only in a line that is open or closed anything else holds.
 enum class RankState : uint32_t { absent = 0, open = 1, closed = 2, never = 3, claimed = 4, elsewhere = 5 };
 
 // How a rank can be reached; bits of RankLine::reach. See route_between() in presence.h.

@@ -22,7 +22,7 @@ struct TcpJob {
   }
   std::unique_ptr<TcpFabric> fabric(Rank rank, TcpOptions options = {}) {
     if (options.eager_limit == 0) options.eager_limit = 255;
-    tcp::Job own;
+    tcp::JobDescription own;
     own.rank = rank;
     own.addresses = addresses;
     own.hosts.assign(addresses.size(), 0);

@@ -8,8 +8,8 @@ export const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), '../..');
 
 /**
  * Runs a program in the project's folder. `output` holds what it printed on both streams, in order of arrival; `live`
- * shows it too. A program that takes longer than `seconds` of an idle machine (limit.mjs) is killed; with `group`, so is
- * what it has started.
+ * shows it too. A program that takes longer than `seconds` of an idle machine (limit.mjs) is killed; with `group`, so
+ * is what it has started.
  */
 export function run(command, args, { live = false, group = false, seconds = 3600, cwd = ROOT, env = {} } = {}) {
   return new Promise((done) => {

@@ -181,8 +181,8 @@ function say(text: string): void {
   process.stderr.write(`nbcrun: ${text}\n`);
 }
 
-// The reader of the output may close it early, as head does: a job goes on without what nbcrun has to say. (Job has its own answer for
-// the output of ranks.)
+// The reader of the output may close it early, as head does: a job goes on without what nbcrun has to say. (Job has its
+// own answer for the output of ranks.)
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 
 const cli: Command = new Command('nbcrun')

@@ -2,8 +2,8 @@
 // the one or the other by its peer, so all that is to be done here is to sleep for both.
 //
 // Sleeping. A thread cannot sleep on a futex and on descriptors; the network has descriptors, so the doorbell of shared
-// memory gets one: its word `armed` says that this rank sleeps on a socket, and the writer that rings sends a datagram there
-// (shm/doorbell.h). The socket of each sleeper is in the network's set of that sleeper (FarFabric::wake_on).
+// memory gets one: its word `armed` says that this rank sleeps on a socket, and the writer that rings sends a datagram
+// there (shm/doorbell.h). The socket of each sleeper is in the network's set of that sleeper (FarFabric::wake_on).
 //
 //   owner                                       peer on this host                       network
 //   far: armed = me; arm the queue              write the message                       entry in the queue
@@ -34,8 +34,8 @@ namespace nbc::mixed {
 class MixedFabric final : public Fabric {
  public:
   // Opens the rank: `near` was made to be opened later. The exposed memory of `far` has to come from the arena of
-  // `near`. `routes`: for each peer, by shared memory or the network, where that is known before they open; then those by the network need not
-  // share a file with this rank. Throws FabricError.
+  // `near`. `routes`: for each peer, by shared memory or the network, where that is known before they open; then those
+  // by the network need not share a file with this rank. Throws FabricError.
   MixedFabric(std::unique_ptr<shm::ShmFabric> near, std::unique_ptr<FarFabric> far,
               std::vector<job::Route> routes = {});
   ~MixedFabric() override { announce_closed(); }

@@ -14,7 +14,8 @@ using job::Segment;
 
 class Arena final : public ExposedMemory {
  public:
-  // `most`: only so many bytes of the rank's part are mapped and handed out, in whole pages; 0: all. Throws FabricError.
+  // `most`: only so many bytes of the rank's part are mapped and handed out, in whole pages; 0: all. Throws
+  // FabricError.
   Arena(std::shared_ptr<Segment> segment, Rank rank, size_t most = 0);
   ~Arena() override;
   Arena(const Arena&) = delete;

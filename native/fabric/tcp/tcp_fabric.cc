@@ -33,7 +33,7 @@ size_t budget_of(Effort effort) {
   return 1024 * 1024;
 }
 
-Crowd crowd_of(const Job& job) {
+Crowd crowd_of(const JobDescription& job) {
   Crowd crowd;
   crowd.ranks = static_cast<uint32_t>(std::count(job.hosts.begin(), job.hosts.end(), job.hosts[job.rank]));
   crowd.processors = job.processors;
@@ -43,7 +43,7 @@ Crowd crowd_of(const Job& job) {
 
 }  // namespace
 
-TcpFabric::TcpFabric(Job job, const TcpOptions& options, std::shared_ptr<ExposedMemory> exposed)
+TcpFabric::TcpFabric(JobDescription job, const TcpOptions& options, std::shared_ptr<ExposedMemory> exposed)
     : identity_{job.key, job.rank, static_cast<Rank>(job.addresses.size()), options.eager_limit},
       options_(options),
       crowd_(crowd_of(job)),

@@ -26,7 +26,7 @@
 namespace nbc::tcp {
 
 // What a rank has to know of its job.
-struct Job {
+struct JobDescription {
   Rank rank = 0;
   std::vector<Address> addresses;  // of all ranks
   std::vector<uint32_t> hosts;     // of all ranks: equal numbers, equal machines
@@ -47,7 +47,7 @@ struct TcpOptions {
 class TcpFabric final : public FarFabric, private ConnectionOwner {
  public:
   // `exposed`: where its exposed memory is to come from; null: from the system. Throws FabricError.
-  TcpFabric(Job job, const TcpOptions& options, std::shared_ptr<ExposedMemory> exposed = nullptr);
+  TcpFabric(JobDescription job, const TcpOptions& options, std::shared_ptr<ExposedMemory> exposed = nullptr);
   ~TcpFabric() override;
 
   Rank rank() const override { return identity_.rank; }

@@ -53,15 +53,15 @@
  * it likes. The two flags are stored and loaded crosswise: either MAIN sees that PROGRESS does not doze and rings, or
  * PROGRESS sees that something is unattended.
  *
- * The event loop (-DLOOP, which includes -DDOZE). MAIN may also arm for its event loop when it leaves (Engine::rest), and
- * leave that unattended. Then it sleeps on a socket until a writer calls it or PROGRESS has delivered everything, or it
- * comes back for another reason, or it computes and never looks at the socket. While the bell is armed for the event loop,
- * PROGRESS dozes. It may stop: then it changes `armed`, by compare-and-swap, so that writers wake it, too. When it finds
- * that the bell has been rung, it gives MAIN a doze to come back, and takes over if that did not.
+ * The event loop (-DLOOP, which includes -DDOZE). MAIN may also arm for its event loop when it leaves (Engine::rest),
+ * and leave that unattended. Then it sleeps on a socket until a writer calls it or PROGRESS has delivered everything,
+ * or it comes back for another reason, or it computes and never looks at the socket. While the bell is armed for the
+ * event loop, PROGRESS dozes. It may stop: then it changes `armed`, by compare-and-swap, so that writers wake it, too.
+ * When it finds that the bell has been rung, it gives MAIN a doze to come back, and takes over if that did not.
  *
  * The socket (mixed/mixed_fabric.h). Writers send a datagram to the socket of the sleeper, MAIN rings PROGRESS by an
- * eventfd. Neither has a ticket: both stay readable until the sleeper has slept and takes them out. A thread that disarms
- * takes out what has come for the sleeper that was armed, if it was rung.
+ * eventfd. Neither has a ticket: both stay readable until the sleeper has slept and takes them out. A thread that
+ * disarms takes out what has come for the sleeper that was armed, if it was rung.
  */
 
 #ifdef LOOP
