@@ -77,7 +77,7 @@ export interface Native {
    * ranks). `exposedBytes`: what each rank can expose; 0: what the machine and the limit of address space allow.
    */
   createJob(size: number, exposedBytes: number): number;
-  /** Called by a process that saw a rank end: marks the rank closed in the job's file, and wakes ranks that wait for it. */
+  /** Called by a process that saw a rank end: marks the rank closed in the job, and wakes the waiting ranks. */
   rankEnded(jobFd: number, rank: number): void;
   /**
    * Says in the job's file that this rank is reached without it. Returns a rank that has opened in the file and is
