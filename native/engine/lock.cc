@@ -10,14 +10,17 @@
 namespace nbc {
 
 bool EngineLock::lock_slow(const timespec* limit) {
-  // Once we have waited, we must leave kWanted behind: there may be another who waits.
-  while (state_.exchange(kWanted, std::memory_order_acquire) != kFree) {
+  waiters_.fetch_add(1, std::memory_order_relaxed);
+  bool locked = true;
+  // A thread that has waited leaves kWanted behind: another one may wait, too.
+  while (locked && state_.exchange(kWanted, std::memory_order_acquire) != kFree) {
     const long woken =
         syscall(SYS_futex, &state_, FUTEX_WAIT_BITSET_PRIVATE, kWanted, limit, nullptr, FUTEX_BITSET_MATCH_ANY);
     // kWanted stays, and the next unlock() makes one system call that wakes nobody.
-    if (woken < 0 && errno == ETIMEDOUT) return false;
+    if (woken < 0 && errno == ETIMEDOUT) locked = false;
   }
-  return true;
+  waiters_.fetch_sub(1, std::memory_order_relaxed);
+  return locked;
 }
 
 bool EngineLock::lock_within(int64_t milliseconds) {

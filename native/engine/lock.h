@@ -22,14 +22,17 @@ class EngineLock {
   void unlock() {
     if (state_.exchange(kFree, std::memory_order_release) == kWanted) wake();
   }
-  bool wanted() const { return state_.load(std::memory_order_relaxed) == kWanted; }
+  // Another thread waits for it now. The word `state_` cannot tell: its kWanted also stands for waiters that there may
+  // have been.
+  bool wanted() const { return waiters_.load(std::memory_order_relaxed) > 0; }
 
  private:
-  static constexpr uint32_t kFree = 0, kHeld = 1, kWanted = 2;  // kWanted: held, and somebody waits
+  static constexpr uint32_t kFree = 0, kHeld = 1, kWanted = 2;  // kWanted: held, and somebody may wait
   // `limit`: of CLOCK_MONOTONIC; null: none. False if it has passed.
   bool lock_slow(const timespec* limit);
   void wake();
   std::atomic<uint32_t> state_{kFree};
+  std::atomic<uint32_t> waiters_{0};  // threads in lock_slow(); relaxed: a hint to the thread that holds the lock
 };
 
 }  // namespace nbc

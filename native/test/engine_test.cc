@@ -1,5 +1,10 @@
 // Who drives: what must go on while the calling thread computes, over a network of threads (thread_network.h). Nothing
 // here has a time limit of its own: what does not go on stops the program, which is what the watchdog is for.
+#include <atomic>
+#include <sched.h>
+#include <thread>
+
+#include "engine/lock.h"
 #include "test/fake_fabric.h"
 #include "test/ranks.h"
 #include "test/thread_network.h"
@@ -60,6 +65,31 @@ TEST(room_that_comes_in_the_last_look_is_used) {
 }
 
 // While this thread spins, a peer on the same processor cannot send what it waits for.
+// A thread that has waited for the lock holds it like any other: nobody else wants it. Local work would stand still, since
+// it gives way to a thread that waits.
+TEST(a_lock_that_was_waited_for_is_not_wanted) {
+  EngineLock lock;
+  lock.lock();
+  CHECK(!lock.wanted());
+  std::atomic<bool> wanted_by_holder{true};
+  std::thread waiter([&] {
+    lock.lock();
+    wanted_by_holder = lock.wanted();
+    lock.unlock();
+  });
+  while (!lock.wanted()) sched_yield();
+  lock.unlock();
+  waiter.join();
+  CHECK(!wanted_by_holder.load());
+  lock.lock();
+  bool locked = true;
+  std::thread impatient([&] { locked = lock.lock_within(1); });
+  impatient.join();
+  CHECK(!locked);
+  CHECK(!lock.wanted());
+  lock.unlock();
+}
+
 TEST(a_waiter_whose_peer_has_the_same_processor_sleeps_at_once) {
   ThreadNetwork network(2);
   auto made = std::make_unique<ThreadFabric>(network, 0, std::make_shared<Heap>());
