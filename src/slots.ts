@@ -27,9 +27,6 @@ export interface Pending {
   awaiters: Awaiter[] | null;
 }
 
-/** Requests that are noted before those that are settled are left out for the first time. */
-const FIRST_FRESH = 64;
-
 /** Slots that may be in use before finished requests, which nobody looked at, are collected for the first time. */
 const FIRST_SWEEP = 1024;
 
@@ -53,10 +50,11 @@ export class SlotTable {
   /** Slots that have ever been used. */
   private used = 1;
   private sweepAt = FIRST_SWEEP;
-  /** What was tracked since the last {@link takeFresh}, some of it settled by now. */
-  private fresh: Pending[] = [];
+  /** Stack of the slots that were taken since the last {@link takeFresh}, each once; some are free again by now. */
+  private fresh = new Int32Array(64);
   private freshCount = 0;
-  private freshRoom = FIRST_FRESH;
+  /** By slot: it is on that stack. */
+  private isFresh = new Uint8Array(64);
 
   /**
    * @param states the state table. Native code writes it from another thread: every look must be a fresh read
@@ -69,10 +67,14 @@ export class SlotTable {
 
   /** Takes over a request that native code has just put into slot `next`. */
   track(request: Pending): void {
-    this.pending[request.slot] = request;
+    const { slot } = request;
+    this.pending[slot] = request;
     this.pendingCount++;
-    if (this.freshCount === this.freshRoom) this.forgetSettled();
-    this.fresh[this.freshCount++] = request;
+    if (slot >= this.isFresh.length) this.growFresh(slot);
+    if (this.isFresh[slot] === 0) {
+      this.isFresh[slot] = 1;
+      this.fresh[this.freshCount++] = slot;
+    }
     this.next = this.freeCount > 0 ? this.free[--this.freeCount] : this.newSlot();
   }
 
@@ -97,12 +99,9 @@ export class SlotTable {
   takeFresh(out: Uint32Array): number {
     let count = 0;
     while (this.freshCount > 0 && count < out.length) {
-      const { slot } = this.fresh[--this.freshCount];
-      if (slot >= 0) out[count++] = slot;
-    }
-    if (this.freshCount === 0 && this.freshRoom > FIRST_FRESH) {
-      this.fresh = [];
-      this.freshRoom = FIRST_FRESH;
+      const slot = this.fresh[--this.freshCount];
+      this.isFresh[slot] = 0;
+      if (this.pending[slot] !== null) out[count++] = slot;
     }
     return count;
   }
@@ -148,14 +147,12 @@ export class SlotTable {
     return this.used < this.states.length ? this.used++ : -1;
   }
 
-  /** A program that starts and waits never takes what is fresh: what has been settled is dropped here. */
-  private forgetSettled(): void {
-    let kept = 0;
-    for (let i = 0; i < this.freshCount; i++) {
-      if (this.fresh[i].slot >= 0) this.fresh[kept++] = this.fresh[i];
-    }
-    this.freshCount = kept;
-    if (kept > this.freshRoom / 2) this.freshRoom *= 2;
+  private growFresh(slot: number): void {
+    const length = 2 * (slot + 1);
+    const [slots, marks] = [new Int32Array(length), new Uint8Array(length)];
+    slots.set(this.fresh);
+    marks.set(this.isFresh);
+    [this.fresh, this.isFresh] = [slots, marks];
   }
 
   private growFree(): void {

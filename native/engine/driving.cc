@@ -378,7 +378,7 @@ void Engine::startall(const uint32_t* slots, size_t count, uint32_t microseconds
     relax();
   }
   if (!options_.progress_thread) {
-    while (fabric_->work() > 0) pass(Effort::pass);
+    while (work() > 0) pass(Effort::pass);
   }
   leave();
 }

@@ -51,6 +51,13 @@ function variantsOf({ name, algorithms }: (typeof OPERATIONS)[number]): Variant[
   return variants;
 }
 
+/** How many times the length of a block the longest buffer of any rank has. */
+function blocksOf(name: OperationName, size: number): number {
+  const one = withOperator({ size, root: 0, count: 1, inPlace: false, gaps: false }, 0);
+  const { send, recv } = ORACLES[name];
+  return Math.max(1, ...ranksOf(one).flatMap((rank) => [send(one, rank) ?? 0, recv(one, rank) ?? 0]));
+}
+
 function runsOf(size: number, brief: boolean): Run[] {
   const runs: (Variant & Omit<Case, 'op'>)[] = [];
   for (const operation of OPERATIONS) {
@@ -62,8 +69,7 @@ function runsOf(size: number, brief: boolean): Run[] {
     });
     const some = brief || size > COMBINED_MAX_RANKS ? inTurns : combined;
     for (const count of SMALL) runs.push(...some.map((run) => ({ ...run, count })));
-    // Blocks that differ are up to twice as long.
-    const blocks = operation.name === 'ibcast' ? 1 : ORACLES[operation.name].listed ? 2 * size : size;
+    const blocks = blocksOf(operation.name, size);
     for (const count of [...MEDIUM, ...LARGE.map((bytes) => Math.floor(bytes / blocks))]) {
       if (count * blocks <= Math.max(...LARGE)) runs.push(...inTurns.map((run) => ({ ...run, count })));
     }
