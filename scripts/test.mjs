@@ -34,6 +34,9 @@ const ALL =
 /** The quick run says what took its time if it took longer than this on a machine that was built already. */
 const QUICK_SECONDS = 360;
 
+/** Of tests that are left out for the same reason, so many have their names printed. */
+const NAMED = 3;
+
 const args = process.argv.slice(2);
 if (args.includes('--help') || args.includes('-h')) {
   console.log(HELP);
@@ -99,9 +102,12 @@ function tellAll(results) {
 
   const leftOut = results.flatMap((one) => one.leftOut);
   if (leftOut.length > 0) console.log('\nLeft out:');
-  const lines = new Map();
-  for (const { what, why } of leftOut) lines.set(`${what}: ${why}`, (lines.get(`${what}: ${why}`) ?? 0) + 1);
-  for (const [line, times] of lines) console.log(`  ${line}${times > 1 ? ` (${times} times)` : ''}`);
+  const byReason = new Map();
+  for (const { what, why } of leftOut) byReason.set(why, [...(byReason.get(why) ?? []), what]);
+  for (const [why, all] of byReason) {
+    const more = all.length - NAMED;
+    console.log(`  ${all.slice(0, NAMED).join('; ')}${more > 0 ? `; and ${more} more` : ''}: ${why}`);
+  }
 
   const required = process.env.NBC_REQUIRE_ALL === '1';
   if (required && leftOut.length > 0) console.log('All of it is required here (NBC_REQUIRE_ALL=1).');

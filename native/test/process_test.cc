@@ -331,7 +331,9 @@ TEST(a_peer_that_ends_is_an_error_for_all_that_need_it) {
       if (me.rank == 0) {
         me.close();
       } else {
-        CHECK_EQ(me.failure(request), Error::peer_closed);
+        // Another rank may have heard first, and have given up what it had for this one.
+        const Error outcome = me.failure(request);
+        CHECK(outcome == Error::peer_closed || outcome == Error::abandoned);
       }
     });
   }
