@@ -89,14 +89,21 @@ function combined(
   for (let rank = 1; rank <= last; rank++) {
     const other = input(rank).subarray(start, end);
     if (c.op.name.endsWith('LOC')) combinePairs(c.op, result, other);
-    else combineEach(combineBytes[c.op.name], result, other);
+    else combineEach(tableOf(c.op), result, other);
   }
   return result;
 }
 
-// Plain loops: buffers of megabytes go through them.
-function combineEach(op: (a: number, b: number) => number, result: Uint8Array, other: Uint8Array): void {
-  for (let i = 0; i < result.length; i++) result[i] = op(result[i], other[i]);
+/** What an operator makes of all pairs of bytes: buffers of megabytes go through it. */
+const tables = new Map<string, Uint8Array>();
+function tableOf({ name }: Op): Uint8Array {
+  const table = tables.get(name) ?? Uint8Array.from({ length: 65_536 }, (_, i) => combineBytes[name](i >> 8, i & 255));
+  tables.set(name, table);
+  return table;
+}
+
+function combineEach(table: Uint8Array, result: Uint8Array, other: Uint8Array): void {
+  for (let i = 0; i < result.length; i++) result[i] = table[(result[i] << 8) | other[i]];
 }
 
 function combinePairs({ name }: Op, result: Uint8Array, other: Uint8Array): void {

@@ -4,7 +4,8 @@
  *
  * A variant is an algorithm or the default, plain or alloc() memory or both, in place or not, places with gaps or not.
  * For each operation and size, variants and roots take turns, so that each variant and each root occurs. On up to four
- * ranks, small sizes go through every combination of them instead, but for the short form.
+ * ranks, small sizes go through every combination of them instead, but for the short form. Large sizes share them: each
+ * variant and each root occurs with one of these sizes.
  *
  * Nothing separates the operations, so ranks run ahead of each other by as much as the operations allow.
  */
@@ -24,6 +25,8 @@ const MEDIUM = [
 /** Of a message, or of all blocks together. */
 const LARGE = [512 * 1024 - 1, 512 * 1024, 512 * 1024 + 1, 3 * 1024 * 1024 - 64];
 const COMBINED_MAX_RANKS = 4;
+/** In the short form, so many medium sizes share the variants and roots among them, as the large ones always do. */
+const MEDIUM_SHARES = 3;
 
 /** Mixed: a rank has one kind or the other. */
 const MEMORIES = ['plain', 'alloc', 'mixed'] as const;
@@ -58,6 +61,10 @@ function blocksOf(name: OperationName, size: number): number {
   return Math.max(1, ...ranksOf(one).flatMap((rank) => [send(one, rank) ?? 0, recv(one, rank) ?? 0]));
 }
 
+/** Every `shares`-th: with `turn` from 0 to `shares` - 1, each is there once. */
+const share = <T>(list: readonly T[], turn: number, shares: number): T[] =>
+  list.filter((_, index) => index % shares === turn % shares);
+
 function runsOf(size: number, brief: boolean): Run[] {
   const runs: (Variant & Omit<Case, 'op'>)[] = [];
   for (const operation of OPERATIONS) {
@@ -70,8 +77,12 @@ function runsOf(size: number, brief: boolean): Run[] {
     const some = brief || size > COMBINED_MAX_RANKS ? inTurns : combined;
     for (const count of SMALL) runs.push(...some.map((run) => ({ ...run, count })));
     const blocks = blocksOf(operation.name, size);
-    for (const count of [...MEDIUM, ...LARGE.map((bytes) => Math.floor(bytes / blocks))]) {
-      if (count * blocks <= Math.max(...LARGE)) runs.push(...inTurns.map((run) => ({ ...run, count })));
+    const fits = (count: number): boolean => count * blocks <= Math.max(...LARGE);
+    for (const [turn, count] of MEDIUM.filter(fits).entries()) {
+      runs.push(...(brief ? share(inTurns, turn, MEDIUM_SHARES) : inTurns).map((run) => ({ ...run, count })));
+    }
+    for (const [turn, bytes] of LARGE.entries()) {
+      runs.push(...share(inTurns, turn, LARGE.length).map((run) => ({ ...run, count: Math.floor(bytes / blocks) })));
     }
   }
   // Operators take turns, too.
