@@ -38,6 +38,10 @@ constexpr uint32_t kFruitlessTests = 64;
 // briefly.
 constexpr uint64_t kSliceNanoseconds = 100'000;
 
+// A sleeper that counts several arrivals does not see that the first of them has failed its operation. So it looks again
+// after so many nanoseconds; a look costs some microseconds.
+constexpr int64_t kLookAgain = 100'000'000;
+
 // Operations that are examined for what the doorbell counts. With more, it counts to 1: to ring too early is no error.
 constexpr uint32_t kExamined = 64;
 
@@ -195,8 +199,9 @@ void Engine::leave() {
   if (ring) fabric_->ring_self(Sleeper::progress);
 }
 
-// The calling thread leaves for long: the progress thread becomes responsible now. A peer may ring for it between the
-// last look and the unlocking; it then finds the engine locked and sleeps again. So the caller looks back at the bell,
+// The calling thread leaves for long: the progress thread becomes responsible now. It may sleep without a limit, so the
+// first arrival wakes it. A peer may ring for it between the last look and the unlocking; it then finds the engine
+// locked and sleeps again. So the caller looks back at the bell,
 // after a fence that pairs with the progress thread's failed attempt, and goes in again if it was rung and nobody has
 // the engine (found by native/test/model).
 void Engine::hand_over() {
@@ -210,7 +215,7 @@ void Engine::hand_over() {
         fabric_->ring_self(Sleeper::progress);
         return;
       }
-      fabric_->arm(Sleeper::progress, arrivals_needed(false));
+      fabric_->arm(Sleeper::progress, 1);
       armed = true;
       if (!last_pass(Effort::look)) break;
       fabric_->disarm();
@@ -230,7 +235,8 @@ void Engine::hand_over() {
 void Engine::background() {
   pthread_setname_np(pthread_self(), "nbc-progress");
   ask_for_short_slice();
-  uint32_t uneventful = 0;  // dozes in which nothing was left unattended
+  uint32_t uneventful = 0;               // dozes in which nothing was left unattended
+  uint64_t look_again_at = UINT64_MAX;  // `entries_` when this thread went to sleep with the event loop, to look again
   for (;;) {
     // The ticket comes before everything that is looked at: a change of any of it afterwards makes sleep() return.
     const uint32_t ticket = fabric_->ticket(Sleeper::progress);
@@ -239,7 +245,8 @@ void Engine::background() {
     // was rung.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     ++uneventful;
-    bool alone = false;  // the calling thread is away, and nothing is left to find
+    bool alone = false;   // the calling thread is away, and nothing is left to find
+    bool counts = false;  // the doorbell is armed for several arrivals
     // If the calling thread has the engine, it will look after everything, and note what it leaves behind.
     if (lock_.try_lock()) {
       // Nothing pending here stands for it, so nobody else might come to it: a peer asks for a connection.
@@ -255,12 +262,17 @@ void Engine::background() {
       }
       const bool unattended = unattended_.load(std::memory_order_relaxed);
       if (unattended && !loop_waits) uneventful = 0;
-      if (handed_over_ || (unattended && entries_ == seen_ && !loop_waits && !rung_just_now)) {
+      const bool looks_again = loop_waits && entries_ == look_again_at;
+      look_again_at = UINT64_MAX;
+      if (handed_over_ || looks_again || (unattended && entries_ == seen_ && !loop_waits && !rung_just_now)) {
         unattended_.store(false, std::memory_order_relaxed);
-        drive();
+        if (looks_again) fabric_->disarm();
+        counts = drive();
         alone = true;
       } else if (loop_waits && uneventful > kUneventful && fabric_->arm_progress_too()) {
         unattended_.store(false, std::memory_order_relaxed);
+        counts = loop_counts_;
+        if (counts) look_again_at = entries_;
         unlock_and_notify();
         alone = true;
       } else {
@@ -276,24 +288,30 @@ void Engine::background() {
     }
     // Called and not served: the calling thread has the engine, and serves it unless it is about to leave.
     const bool dozes = dozing_.load(std::memory_order_relaxed) || fabric_->called();
-    fabric_->sleep(Sleeper::progress, ticket, dozes ? doze(uneventful) : -1);
+    fabric_->sleep(Sleeper::progress, ticket, dozes ? doze(uneventful) : counts ? kLookAgain : -1);
   }
 }
 
 // The progress thread, owning the engine: until nothing can move, or the calling thread wants it back. Releases the
-// lock.
-void Engine::drive() {
+// lock. True: the doorbell is armed for several arrivals.
+bool Engine::drive() {
   ++counters_.progress_wakeups;
   handed_over_ = true;
   loop_armed_ = false;
+  bool counts = false;
   while (!lock_.wanted() && background_needed()) {
     ++counters_.progress_passes;
     if (pass(Effort::pass) || work() > 0) continue;
-    fabric_->arm(Sleeper::progress, arrivals_needed(false));
-    if (!last_pass(Effort::look)) break;
+    const uint32_t need = arrivals_needed(false);
+    fabric_->arm(Sleeper::progress, need);
+    if (!last_pass(Effort::look)) {
+      counts = need > 1;
+      break;
+    }
     fabric_->disarm();
   }
   unlock_and_notify();
+  return counts;
 }
 
 // --- the calling thread ----------------------------------------------------------------------------------------------
@@ -347,11 +365,13 @@ bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanosec
     if (now >= limit) break;
     if (busy) continue;
     const uint32_t ticket = fabric_->ticket(Sleeper::caller);
-    fabric_->arm(Sleeper::caller, arrivals_needed(true));
+    const uint32_t need = arrivals_needed(true);
+    fabric_->arm(Sleeper::caller, need);
     const bool news = last_pass(Effort::helping);
     done = settled(slots, count, all);
     if (!news && !done) {
-      const int64_t left = limited ? std::chrono::duration_cast<std::chrono::nanoseconds>(limit - now).count() : -1;
+      int64_t left = limited ? std::chrono::duration_cast<std::chrono::nanoseconds>(limit - now).count() : -1;
+      if (need > 1 && (!limited || left > kLookAgain)) left = kLookAgain;
       fabric_->sleep(Sleeper::caller, ticket, left);
       fabric_->note_processor();
       spinning.start_again();
@@ -453,9 +473,11 @@ bool Engine::rest() {
       hand_over();
       return true;
     }
-    fabric_->arm(Sleeper::loop, arrivals_needed(false));
+    const uint32_t need = arrivals_needed(false);
+    fabric_->arm(Sleeper::loop, need);
     if (!last_pass(Effort::look)) {
       loop_armed_ = true;
+      loop_counts_ = need > 1;
       break;
     }
     fabric_->disarm();

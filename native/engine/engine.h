@@ -188,7 +188,7 @@ class Engine {
   int64_t doze(uint32_t uneventful) const;
   void entered();
   void background();
-  void drive();
+  bool drive();
 
   std::unique_ptr<Fabric> fabric_;
   EngineOptions options_;
@@ -211,6 +211,7 @@ class Engine {
   uint64_t rung_at_ = UINT64_MAX;  // `entries_` when the progress thread first saw that the event loop was rung for
   SpinHistory spin_history_;       // of the calling thread
   bool loop_armed_ = false;        // the doorbell was armed for the event loop, and nobody has had the engine since
+  bool loop_counts_ = false;       // loop_armed_: for several arrivals
   // Ranks for each processor, rounded up. Stored by the calling thread, also read by the progress thread; nothing
   // depends on when.
   std::atomic<uint32_t> crowd_{1};

@@ -127,6 +127,32 @@ TEST(what_the_event_loop_does_not_look_after_goes_on) {
   });
 }
 
+// The event loop sleeps for two arrivals. The first is wrong; the second comes when the first has failed the operation.
+TEST(an_event_loop_that_sleeps_hears_of_an_error_before_the_last_arrival) {
+  const auto segment = make_segment(3);
+  const auto make = [&](Rank rank) { return shm_fabric(segment, rank, mode(true)); };
+  run_ranks_over(3, mode(true), make, [&](TestRank& me, Meeting& meeting) {
+    Schedule schedule(2 * kBytes, 2 * kBytes);
+    schedule.round();
+    if (me.rank == 0) {
+      Loop loop(me);
+      schedule.receive(1, Role::receive, 0, kBytes).receive(2, Role::receive, kBytes, kBytes);
+      const uint32_t request = me.start(me.load(schedule), me.plain(2 * kBytes), me.plain(2 * kBytes));
+      loop.await(request, 0);
+      meeting.meet();
+      loop.run_until_done(request);
+      CHECK_EQ(me.failure(request), Error::truncated);
+      meeting.meet();
+    } else {
+      schedule.send(0, Role::send, 0, me.rank == 1 ? 2 * kBytes : kBytes);
+      meeting.meet();
+      if (me.rank == 2) meeting.meet();
+      me.wait(me.start(me.load(schedule), me.plain(2 * kBytes), me.plain(2 * kBytes)));
+      if (me.rank == 1) meeting.meet();
+    }
+  });
+}
+
 TEST(a_look_gives_out_every_slot_that_ended_once) {
   run_ranks(2, mode(true), [](TestRank& me, Meeting& meeting) {
     constexpr uint32_t kRequests = 600;

@@ -683,6 +683,46 @@ TEST(sizes_that_differ_are_an_error_and_not_an_overflow) {
   }
 }
 
+// Rank 1 sends the wrong size and rank 2 nothing until rank 0, which sleeps for two arrivals, has failed.
+void fail_while_asleep(const std::function<void(TestRank&, uint32_t)>& until_done) {
+  const auto segment = make_segment(3);
+  const auto make = [&](Rank rank) { return shm_fabric(segment, rank, mode(true)); };
+  run_ranks_over(3, mode(true), make, [&](TestRank& me, Meeting& meeting) {
+    constexpr size_t kBytes = 8;
+    for (uint32_t i = 0; i < 2; ++i) {
+      Schedule schedule(2 * kBytes, 2 * kBytes);
+      schedule.round();
+      if (me.rank == 0) {
+        schedule.receive(1, Role::receive, 0, kBytes).receive(2, Role::receive, kBytes, kBytes);
+        const uint32_t request = me.start(me.load(schedule), me.plain(2 * kBytes), me.plain(2 * kBytes));
+        meeting.meet();
+        until_done(me, request);
+        CHECK_EQ(me.failure(request), Error::truncated);
+        meeting.meet();
+      } else {
+        schedule.send(0, Role::send, 0, me.rank == 1 ? 2 * kBytes : kBytes);
+        meeting.meet();
+        while (me.rank == 1 && !shm::doorbell_is_armed(segment->line(0).bell)) sched_yield();
+        if (me.rank == 2) meeting.meet();
+        me.wait(me.start(me.load(schedule), me.plain(2 * kBytes), me.plain(2 * kBytes)));
+        if (me.rank == 1) meeting.meet();
+      }
+    }
+  });
+}
+
+TEST(a_caller_that_sleeps_sees_an_error_before_the_last_arrival) {
+  fail_while_asleep([](TestRank& me, uint32_t request) { CHECK(me.engine->wait(&request, 1, true, -1)); });
+}
+
+TEST(a_progress_thread_that_sleeps_sees_an_error_before_the_last_arrival) {
+  fail_while_asleep([](TestRank& me, uint32_t request) {
+    me.slots->exchange()[0] = request;
+    me.engine->look(1, 0);
+    while (!me.done(request)) sched_yield();
+  });
+}
+
 TEST(a_late_rank_is_waited_for) {
   for (const RankOptions& options : modes()) {
     const auto segment = make_segment(3);

@@ -59,6 +59,9 @@
  * event loop, PROGRESS dozes. It may stop: then it changes `armed`, by compare-and-swap, so that writers wake it, too.
  * When it finds that the bell has been rung, it gives MAIN a doze to come back, and takes over if that did not.
  *
+ * Looking again. A thread that sleeps for several arrivals wakes after a while without being rung, because the first
+ * may have been wrong. Here that is a wake-up for no reason. PROGRESS may then take over what is armed for both.
+ *
  * The socket (mixed/mixed_fabric.h). Writers send a datagram to the socket of the sleeper, MAIN rings PROGRESS by an
  * eventfd. Neither has a ticket: both stay readable until the sleeper has slept and takes them out. A thread that
  * disarms takes out what has come for the sleeper that was armed, if it was rung.
@@ -580,7 +583,8 @@ active proctype progressThread() {
         left = unattended;
         if
         :: handedOver || (left && entries == dozeSince && !waits && !rungNow) -> found = true
-        :: else -> skip
+        :: waits && armed == BOTH -> found = true; disarm(PROGRESS) /* it looks again */
+        :: !(handedOver || (left && entries == dozeSince && !waits && !rungNow)) -> skip
         fi;
         rungNow = false
       }
