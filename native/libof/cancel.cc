@@ -70,7 +70,7 @@ void LibOF::give_up_receive(Peer& peer, Request& receive) {
     return;
   }
   const bool revoked = fabric_.revoke(peer.rank, receive.exposed, receive.bytes);
-  if (!revoked || !closing_) queue_rtr(peer, {RtrKind::withdraw, receive.key, nullptr});
+  if (!revoked || !closing_) queue_rtr(peer, {RtrKind::withdraw, receive.key, nullptr}, true);
   if (revoked) return adopt(receive);
   revoking_.push_back({&receive, receive.generation, now_milliseconds() + options_.revoke_limit});
 }

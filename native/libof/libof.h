@@ -26,6 +26,9 @@ struct Options {
   uint32_t first_message = 0;
   // How long a request that was given up may wait for a peer that is reached asynchronously, in milliseconds.
   int64_t revoke_limit = 3000;
+  // RTRs that wait for one peer's answers. Others stay with the receiver, unless an RTS says that their send waits. So a
+  // peer keeps at most this many RTRs without a send, about 80 bytes each. Equal on all ranks.
+  uint32_t rtr_window = 1u << 17;
   // Messages pending at a time, over all peers: as many as an immediate value can tell apart.
   uint32_t most_requests = 1u << 22;
 
@@ -167,7 +170,7 @@ class LibOF {
   void read_acks(Peer& peer, uint32_t consumed, uint32_t matched, uint32_t rtrs);
   void read_ack_line(Peer& peer);
 
-  void ask_by_rtr(Peer& peer, Request& receive);
+  void ask_by_rtr(Peer& peer, Request& receive, bool announced = false);
   void cancel_rtr(Peer& peer, const MessageKey& key);
   void cancel_queued_rtr(Peer& peer, const Request& receive);
   bool write_rtr(Peer& peer, const QueuedRtr& rtr);
@@ -177,7 +180,8 @@ class LibOF {
   void conceal(Peer& peer, Request& receive);
   void start_data(Peer& peer, Request& send, const ExposedBuffer& to, uint64_t bytes, uint32_t receive);
   bool is_withdrawn(const Peer& peer, const MessageKey& key) const;
-  void queue_rtr(Peer& peer, const QueuedRtr& rtr);
+  void queue_rtr(Peer& peer, const QueuedRtr& rtr, bool urgent);
+  bool may_ask(const Peer& peer) const;
   void give_up(Request& request);
   void give_up_receive(Peer& peer, Request& receive);
   void adopt(Request& request);

@@ -42,7 +42,10 @@ struct alignas(64) LibOF::Peer {
   uint32_t immediates = 0;     // receives whose RTR was written
   uint32_t eager_arrived = 0;  // asynchronous: as far as it has announced them
   uint32_t rtr_arrived = 0;
+  // RTRs that are not written yet. Urgent: no early ones, for the sender has the message or an RTR before them.
+  std::deque<QueuedRtr> urgent_rtrs;
   std::deque<QueuedRtr> rtr_queue;
+  bool has_queued_rtrs() const { return !urgent_rtrs.empty() || !rtr_queue.empty(); }
 
   AckLine& ack_in() const { return *reinterpret_cast<AckLine*>(in.control); }
   AckLine& ack_out() const { return *reinterpret_cast<AckLine*>(out.control); }

@@ -55,7 +55,7 @@ void LibOF::activate(Peer& peer) {
 
 void LibOF::deactivate_if_idle(Peer& peer) {
   if (!peer.active || peer.receives.count + peer.sends.count > 0 || !peer.stalled.empty() || !peer.sending.empty() ||
-      !peer.rtr_queue.empty())
+      peer.has_queued_rtrs())
     return;
   peer.active = false;
   if (!peer.connected) --connecting_;
@@ -76,10 +76,10 @@ bool LibOF::poll_peer(Peer& peer) {
   bool moved = false;
   // Whatever waits for the peer to make room looks into the mailbox too: acknowledgements may have ridden on messages
   // nobody awaits yet.
-  if (peer.receives.count > 0 || !peer.stalled.empty() || !peer.rtr_queue.empty()) moved |= drain_eager(peer);
+  if (peer.receives.count > 0 || !peer.stalled.empty() || peer.has_queued_rtrs()) moved |= drain_eager(peer);
   if (peer.sends.count > 0 || !peer.stalled.empty()) moved |= drain_rtrs(peer);
   if (!peer.stalled.empty()) moved |= send_stalled(peer);
-  if (!peer.rtr_queue.empty()) moved |= send_rtrs(peer);
+  if (peer.has_queued_rtrs()) moved |= send_rtrs(peer);
   return moved;
 }
 
@@ -133,7 +133,8 @@ void LibOF::fail(Peer& peer, Error error) {
     --sends_pending_;
     complete(*send, error);
   }
-  rtrs_pending_ -= static_cast<uint32_t>(peer.rtr_queue.size());
+  rtrs_pending_ -= static_cast<uint32_t>(peer.urgent_rtrs.size() + peer.rtr_queue.size());
+  peer.urgent_rtrs.clear();
   peer.rtr_queue.clear();
   deactivate_if_idle(peer);
 }

@@ -70,8 +70,9 @@ bool LibOF::drain_rtrs(Peer& peer) {
         auto* early = new EarlyRtr{key, nullptr, nullptr, to, bytes, receive, kind};
         peer.early_rtrs.push(early);
         ++counters_.rtr_early;
-        if (peer.early_rtrs.count > options_.most_requests) {
-          reject(peer, "it asked for more messages than a rank can wait for");
+        // As many RTRs again may say that a receive has failed: nothing answers those.
+        if (peer.early_rtrs.count > uint64_t{2} * options_.rtr_window) {
+          reject(peer, "it asked for more messages without a send than its window allows");
           return true;
         }
       }
@@ -118,31 +119,40 @@ void LibOF::start_data(Peer& peer, Request& send, const ExposedBuffer& to, uint6
 // the answer that they disagree.
 void LibOF::handle_rts(Peer& peer, Request& receive) {
   ++peer.matched;
-  if (!receive.rtr_asked && !receive.data_here) ask_by_rtr(peer, receive);
+  if (receive.data_here || receive.rtr_written) return;
+  if (receive.rtr_asked) cancel_queued_rtr(peer, receive);  // it may wait for room in the window
+  ask_by_rtr(peer, receive, true);
 }
 
-void LibOF::ask_by_rtr(Peer& peer, Request& receive) {
+// `announced`: there is an RTS, so the RTR meets a send.
+void LibOF::ask_by_rtr(Peer& peer, Request& receive, bool announced) {
   receive.rtr_asked = true;
-  queue_rtr(peer, {receive.discard ? RtrKind::abandon : RtrKind::ready, receive.key, &receive});
+  queue_rtr(peer, {receive.discard ? RtrKind::abandon : RtrKind::ready, receive.key, &receive}, announced);
 }
 
-void LibOF::cancel_rtr(Peer& peer, const MessageKey& key) { queue_rtr(peer, {RtrKind::cancel, key, nullptr}); }
+void LibOF::cancel_rtr(Peer& peer, const MessageKey& key) { queue_rtr(peer, {RtrKind::cancel, key, nullptr}, true); }
+
+bool LibOF::may_ask(const Peer& peer) const { return peer.immediates < options_.rtr_window; }
 
 // Written at once, if there is room.
-void LibOF::queue_rtr(Peer& peer, const QueuedRtr& rtr) {
-  if (peer.connected && peer.rtr_queue.empty() && write_rtr(peer, rtr)) return;
+void LibOF::queue_rtr(Peer& peer, const QueuedRtr& rtr, bool urgent) {
+  const bool first = urgent ? peer.urgent_rtrs.empty() : !peer.has_queued_rtrs() && may_ask(peer);
+  if (peer.connected && first && write_rtr(peer, rtr)) return;
   if (rtr.receive != nullptr) ++counters_.rtr_stalled;
-  peer.rtr_queue.push_back(rtr);
+  (urgent ? peer.urgent_rtrs : peer.rtr_queue).push_back(rtr);
   ++rtrs_pending_;
 }
 
 // The message came without its RTR. Its queued RTR goes: the request will be another one.
 void LibOF::cancel_queued_rtr(Peer& peer, const Request& receive) {
-  const auto rtr = std::find_if(peer.rtr_queue.begin(), peer.rtr_queue.end(),
-                                [&](const QueuedRtr& candidate) { return candidate.receive == &receive; });
-  if (rtr == peer.rtr_queue.end()) return;
-  peer.rtr_queue.erase(rtr);
-  --rtrs_pending_;
+  for (std::deque<QueuedRtr>* queue : {&peer.urgent_rtrs, &peer.rtr_queue}) {
+    const auto rtr = std::find_if(queue->begin(), queue->end(),
+                                  [&](const QueuedRtr& candidate) { return candidate.receive == &receive; });
+    if (rtr == queue->end()) continue;
+    queue->erase(rtr);
+    --rtrs_pending_;
+    return;
+  }
 }
 
 // A fabric that has to register memory needs to be told of its life.
@@ -195,10 +205,15 @@ bool LibOF::write_rtr(Peer& peer, const QueuedRtr& rtr) {
 
 bool LibOF::send_rtrs(Peer& peer) {
   bool moved = false;
-  while (!peer.rtr_queue.empty() && write_rtr(peer, peer.rtr_queue.front())) {
-    peer.rtr_queue.pop_front();
+  const auto written = [&](std::deque<QueuedRtr>& queue) {
+    if (!write_rtr(peer, queue.front())) return false;
+    queue.pop_front();
     --rtrs_pending_;
-    moved = true;
+    return moved = true;
+  };
+  while (!peer.urgent_rtrs.empty() && written(peer.urgent_rtrs)) {
+  }
+  while (peer.urgent_rtrs.empty() && !peer.rtr_queue.empty() && may_ask(peer) && written(peer.rtr_queue)) {
   }
   return moved;
 }

@@ -1,6 +1,7 @@
 // The LibOF protocol over a network whose every step the test decides (fake_fabric.h): states, events in either order,
 // exhaustion and recovery, wrap-around, disagreement, closed peers, floods.
 #include <algorithm>
+#include <deque>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -902,12 +903,13 @@ TEST(a_peer_that_ignores_its_window_is_rejected) {
 // A peer that asks for ever more messages: what it makes this rank keep is bounded, and other peers are not harmed.
 TEST(a_peer_that_writes_more_rtrs_than_it_can_have_receives_is_rejected) {
   constexpr uint32_t kMost = 50;
-  for (const bool asynchronous : {false, true}) {
+  for (const auto& [asynchronous, refuses] : {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
     Options options = options_with(true);
-    options.most_requests = kMost;
+    options.rtr_window = kMost / 2;
     Job job(3, asynchronous, options);
     libof::LibOF breaker(job.network.rank(0), options_with(true));
-    Send never(job[1], 0, {1, 9999, 0}, 1000, 0);  // rank 1 reads RTRs
+    job.network.rank(0).refuse_to_expose = refuses;  // what says so is kept, too
+    Send never(job[1], 0, {1, 9999, 0}, 1000, 0);    // rank 1 reads RTRs
     std::vector<std::byte> memory(1000);
     std::vector<libof::RequestOwner> receives(3 * kMost);
     uint32_t asked = 0;
@@ -929,6 +931,35 @@ TEST(a_peer_that_writes_more_rtrs_than_it_can_have_receives_is_rejected) {
       job[2].progress();
     }
     to_other.check_data();
+  }
+}
+
+// A receiver writes no more RTRs than the window, whatever it expects. The sends of the others come first, and their
+// sender waits for each: its RTS gets it the RTR past the window.
+TEST(receives_beyond_the_rtr_window_are_asked_for_when_their_send_says_so) {
+  constexpr uint32_t kWindow = 4;
+  constexpr uint32_t kReceives = 3 * kWindow;
+  for (const bool asynchronous : {false, true}) {
+    Options options = options_with(true);
+    options.rtr_window = kWindow;
+    Job job(2, asynchronous, options);
+    std::deque<Receive> receives;
+    for (uint32_t i = 0; i < kReceives; ++i) receives.emplace_back(job[1], 0, MessageKey{1, i, 0}, 1000, i);
+    Send first(job[0], 1, {1, kReceives, 0}, 1000, 0);  // rank 0 looks at RTRs
+    job.pump();
+    CHECK_EQ(job[1].of.counters().rtr_sent, kWindow);
+    CHECK_EQ(job[0].of.counters().rtr_early, kWindow);
+    for (uint32_t i = kReceives; i-- > 0;) {
+      Send send(job[0], 1, {1, i, 0}, 1000, i);
+      job.pump();
+      job[0].of.announce_sends();
+      job.pump();
+      CHECK(send.done());
+      receives[i].check_data();
+    }
+    Receive last(job[1], 0, {1, kReceives, 0}, 1000, 0);
+    job.check_idle();
+    last.check_data();
   }
 }
 
