@@ -235,7 +235,7 @@ void Engine::hand_over() {
 void Engine::background() {
   pthread_setname_np(pthread_self(), "nbc-progress");
   ask_for_short_slice();
-  uint32_t uneventful = 0;               // dozes in which nothing was left unattended
+  uint32_t uneventful = 0;              // dozes in which nothing was left unattended
   uint64_t look_again_at = UINT64_MAX;  // `entries_` when this thread went to sleep with the event loop, to look again
   for (;;) {
     // The ticket comes before everything that is looked at: a change of any of it afterwards makes sleep() return.

@@ -1,13 +1,11 @@
 #include "fabric/tcp/memory.h"
 
+#include <algorithm>
 #include <sys/mman.h>
 
+#include "job/segment.h"
+
 namespace nbc::tcp {
-namespace {
-
-constexpr size_t kPage = 4096;
-
-}  // namespace
 
 Memory::~Memory() {
   for (const auto& [block, bytes] : blocks_) munmap(block, bytes);
@@ -15,7 +13,8 @@ Memory::~Memory() {
 
 void* Memory::allocate(size_t bytes) {
   if (bytes > SIZE_MAX / 2) return nullptr;
-  const size_t length = bytes == 0 ? kPage : (bytes + kPage - 1) / kPage * kPage;
+  const size_t page = job::system_page();
+  const size_t length = std::max<size_t>(1, (bytes + page - 1) / page) * page;
   void* block = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (block == MAP_FAILED) return nullptr;
   const std::lock_guard<std::mutex> guard(mutex_);

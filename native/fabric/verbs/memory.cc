@@ -10,11 +10,11 @@
 #include <sys/mman.h>
 
 #include "fabric/verbs/locked_memory.h"
+#include "job/segment.h"
 
 namespace nbc::verbs {
 namespace {
 
-constexpr size_t kPage = 4096;
 // Registering costs a system call and pins every page; small blocks share one registration.
 constexpr size_t kChunkBytes = size_t{4} << 20;
 
@@ -91,7 +91,8 @@ void* Memory::take(Chunk& chunk, size_t length) {
 
 void* Memory::allocate(size_t bytes) {
   if (bytes > SIZE_MAX / 2) return nullptr;
-  const size_t length = bytes == 0 ? kPage : (bytes + kPage - 1) / kPage * kPage;
+  const size_t page = job::system_page();
+  const size_t length = std::max<size_t>(1, (bytes + page - 1) / page) * page;
   const std::lock_guard<std::mutex> guard(mutex_);
   for (auto& [address, chunk] : chunks_) {
     if (void* block = take(chunk, length)) return block;
