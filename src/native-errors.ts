@@ -39,6 +39,8 @@ export interface NativeFailure {
   errno?: number;
   /** What the part of native code that failed says about it. */
   detail?: string;
+  /** 1: a peer that does not answer may still use the buffers of the request. */
+  buffersInUse?: number;
 }
 
 /** What can be wrong with an argument: ends the sentence that begins with its name. native/addon/errors.h: Reason. */
@@ -66,6 +68,9 @@ export const ARGUMENT_REASONS: Readonly<Record<string, ((failure: NativeFailure)
 const ALREADY_OPEN =
   'init: this process has an open world, perhaps in another thread, and all its threads can have one together. ' +
   'Communicate in the thread that called init() and pass data to it, or start more ranks; or close that world first';
+
+const BUFFERS_IN_USE =
+  '; a peer does not answer, and may still read or write the buffers of this request: do not use them again';
 
 type Maker = (failure: NativeFailure, prefix: string, context: ErrorContext) => NbcError;
 
@@ -114,7 +119,17 @@ export const ERROR_OF_CODE: Readonly<Record<string, Maker | undefined>> = {
 export function errorFromFailure(failure: NativeFailure, prefix: string, context: ErrorContext = {}): NbcError {
   const { code, peer, errno } = failure;
   const known = { ...context, peer, errno };
-  return ERROR_OF_CODE[code]?.(failure, prefix, known) ?? new NbcError(code, prefix + (failure.detail ?? code), known);
+  const error =
+    ERROR_OF_CODE[code]?.(failure, prefix, known) ?? new NbcError(code, prefix + (failure.detail ?? code), known);
+  return failure.buffersInUse ? withSentence(error, BUFFERS_IN_USE) : error;
+}
+
+/** The stack begins with the message, and is what programs print. */
+function withSentence(error: NbcError, sentence: string): NbcError {
+  const { message, stack } = error;
+  error.message += sentence;
+  error.stack = stack?.replace(message, () => error.message);
+  return error;
 }
 
 /** Gives what native code threw its type. What is not an error of this library comes back unchanged. */

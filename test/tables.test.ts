@@ -49,6 +49,13 @@ describe('tables of TypeScript and native code', () => {
     }
   });
 
+  it('an error whose buffers a peer may still use says so, in its stack, too', () => {
+    const failure = { code: 'ERR_NBC_TRUNCATED', peer: 3, bytesHere: 8, bytesThere: 16, buffersInUse: 1 };
+    const error = errorFromFailure(failure, 'igather: ');
+    assert.match(error.message, /8 bytes here, 16 there; .*do not use them again$/);
+    assert.ok(error.stack?.includes(error.message));
+  });
+
   it('each option is in docs/options.md with its variable and its default, and no other', () => {
     const text = readFileSync(join(ROOT, 'docs/options.md'), 'utf8');
     const rows = [...text.matchAll(/^\| `([\w.]+)`\s*\| `(\w+)`\s*\| (.*?)\s*\|/gm)];

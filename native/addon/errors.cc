@@ -122,6 +122,7 @@ Refusal failed_request(const RequestFailure& failure) {
     refusal.with("bytesThere", static_cast<double>(failure.bytes_there));
   }
   if (!failure.detail.empty()) refusal.with("detail", failure.detail);
+  if (failure.buffers_in_use) refusal.with("buffersInUse", 1);
   return refusal;
 }
 

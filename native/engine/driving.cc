@@ -38,8 +38,9 @@ constexpr uint32_t kFruitlessTests = 64;
 // briefly.
 constexpr uint64_t kSliceNanoseconds = 100'000;
 
-// A sleeper that counts several arrivals does not see that the first of them has failed its operation. So it looks again
-// after so many nanoseconds; a look costs some microseconds.
+// A sleeper that counts several arrivals does not see that the first of them has failed its operation; and the time that
+// peers have for what was given up passes without any arrival. So it looks again after so many nanoseconds; a look costs
+// some microseconds.
 constexpr int64_t kLookAgain = 100'000'000;
 
 // Operations that are examined for what the doorbell counts. With more, it counts to 1: to ring too early is no error.
@@ -210,7 +211,7 @@ void Engine::hand_over() {
     bool armed = false;
     while (background_needed()) {
       handed_over_ = true;
-      if (work() > 0) {
+      if (work() > 0 || libof_.is_revoking()) {
         unlock_and_notify();
         fabric_->ring_self(Sleeper::progress);
         return;
@@ -245,8 +246,8 @@ void Engine::background() {
     // was rung.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     ++uneventful;
-    bool alone = false;   // the calling thread is away, and nothing is left to find
-    bool counts = false;  // the doorbell is armed for several arrivals
+    bool alone = false;  // the calling thread is away, and nothing is left to find
+    bool again = false;  // it has to look again after a while
     // If the calling thread has the engine, it will look after everything, and note what it leaves behind.
     if (lock_.try_lock()) {
       // Nothing pending here stands for it, so nobody else might come to it: a peer asks for a connection.
@@ -267,12 +268,12 @@ void Engine::background() {
       if (handed_over_ || looks_again || (unattended && entries_ == seen_ && !loop_waits && !rung_just_now)) {
         unattended_.store(false, std::memory_order_relaxed);
         if (looks_again) fabric_->disarm();
-        counts = drive();
+        again = drive();
         alone = true;
       } else if (loop_waits && uneventful > kUneventful && fabric_->arm_progress_too()) {
         unattended_.store(false, std::memory_order_relaxed);
-        counts = loop_counts_;
-        if (counts) look_again_at = entries_;
+        again = loop_looks_again_;
+        if (again) look_again_at = entries_;
         unlock_and_notify();
         alone = true;
       } else {
@@ -288,30 +289,30 @@ void Engine::background() {
     }
     // Called and not served: the calling thread has the engine, and serves it unless it is about to leave.
     const bool dozes = dozing_.load(std::memory_order_relaxed) || fabric_->called();
-    fabric_->sleep(Sleeper::progress, ticket, dozes ? doze(uneventful) : counts ? kLookAgain : -1);
+    fabric_->sleep(Sleeper::progress, ticket, dozes ? doze(uneventful) : again ? kLookAgain : -1);
   }
 }
 
 // The progress thread, owning the engine: until nothing can move, or the calling thread wants it back. Releases the
-// lock. True: the doorbell is armed for several arrivals.
+// lock. True: it has to look again after a while.
 bool Engine::drive() {
   ++counters_.progress_wakeups;
   handed_over_ = true;
   loop_armed_ = false;
-  bool counts = false;
+  bool again = false;
   while (!lock_.wanted() && background_needed()) {
     ++counters_.progress_passes;
     if (pass(Effort::pass) || work() > 0) continue;
     const uint32_t need = arrivals_needed(false);
     fabric_->arm(Sleeper::progress, need);
     if (!last_pass(Effort::look)) {
-      counts = need > 1;
+      again = looks_again(need);
       break;
     }
     fabric_->disarm();
   }
   unlock_and_notify();
-  return counts;
+  return again;
 }
 
 // --- the calling thread ----------------------------------------------------------------------------------------------
@@ -371,7 +372,7 @@ bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanosec
     done = settled(slots, count, all);
     if (!news && !done) {
       int64_t left = limited ? std::chrono::duration_cast<std::chrono::nanoseconds>(limit - now).count() : -1;
-      if (need > 1 && (!limited || left > kLookAgain)) left = kLookAgain;
+      if (looks_again(need) && (!limited || left > kLookAgain)) left = kLookAgain;
       fabric_->sleep(Sleeper::caller, ticket, left);
       fabric_->note_processor();
       spinning.start_again();
@@ -477,7 +478,7 @@ bool Engine::rest() {
     fabric_->arm(Sleeper::loop, need);
     if (!last_pass(Effort::look)) {
       loop_armed_ = true;
-      loop_counts_ = need > 1;
+      loop_looks_again_ = looks_again(need);
       break;
     }
     fabric_->disarm();

@@ -39,7 +39,8 @@ Engine::~Engine() {
   }
   close_operations();
   // What is left: peers may still write to these buffers, and read staged pieces of exposed memory.
-  if (active_.head != nullptr) leaked_buffers().push_back(fabric_->memory());
+  if (active_.head != nullptr || !left_behind_.empty()) leaked_buffers().push_back(fabric_->memory());
+  for (std::shared_ptr<void>& keeper : left_behind_) leaked_buffers().push_back(std::move(keeper));
   for (Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
     slots_->set(operation->slot, static_cast<int32_t>(Error::closed));
     for (const Pinned& pin : operation->buffers) {
@@ -82,7 +83,7 @@ Engine::Operation& Engine::new_operation(uint32_t slot) {
   operation->outstanding = 0;
   operation->waiting_rtr = 0;
   operation->error = Error::none;
-  operation->cancelled = false;
+  operation->cancelled = operation->buffers_in_use = false;
   operation->round = 0;
   operation->slot = slot;
   operation->watched = false;

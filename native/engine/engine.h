@@ -175,6 +175,7 @@ class Engine {
   bool settled(const uint32_t* slots, size_t count, bool all) const;
   bool background_needed() const;
   uint32_t arrivals_needed(bool waiting) const;
+  bool looks_again(uint32_t need) const { return need > 1 || libof_.is_revoking(); }
   void leave();
   void hand_over();
   void unlock_and_notify();
@@ -203,15 +204,16 @@ class Engine {
   libof::List<Operation> free_;
   libof::List<Operation> active_;
   std::unique_ptr<Operation*[]> by_slot_;
-  uint32_t unfinished_rounds_ = 0;  // active operations with rounds left to start
-  uint32_t watched_ = 0;            // active operations whose end must be told
-  std::vector<uint32_t> ended_;     // slots of watched operations that have ended, until look() gives them out
+  std::vector<std::shared_ptr<void>> left_behind_;  // buffers of failed operations that a peer may still use
+  uint32_t unfinished_rounds_ = 0;                  // active operations with rounds left to start
+  uint32_t watched_ = 0;                            // active operations whose end must be told
+  std::vector<uint32_t> ended_;  // slots of watched operations that have ended, until look() gives them out
   bool notify_pending_ = false;
   bool has_loop_ = false;          // the fabric can wake the event loop
   uint64_t rung_at_ = UINT64_MAX;  // `entries_` when the progress thread first saw that the event loop was rung for
   SpinHistory spin_history_;       // of the calling thread
   bool loop_armed_ = false;        // the doorbell was armed for the event loop, and nobody has had the engine since
-  bool loop_counts_ = false;       // loop_armed_: for several arrivals
+  bool loop_looks_again_ = false;  // loop_armed_: the progress thread has to look again after a while
   // Ranks for each processor, rounded up. Stored by the calling thread, also read by the progress thread; nothing
   // depends on when.
   std::atomic<uint32_t> crowd_{1};

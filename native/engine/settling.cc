@@ -14,7 +14,8 @@ void Engine::note_end(uint32_t slot) {
 
 void Engine::report_failure(Operation& operation) {
   RequestFailure& failure = failures_[operation.slot];
-  failure = {operation.error, operation.error_peer, operation.error_expected, operation.error_got, {}};
+  failure = {operation.error,         operation.error_peer, operation.error_expected, operation.error_got, {},
+             operation.buffers_in_use};
   if (operation.error == Error::mismatch || operation.error == Error::unreachable)
     failure.detail = fabric_->why(operation.error_peer);
   if (operation.error == Error::memory) failure.detail = fabric_->why(fabric_->rank());
@@ -23,6 +24,11 @@ void Engine::report_failure(Operation& operation) {
 
 void Engine::finish(Operation& operation) {
   libof_.remove_ready(operation);
+  if (operation.buffers_in_use) {
+    // The temporary memory is not used again, and nothing is released.
+    operation.temporary = {};
+    for (const Pinned& pin : operation.buffers) left_behind_.push_back(pin.keeper);
+  }
   temporary_.give_back(std::exchange(operation.temporary, {}));
   operation.loaded.reset();
   for (Pinned& pin : operation.buffers) pin.keeper.reset();

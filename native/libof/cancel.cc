@@ -2,8 +2,10 @@
 //
 // What peers count on still happens, without the buffers. A small message that has not left yet is sent from a copy. A
 // large one is answered with Error::abandoned when its RTR comes. A receive stays, and drops what comes for it. The
-// owner of all these is then `orphans_`. The operation waits only for transfers that the fabric cannot stop at once. An
-// asynchronous peer that does not answer in time is rejected.
+// owner of all these is then `orphans_`. The operation waits only for transfers that the fabric cannot stop at once, and
+// only for a limited time. Then a peer that is reached asynchronously is rejected. A peer on shared memory cannot be kept
+// from a copy that it is in the middle of, not even if its process is stopped: then the operation ends, and its buffers
+// stay in use.
 #include <algorithm>
 #include <cstring>
 
@@ -98,11 +100,15 @@ bool LibOF::poll_revoking() {
       adopt(request);
     } else if (!ended) {
       Peer& peer = *peers_[request.peer];
-      // Once it has no connection any more, the fabric ends what is left.
-      if (peer.asynchronous && peer.connected && now_milliseconds() >= entry.limit)
-        reject(peer, "it did not answer when this rank gave a message up");
-      ++i;
-      continue;
+      if (peer.asynchronous || now_milliseconds() < entry.limit) {
+        // Once it has no connection any more, the fabric ends what is left.
+        if (peer.asynchronous && peer.connected && now_milliseconds() >= entry.limit)
+          reject(peer, "it did not answer when this rank gave a message up");
+        ++i;
+        continue;
+      }
+      request.owner->buffers_in_use = true;
+      adopt(request);
     }
     revoking_[i] = revoking_.back();
     revoking_.pop_back();

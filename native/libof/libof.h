@@ -24,7 +24,7 @@ struct Options {
   // Number of the first message and of the first RTR of every peer. Numbers wrap; tests start close to the end. Equal
   // on all ranks.
   uint32_t first_message = 0;
-  // How long a request that was given up may wait for a peer that is reached asynchronously, in milliseconds.
+  // How long a request that was given up may wait for its peer, in milliseconds.
   int64_t revoke_limit = 3000;
   // RTRs that wait for one peer's answers. Others stay with the receiver, unless an RTS says that their send waits. So a
   // peer keeps at most this many RTRs without a send, about 80 bytes each. Equal on all ranks.
@@ -93,6 +93,8 @@ class LibOF {
 
   // Messages that were given up have still to meet their peers.
   bool has_orphans() const { return orphans_.outstanding > 0; }
+  // Requests that were given up wait for their peers, for a limited time: somebody must look when it is over.
+  bool is_revoking() const { return !revoking_.empty(); }
   // Something is waiting that needs an answer from this rank whenever a peer moves: stalled sends, RTRs, rendezvous
   // sends.
   bool needs_driving() const { return sends_pending_ + rtrs_pending_ + connecting_ > 0 || !revoking_.empty(); }
@@ -139,7 +141,7 @@ class LibOF {
   struct Revoking {
     Request* request;
     uint32_t generation;
-    int64_t limit;  // on the clock in milliseconds; afterwards a peer that is reached asynchronously is rejected
+    int64_t limit;  // on the clock in milliseconds
   };
   // An RTR, or the cancellation of one, that waits for a slot in the sender's RTR array.
   struct QueuedRtr {

@@ -35,6 +35,8 @@ struct RequestOwner {
   RequestOwner* next_ready = nullptr;
   bool is_ready = false;   // is in LibOF's list of ready owners
   bool cancelled = false;  // see LibOF::cancel()
+  // A peer that does not answer may still read or write its buffers: they must stay allocated, and not be used again.
+  bool buffers_in_use = false;
 };
 
 struct Request {

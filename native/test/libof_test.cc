@@ -1287,6 +1287,49 @@ TEST(a_peer_that_does_not_answer_is_rejected_when_the_time_is_up) {
   CHECK_EQ(job[1].of.active_peers(), 0u);
 }
 
+// The same over shared memory: nobody can keep the peer from its copy. The operation ends in a bounded time all the same,
+// and says that its buffer is in use.
+TEST(a_peer_that_stops_amid_a_copy_keeps_the_buffer) {
+  Options options = options_with(true);
+  options.revoke_limit = 0;
+  Job job(2, false, options);
+  Pair pair(5000);
+  job[1].of.irecv(pair, 0, kKey, pair.memory.data(), 5000);
+  job[1].fabric.revokes = false;
+  pair.fail(job[1]);
+  CHECK_EQ(pair.outstanding, 1);
+  CHECK(job[1].of.is_revoking());
+  job[1].progress();
+  CHECK_EQ(pair.outstanding, 0);
+  CHECK(pair.buffers_in_use);
+  CHECK(!job[1].of.is_revoking());
+  // The peer goes on: the two can still talk.
+  Send send(job[0], 1, kKey, 5000, 5);
+  job.pump();
+  CHECK_EQ(send.error, Error::abandoned);
+  Receive receive(job[1], 0, {1, 1, 0}, 1000, 6);
+  Send other(job[0], 1, {1, 1, 0}, 1000, 6);
+  job.pump();
+  receive.check_data();
+  job.check_idle();
+}
+
+// The sender finds the RTR together with what withdraws it: no data leave.
+TEST(an_rtr_that_is_withdrawn_before_its_sender_looks_gets_no_data) {
+  Job job(2);
+  Send send(job[0], 1, kKey, 5000, 5);
+  Pair pair(5000);
+  job[1].of.irecv(pair, 0, kKey, pair.memory.data(), 5000);
+  job[1].fabric.revokes = false;
+  pair.fail(job[1]);
+  CHECK_EQ(pair.outstanding, 1);
+  job.pump();
+  CHECK_EQ(pair.outstanding, 0);
+  CHECK_EQ(send.error, Error::abandoned);
+  CHECK_EQ(first_difference(pair.memory.data(), 5000, 3), 5000u);
+  job.check_idle();
+}
+
 // A send that was given up: its receiver gets the message from a copy, or the error; the buffer is free at once.
 TEST(a_send_that_was_given_up_leaves_its_buffer_alone) {
   for (const bool asynchronous : {false, true}) {

@@ -27,6 +27,7 @@ struct RankOptions {
   uint32_t wait_on_send_us = 0;
   uint32_t startall_us = 0;
   uint32_t unexpected_window = 1024;
+  int64_t revoke_limit = 3000;
 };
 
 inline RankOptions mode(bool progress_thread) {
@@ -68,6 +69,7 @@ class TestRank {
     engine_options.libof.eager_limit = options.eager_limit;
     engine_options.libof.test_on_init = options.test_on_init;
     engine_options.libof.unexpected_window = options.unexpected_window;
+    engine_options.libof.revoke_limit = options.revoke_limit;
     engine_options.progress_thread = options.progress_thread;
     engine_options.wait_on_send_us = options.wait_on_send_us;
     engine_options.startall_us = options.startall_us;

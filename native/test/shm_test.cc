@@ -683,6 +683,28 @@ TEST(sizes_that_differ_are_an_error_and_not_an_overflow) {
   }
 }
 
+// A schedule's empty message is a message: only so do both ranks hear that the other one expects something else.
+TEST(an_empty_message_of_a_schedule_meets_one_that_is_not) {
+  for (const RankOptions& options : modes()) {
+    for (const auto& [sent, awaited] : {std::pair<size_t, size_t>{0, 8}, {8, 0}, {0, 1000}, {1000, 0}}) {
+      run_ranks(2, options, [&](TestRank& me, Meeting&) {
+        Schedule schedule(1000, 1000);
+        schedule.round();
+        if (me.rank == 0) {
+          const uint32_t request =
+              me.start(me.load(schedule.send(1, Role::send, 0, sent)), me.plain(1000), me.plain(1000));
+          // A small message may leave before its sender learns of the disagreement.
+          const Error error = request == kNoRequest ? Error::none : me.failure(request);
+          CHECK(error == Error::truncated || (sent <= 255 && error == Error::none));
+        } else {
+          const auto plan = me.load(schedule.receive(0, Role::receive, 0, awaited));
+          CHECK_EQ(me.failure(me.start(plan, me.plain(1000), me.plain(1000))), Error::truncated);
+        }
+      });
+    }
+  }
+}
+
 // Rank 1 sends the wrong size and rank 2 nothing until rank 0, which sleeps for two arrivals, has failed.
 void fail_while_asleep(const std::function<void(TestRank&, uint32_t)>& until_done) {
   const auto segment = make_segment(3);
@@ -815,6 +837,59 @@ TEST(a_flood_from_one_peer_harms_nobody) {
         for (uint32_t i = 0; i < 300; ++i) me.send(me.filled(100, false, i), 1, 1);
       }
     });
+  }
+}
+
+// Rank 1 is stopped in the middle of a copy, as the gate says that it passes; rank 2 sends a block of a wrong size.
+TEST(a_peer_that_is_stopped_amid_a_copy_does_not_delay_an_error_for_ever) {
+  constexpr size_t kBlock = 100'000;
+  for (const bool progress_thread : {true, false}) {
+    for (const bool watched : {false, true}) {
+      if (watched && !progress_thread) continue;
+      RankOptions options = mode(progress_thread);
+      options.revoke_limit = 300;
+      const auto segment = make_segment(3);
+      const auto make = [&](Rank rank) { return shm_fabric(segment, rank, options); };
+      run_ranks_over(3, options, make, [&](TestRank& me, Meeting& meeting) {
+        auto& gate = *reinterpret_cast<shm::Gate*>(segment->pair(0, 1) + kControlBytes - kFabricBytes);
+        Schedule schedule(kBlock, 2 * kBlock);
+        schedule.round();
+        if (me.rank == 0) schedule.receive(1, Role::receive, 0, kBlock).receive(2, Role::receive, kBlock, kBlock);
+        if (me.rank != 0) schedule.send(0, Role::send, 0, me.rank == 1 ? kBlock : kBlock / 2);
+        const auto plan = me.load(schedule);
+        std::weak_ptr<void> buffer;
+        if (me.rank == 0) {
+          gate.inside.store(1);
+          Pinned in = me.plain(2 * kBlock);
+          buffer = in.keeper;
+          const uint32_t request = me.start(plan, me.plain(kBlock), std::move(in));
+          meeting.meet();
+          if (watched) {
+            me.watch(request);
+            while (!me.done(request)) sched_yield();
+          }
+          CHECK_EQ(me.failure(request), Error::truncated);
+          CHECK(me.engine->failure(request).buffers_in_use);
+          CHECK(!buffer.expired());
+          gate.inside.store(2);  // it goes on
+          meeting.meet();
+        } else {
+          meeting.meet();
+          if (me.rank == 2)
+            CHECK_EQ(me.failure(me.start(plan, me.plain(kBlock), me.plain(2 * kBlock))), Error::truncated);
+          meeting.meet();
+          if (me.rank == 1)
+            CHECK_EQ(me.failure(me.start(plan, me.plain(kBlock), me.plain(2 * kBlock))), Error::abandoned);
+        }
+        const Pinned in = me.plain(kBlock);
+        const uint32_t receive = me.irecv(in, (me.rank + 2) % 3, 5);
+        me.wait(me.isend(me.filled(kBlock, false, me.rank), (me.rank + 1) % 3, 5));
+        me.wait(receive);
+        check_data(in, (me.rank + 2) % 3);
+        meeting.meet();
+        CHECK(me.rank != 0 || !buffer.expired());
+      });
+    }
   }
 }
 
