@@ -21,6 +21,9 @@ export async function render(operations) {
     'the same one. _p_ is the number of ranks, _n_ the bytes of the message, or of one block. Steps are messages that',
     'follow each other; bytes are those that the busiest rank sends or receives.',
     '',
+    '`hierarchical` is for several hosts, _h_ of them: inside a host, ranks share memory with its leader, and only leaders',
+    'reach other hosts. It is taken where the hosts of all ranks are known: where ranks met through a store, PMI or PMIx.',
+    '',
     'This page is made from `src/operations` by `node scripts/algorithms.mjs`.',
   ];
   for (const { name, mpi, summary, parameters, algorithms } of operations) {

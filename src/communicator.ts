@@ -44,6 +44,8 @@ export class Communicator {
   readonly handle: number;
   /** @internal World rank of each rank. */
   readonly members: Uint32Array;
+  /** @internal The host of each rank; undefined: all ranks are on one. */
+  readonly hosts: readonly number[] | undefined;
   /** @internal */ readonly context: Context;
 
   /** @internal The last dup or split that was called: the next one starts when it has ended. */
@@ -64,6 +66,7 @@ export class Communicator {
     this.members = members;
     this.rank = rank;
     this.size = members.length;
+    this.hosts = world.hosts && Array.from(members, (member) => world.hosts![member]);
     this.context = context;
     try {
       this.handle = world.native.createCommunicator(members, rank, context.high, context.low);

@@ -1,8 +1,11 @@
 /** Operators of reductions. */
 import { Operator } from './schedules/encoding.js';
 
-/** An operator. All that node-nbc has commute. */
+/** An operator. */
 export class Op {
+  /** Whether operands may change places; all operators that node-nbc has commute. */
+  readonly commutes = true as boolean;
+
   private constructor(
     /** As MPI calls it, without `MPI_`. */
     readonly name: keyof typeof Operator,

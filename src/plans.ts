@@ -5,8 +5,9 @@
 import { ArgumentError, show } from './errors.js';
 import type { Native } from './native.js';
 import { errorFromNative } from './native-errors.js';
-import { Call, type Caller, type Counts, type Operation } from './operations/operation.js';
+import { type Algorithm, Call, type Caller, type Counts, type Operation } from './operations/operation.js';
 import type { Op } from './operators.js';
+import type { ReduceShape } from './schedules/combine.js';
 import type { Shape } from './schedules/shape.js';
 import { bytesOf, IN_PLACE, type InPlace } from './views.js';
 
@@ -122,11 +123,18 @@ export class PlanCache {
     throw new ArgumentError('algorithm', `${name} has ${names}, but not ${show(algorithm)}`, context);
   }
 
+  /** @throws {ArgumentError} if the caller names one that gives an operator its operands in the wrong order */
+  private suited(algorithm: Algorithm, shape: Shape): Algorithm {
+    if (algorithm.reorders !== true || (shape as Partial<ReduceShape>).commutes !== false) return algorithm;
+    const context = { operation: this.operation.name, rank: this.owner.world.rank };
+    throw new ArgumentError('algorithm', `${algorithm.name} needs an operator that commutes`, context);
+  }
+
   private compile(key: number | string, shape: Shape, index: number): number {
     const { operation, owner } = this;
     const { native, rank } = owner.world;
     const chosen = index >= 0 ? index : this.indexOf(operation.choose(shape));
-    const words = operation.algorithms[chosen].build(shape).encode();
+    const words = this.suited(operation.algorithms[chosen], shape).build(shape).encode();
     let plan: number;
     try {
       plan = native.compile(owner.handle, words);

@@ -19,6 +19,8 @@ export class World {
   readonly native: Native;
   readonly rank: number;
   readonly size: number;
+  /** The host of each rank, as a number, where ranks met through a directory; undefined: all are on one. */
+  readonly hosts: readonly number[] | undefined;
   /** Default time limit in milliseconds; -1: none. */
   readonly timeout: number;
   /** Option `startall`, in microseconds. */
@@ -36,6 +38,7 @@ export class World {
     this.native = native;
     this.rank = job.rank;
     this.size = job.size;
+    this.hosts = job.tcp?.hosts;
     this.timeout = timeout > 0 ? timeout : -1;
     this.startall = startall;
     this.manual = progress === 'manual';

@@ -47,6 +47,11 @@ for (const { name, moved, more } of NETWORKS) {
       }
     });
 
+    it('runs every algorithm of every operation, on hosts that have ranks in turns', async () => {
+      const env = (rank: number) => ({ NBC_TRANSPORT: 'auto', NBC_HOST: rank % 2 === 0 ? 'a' : 'b', ...more });
+      await runRanks('collectives', { size: 5, args: ['thread', 'brief'], env, timeoutMs: 180_000 });
+    });
+
     it('goes on without a rank of the other host that was killed', async () => {
       const results = await runJob('mixed', { ...twoHosts('killed', more), stopOnFailure: false });
       assert.equal(results[2].signal, 'SIGKILL', describeJob(results));
@@ -58,6 +63,27 @@ for (const { name, moved, more } of NETWORKS) {
     });
   });
 }
+
+describe('collectives on two hosts', function () {
+  this.timeout(60_000);
+
+  it('cross the network between leaders only', async () => {
+    const found = reports<Record<string, number>>(await runRanks('mixed', twoHosts('leaders', NETWORKS.at(-1)!.more)));
+    for (const [rank, { calls, framesReceived }] of found.entries()) {
+      // A barrier is a message to each leader.
+      if (rank % 2 === 0) assert(framesReceived >= calls / 2, `leader ${rank}: ${framesReceived} frames`);
+      else assert(framesReceived < calls / 4, `rank ${rank}: ${framesReceived} frames of ${calls} calls`);
+    }
+  });
+
+  it('cross it from every rank where the caller says so', async () => {
+    const job = twoHosts('leaders', NETWORKS.at(-1)!.more);
+    const results = await runRanks('mixed', { ...job, args: ['leaders', 'linear'] });
+    for (const [rank, { calls, framesReceived }] of reports<Record<string, number>>(results).entries()) {
+      if (rank > 1) assert(framesReceived >= calls, `rank ${rank}: ${framesReceived} frames of ${calls} calls`);
+    }
+  });
+});
 
 describe("transport 'auto' where no host has a name", function () {
   this.timeout(60_000);

@@ -5,7 +5,7 @@
  * A case says how long blocks are and who is the root; an entry says from that how long the buffers of a rank are, in
  * which order its arguments go, and what its receive buffer holds in the end.
  */
-import { IN_PLACE, type Op, OPERATORS } from 'node-nbc';
+import { IN_PLACE, type Op, OPERATORS, SUM } from 'node-nbc';
 import type { OperationName } from 'node-nbc/schedules';
 
 export interface Case {
@@ -78,6 +78,19 @@ const combineBytes: Record<string, (a: number, b: number) => number> = {
   BXOR: (a, b) => a ^ b,
 };
 
+/**
+ * Composes maps x → a x + b of bytes, as pairs (a, b): an operator that does not commute. Only the simulator can run it,
+ * in the place of the operator that it is made from.
+ */
+export const COMPOSE = Object.create(SUM, { name: { value: 'COMPOSE' }, commutes: { value: false } }) as Op;
+
+export function compose(target: Uint8Array, left: Uint8Array, right: Uint8Array): void {
+  for (let i = 0; i < target.length; i += 2) {
+    const [a, b, c, d] = [left[i], left[i + 1], right[i], right[i + 1]];
+    [target[i], target[i + 1]] = [a * c, a * d + b];
+  }
+}
+
 /** The contributions of the ranks from 0 to `last`, or of all, combined; of a block of them where one is named. */
 function combined(
   c: Case,
@@ -88,7 +101,8 @@ function combined(
   const result = input(0).slice(start, end);
   for (let rank = 1; rank <= last; rank++) {
     const other = input(rank).subarray(start, end);
-    if (c.op.name.endsWith('LOC')) combinePairs(c.op, result, other);
+    if (c.op === COMPOSE) compose(result, result, other);
+    else if (c.op.name.endsWith('LOC')) combinePairs(c.op, result, other);
     else combineEach(tableOf(c.op), result, other);
   }
   return result;

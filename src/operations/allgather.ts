@@ -5,6 +5,9 @@ import {
   allgatherNeighbor,
   allgatherRing,
 } from '../schedules/allgather.js';
+import { allgatherHierarchical } from '../schedules/hierarchical.js';
+import { spansHosts } from '../schedules/hosts.js';
+import { HAN } from './hierarchy.js';
 import { operation } from './operation.js';
 
 /** Up to this many ranks every rank sends to every rank: the steps of the others cost more than their messages save. */
@@ -58,6 +61,14 @@ export const iallgather = operation({
       source: 'Chen et al., "Performance Evaluation of Allgather Algorithms on Terascale Linux Cluster", 2005',
       build: allgatherNeighbor,
     },
+    {
+      name: 'hierarchical',
+      steps: '1 inside a host, 1 between hosts (more than 8: one for each other host), ⌈log₂⌉ of the ranks of a host',
+      bytes: 'between hosts, the blocks of a host to each other one',
+      when: 'several hosts, one of them with several ranks',
+      source: HAN,
+      build: allgatherHierarchical,
+    },
   ],
   shape(call) {
     const recv = call.view('recv');
@@ -71,7 +82,9 @@ export const iallgather = operation({
     call.checkPair(send, recv);
     return call.shape(block);
   },
-  choose({ bytes, size }) {
+  choose(shape) {
+    const { bytes, size } = shape;
+    if (spansHosts(shape)) return 'hierarchical';
     if (size <= LINEAR_MAX_RANKS) return 'linear';
     return bytes <= BRUCK_MAX_BYTES ? 'bruck' : 'ring';
   },

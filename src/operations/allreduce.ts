@@ -1,4 +1,8 @@
-import { allreduceDoubling, allreduceRabenseifner, allreduceRing } from '../schedules/reduce.js';
+import { allreduceRabenseifner } from '../schedules/halving.js';
+import { allreduceDoubling, allreduceRing } from '../schedules/reduce.js';
+import { allreduceHierarchical } from '../schedules/hierarchical.js';
+import { spansHosts } from '../schedules/hosts.js';
+import { HAN } from './hierarchy.js';
 import { operation } from './operation.js';
 import { reduceToAll, THAKUR } from './reducing.js';
 
@@ -25,6 +29,7 @@ export const iallreduce = operation({
       bytes: '2 n',
       when: 'only by name',
       source: 'Patarasuk, Yuan, "Bandwidth Optimal All-reduce Algorithms for Clusters of Workstations", 2009',
+      reorders: true,
       build: allreduceRing,
     },
     {
@@ -33,9 +38,23 @@ export const iallreduce = operation({
       bytes: '2 n',
       when: 'above 16 KiB',
       source: THAKUR,
+      reorders: true,
       build: allreduceRabenseifner,
+    },
+    {
+      name: 'hierarchical',
+      steps: 'of a reduction and a broadcast inside a host, and those of an allreduce between h hosts',
+      bytes: 'about 2 n between hosts',
+      when: 'several hosts, one of them with several ranks',
+      source: HAN,
+      reorders: true,
+      build: allreduceHierarchical,
     },
   ],
   shape: reduceToAll,
-  choose: ({ bytes }) => (bytes <= DOUBLING_MAX_BYTES ? 'recursive-doubling' : 'rabenseifner'),
+  choose(shape) {
+    const { bytes, commutes } = shape;
+    if (spansHosts(shape) && commutes) return 'hierarchical';
+    return bytes <= DOUBLING_MAX_BYTES || !commutes ? 'recursive-doubling' : 'rabenseifner';
+  },
 });

@@ -1,5 +1,7 @@
-import { alltoallvLinear, alltoallvPairwise } from '../schedules/alltoallv.js';
+import { ALLTOALLV_SLOT_BYTES, alltoallvBruck, alltoallvLinear, alltoallvPairwise } from '../schedules/alltoallv.js';
+import { alltoallvHierarchical, HIERARCHICAL_SLOT_BYTES } from '../schedules/hierarchical.js';
 import { blocksOf, textOf } from './counts.js';
+import { HAN } from './hierarchy.js';
 import { operation } from './operation.js';
 
 /** From this many ranks on, one partner at a time: it bounds what is in flight. The sizes differ from rank to rank. */
@@ -26,6 +28,23 @@ export const ialltoallv = operation({
       when: `${PAIRWISE_MIN_RANKS} ranks and more`,
       source: 'Open MPI (pairwise)',
       build: alltoallvPairwise,
+    },
+    {
+      name: 'bruck',
+      steps: '⌈log₂ p⌉',
+      bytes: `⌈log₂ p⌉ p ${ALLTOALLV_SLOT_BYTES} / 2; what blocks have beyond ${ALLTOALLV_SLOT_BYTES} bytes goes straight`,
+      when: 'only by name: no rank knows whether all blocks are small',
+      source:
+        'Bruck et al., 1997; Fan et al., "Optimizing the Bruck Algorithm for Non-uniform All-to-all", 2022 (padded)',
+      build: alltoallvBruck,
+    },
+    {
+      name: 'hierarchical',
+      steps: '3',
+      bytes: `as in ialltoall with blocks of ${HIERARCHICAL_SLOT_BYTES} bytes; what blocks have beyond that goes straight`,
+      when: 'only by name: no rank knows whether all blocks are small',
+      source: HAN,
+      build: alltoallvHierarchical,
     },
   ],
   shape(call) {

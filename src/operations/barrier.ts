@@ -1,4 +1,7 @@
 import { barrierDissemination, barrierLinear } from '../schedules/barrier.js';
+import { barrierHierarchical } from '../schedules/hierarchical.js';
+import { spansHosts } from '../schedules/hosts.js';
+import { HAN } from './hierarchy.js';
 import { operation } from './operation.js';
 
 export const ibarrier = operation({
@@ -11,7 +14,7 @@ export const ibarrier = operation({
       name: 'dissemination',
       steps: '⌈log₂ p⌉',
       bytes: '⌈log₂ p⌉',
-      when: 'always',
+      when: 'one host, or one rank on each',
       source: 'Hensgen, Finkel, Manber, "Two algorithms for barrier synchronization", 1988',
       build: barrierDissemination,
     },
@@ -23,7 +26,15 @@ export const ibarrier = operation({
       source: 'Open MPI (basic linear)',
       build: barrierLinear,
     },
+    {
+      name: 'hierarchical',
+      steps: '2 inside a host, and ⌈log₂ h⌉ between h hosts',
+      bytes: '⌈log₂ h⌉ between hosts',
+      when: 'several hosts, one of them with several ranks',
+      source: HAN,
+      build: barrierHierarchical,
+    },
   ],
   shape: (call) => call.shape(0),
-  choose: () => 'dissemination',
+  choose: (shape) => (spansHosts(shape) ? 'hierarchical' : 'dissemination'),
 });

@@ -1,4 +1,8 @@
 import { bcastBinomial, bcastChain, bcastLinear, bcastScatterAllgather } from '../schedules/bcast.js';
+import { bcastCirculant } from '../schedules/circulant.js';
+import { bcastHierarchical } from '../schedules/hierarchical.js';
+import { spansHosts } from '../schedules/hosts.js';
+import { HAN } from './hierarchy.js';
 import { operation } from './operation.js';
 
 /** Up to this many ranks the root sends small messages itself: a message costs it 0.1 µs, a hop of a tree over 1 µs. */
@@ -55,13 +59,31 @@ export const ibcast = operation({
       source: 'van de Geijn; Thakur, Rabenseifner, Gropp, 2005',
       build: bcastScatterAllgather,
     },
+    {
+      name: 'circulant',
+      steps: '⌈log₂ p⌉ − 1 + blocks',
+      bytes: 'n, to and from ⌈log₂ p⌉ neighbours',
+      when: 'only by name',
+      source: 'Träff, "Optimal Broadcast Schedules in Logarithmic Time", 2024',
+      build: bcastCirculant,
+    },
+    {
+      name: 'hierarchical',
+      steps: '⌈log₂ h⌉ − 1 + blocks between h hosts, then ⌈log₂⌉ of the ranks of a host',
+      bytes: 'n between hosts',
+      when: 'several hosts, one of them with several ranks',
+      source: HAN,
+      build: bcastHierarchical,
+    },
   ],
   shape(call) {
     const { bytes } = call.view('recv', 'buffer');
     call.checkRoot();
     return call.shape(bytes);
   },
-  choose({ bytes, size }) {
+  choose(shape) {
+    const { bytes, size } = shape;
+    if (spansHosts(shape)) return 'hierarchical';
     if (size <= 2) return 'linear';
     if (size >= CHAIN_MIN_RANKS && bytes >= CHAIN_MIN_BYTES) return 'chain';
     return size > LINEAR_MAX_RANKS || bytes >= BINOMIAL_MIN_BYTES ? 'binomial' : 'linear';

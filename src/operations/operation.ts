@@ -13,7 +13,7 @@ import { checkView, IN_PLACE, overlap } from '../views.js';
 export type Counts = ArrayLike<number>;
 
 /** A row of an operation's algorithms. */
-export interface Algorithm<Name extends string, S extends Shape> {
+export interface Algorithm<Name extends string = string, S extends Shape = Shape> {
   /** What `options.algorithm` calls it. */
   readonly name: Name;
   /** Messages that follow each other on the longest path, for p ranks. */
@@ -23,6 +23,8 @@ export interface Algorithm<Name extends string, S extends Shape> {
   /** When it is taken, or worth forcing. */
   readonly when: string;
   readonly source: string;
+  /** Of a reduction: operands change places, so it is refused to operators that do not commute. */
+  readonly reorders?: true;
   /** What the rank of the shape does. */
   build(shape: S): Schedule;
 }
@@ -54,6 +56,8 @@ export interface Caller {
   readonly rank: number;
   readonly size: number;
   readonly world: { readonly rank: number };
+  /** The host of each rank; undefined: all ranks are on one. */
+  readonly hosts: readonly number[] | undefined;
 }
 
 /** A checked view. */
@@ -97,8 +101,8 @@ export class Call {
 
   /** The part of a shape that all operations have. */
   shape(bytes: number, inPlace = false): Shape {
-    const { rank, size, root } = this;
-    return { rank, size, root, bytes, inPlace };
+    const { rank, size, root, caller } = this;
+    return { rank, size, root, bytes, inPlace, hosts: caller.hosts };
   }
 
   refuse(argument: string, message: string): never {

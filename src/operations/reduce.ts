@@ -1,4 +1,8 @@
+import { reduceRabenseifner } from '../schedules/halving.js';
 import { reduceBinomial, reduceLinear } from '../schedules/reduce.js';
+import { reduceHierarchical } from '../schedules/hierarchical.js';
+import { spansHosts } from '../schedules/hosts.js';
+import { HAN } from './hierarchy.js';
 import { operation } from './operation.js';
 import { checkEqual, reduceShape, THAKUR } from './reducing.js';
 
@@ -15,7 +19,7 @@ export const ireduce = operation({
       name: 'linear',
       steps: '1',
       bytes: '(p − 1) n, at the root, which combines all',
-      when: `up to ${LINEAR_MAX_RANKS} ranks`,
+      when: `up to ${LINEAR_MAX_RANKS} ranks, and operators that do not commute`,
       source: 'LibNBC',
       build: reduceLinear,
     },
@@ -25,7 +29,26 @@ export const ireduce = operation({
       bytes: '⌈log₂ p⌉ n, at the root',
       when: `more than ${LINEAR_MAX_RANKS} ranks`,
       source: THAKUR,
+      reorders: true,
       build: reduceBinomial,
+    },
+    {
+      name: 'rabenseifner',
+      steps: '2 log₂ p, and up to two more where p is no power of two',
+      bytes: '2 n, and n more where p is no power of two',
+      when: 'only by name, and between four and more hosts (hierarchical) above 16 KiB',
+      source: THAKUR,
+      reorders: true,
+      build: reduceRabenseifner,
+    },
+    {
+      name: 'hierarchical',
+      steps: 'those of binomial inside a host, then of binomial or rabenseifner between hosts',
+      bytes: 'about 2 n between hosts',
+      when: 'several hosts, one of them with several ranks',
+      source: HAN,
+      reorders: true,
+      build: reduceHierarchical,
     },
   ],
   shape(call) {
@@ -41,5 +64,9 @@ export const ireduce = operation({
     checkEqual(call, send, recv);
     return reduceShape(call, send, send.bytes, false);
   },
-  choose: ({ size }) => (size <= LINEAR_MAX_RANKS ? 'linear' : 'binomial'),
+  choose(shape) {
+    const { size, commutes } = shape;
+    if (spansHosts(shape) && commutes) return 'hierarchical';
+    return size <= LINEAR_MAX_RANKS || !commutes ? 'linear' : 'binomial';
+  },
 });

@@ -3,7 +3,7 @@ import { Op, OPERATORS } from '../operators.js';
 import { show } from '../errors.js';
 import { nameOfType } from '../elements.js';
 import { isDefined, isPaired } from '../schedules/encoding.js';
-import type { ReduceShape } from '../schedules/reduce.js';
+import type { ReduceShape } from '../schedules/combine.js';
 import type { Call, Checked } from './operation.js';
 
 export const THAKUR =
@@ -20,7 +20,7 @@ export function reduceShape(call: Call, data: Checked, bytes: number, inPlace: b
   const unit = width * (isPaired(op.code) ? 2 : 1);
   if (bytes % unit !== 0) call.refuse('op', `${op.name} needs pairs: an even number of elements in every block`);
   const detail = `${op.code} ${type}`;
-  return { ...call.shape(bytes, inPlace), operator: op.code, type, unit, detail };
+  return { ...call.shape(bytes, inPlace), operator: op.code, type, unit, commutes: op.commutes, detail };
 }
 
 /** Buffers of equal length, at every rank: of iallreduce and the scans. */

@@ -7,33 +7,10 @@
  * Source: MPI 4.1, 6.9 (MPI_REDUCE, MPI_ALLREDUCE); R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective
  * Communication Operations in MPICH", 2005.
  */
-import { type ElementType, type Operator, Order } from './encoding.js';
+import { begin, combine, cut, Fold, IN_RECEIVE, type ReduceShape } from './combine.js';
+import { Order } from './encoding.js';
 import { Role, Schedule } from './schedule.js';
-import type { Shape } from './shape.js';
 import { childrenOf, fromVirtual, parentOf, toVirtual } from './tree.js';
-
-export interface ReduceShape extends Shape {
-  readonly operator: Operator;
-  readonly type: ElementType;
-  /** Bytes that stay together: of an element, or of a pair. */
-  readonly unit: number;
-}
-
-/** Combines what came into temporary memory with the result so far, in the receive buffer. */
-function combine(
-  schedule: Schedule,
-  { operator, type }: ReduceShape,
-  [source, target, bytes]: [temp: number, receive: number, bytes: number],
-  order: Order,
-): Schedule {
-  return schedule.reduce(operator, type, Role.TEMP, source, Role.RECEIVE, target, bytes, order).round();
-}
-
-/** Begins with the rank's own contribution in the receive buffer. */
-function begin({ bytes, inPlace }: ReduceShape): Schedule {
-  const schedule = new Schedule();
-  return inPlace ? schedule : schedule.copy(Role.SEND, 0, Role.RECEIVE, 0, bytes).round();
-}
 
 /** Every rank sends to the root, which combines them in the order of the ranks. */
 export function reduceLinear(shape: ReduceShape): Schedule {
@@ -43,10 +20,10 @@ export function reduceLinear(shape: ReduceShape): Schedule {
   for (let peer = 0; peer < size; peer++) if (peer !== root) schedule.recv(peer, Role.TEMP, peer * bytes, bytes);
   schedule.round();
   for (let peer = root - 1; peer >= 0; peer--) {
-    combine(schedule, shape, [peer * bytes, 0, bytes], Order.SOURCE_FIRST);
+    combine(schedule, shape, { role: Role.RECEIVE, incoming: peer * bytes }, [0, bytes], Order.SOURCE_FIRST);
   }
   for (let peer = root + 1; peer < size; peer++) {
-    combine(schedule, shape, [peer * bytes, 0, bytes], Order.TARGET_FIRST);
+    combine(schedule, shape, { role: Role.RECEIVE, incoming: peer * bytes }, [0, bytes], Order.TARGET_FIRST);
   }
   return schedule;
 }
@@ -73,71 +50,21 @@ export function reduceBinomial(shape: ReduceShape): Schedule {
   return virtual === 0 ? schedule : schedule.send(parent, Role.TEMP, 0, bytes);
 }
 
-/**
- * The ranks of an algorithm that needs a power of two. Of the first 2r ranks, where r are too many, each even one gives
- * its contribution to the odd one beside it, and receives the result in the end.
- */
-class Fold {
-  readonly power: number;
-  private readonly rest: number;
-  /** The rank among the `power` ranks that take part; -1: it waits. */
-  readonly index: number;
-
-  constructor(
-    private readonly schedule: Schedule,
-    private readonly shape: ReduceShape,
-  ) {
-    const { rank, size } = shape;
-    this.power = 2 ** Math.floor(Math.log2(size));
-    this.rest = size - this.power;
-    if (rank >= 2 * this.rest) this.index = rank - this.rest;
-    else this.index = rank % 2 === 1 ? (rank - 1) / 2 : -1;
-  }
-
-  rankOf(index: number): number {
-    return index < this.rest ? 2 * index + 1 : index + this.rest;
-  }
-
-  before(): void {
-    const { rank, bytes } = this.shape;
-    if (rank >= 2 * this.rest) return;
-    if (rank % 2 === 0) {
-      this.schedule.send(rank + 1, Role.RECEIVE, 0, bytes).round();
-    } else {
-      this.schedule.recv(rank - 1, Role.TEMP, 0, bytes).round();
-      combine(this.schedule, this.shape, [0, 0, bytes], Order.SOURCE_FIRST);
-    }
-  }
-
-  after(): void {
-    const { rank, bytes } = this.shape;
-    if (rank >= 2 * this.rest) return;
-    if (rank % 2 === 0) this.schedule.recv(rank + 1, Role.RECEIVE, 0, bytes);
-    else this.schedule.send(rank - 1, Role.RECEIVE, 0, bytes);
-  }
-}
-
 /** Recursive doubling: in step k a rank exchanges its result so far with the rank that differs in bit k. */
 export function allreduceDoubling(shape: ReduceShape): Schedule {
   const { rank, bytes } = shape;
   const schedule = begin(shape);
-  const fold = new Fold(schedule, shape);
+  const fold = new Fold(schedule, shape, IN_RECEIVE);
   fold.before();
   if (fold.index >= 0) {
     for (let bit = 1; bit < fold.power; bit *= 2) {
       const peer = fold.rankOf(fold.index ^ bit);
       schedule.send(peer, Role.RECEIVE, 0, bytes).recv(peer, Role.TEMP, 0, bytes).round();
-      combine(schedule, shape, [0, 0, bytes], peer < rank ? Order.SOURCE_FIRST : Order.TARGET_FIRST);
+      combine(schedule, shape, IN_RECEIVE, [0, bytes], peer < rank ? Order.SOURCE_FIRST : Order.TARGET_FIRST);
     }
   }
   fold.after();
   return schedule;
-}
-
-/** Cuts a message into `parts` of whole units: where part i begins, also for i = parts. */
-function cut({ bytes, unit }: ReduceShape, parts: number): (index: number) => number {
-  const units = bytes / unit;
-  return (index) => Math.floor((units * index) / parts) * unit;
 }
 
 /** A ring: in p − 1 steps every part of the message is combined as it goes round, in p − 1 more it is handed out. */
@@ -151,7 +78,7 @@ export function allreduceRing(shape: ReduceShape): Schedule {
     const [offset, bytes] = rangeOf((rank - step - 1 + size) % size);
     schedule.send(next, Role.RECEIVE, ...rangeOf((rank - step + size) % size));
     schedule.recv(previous, Role.TEMP, 0, bytes).round();
-    combine(schedule, shape, [0, offset, bytes], Order.SOURCE_FIRST);
+    combine(schedule, shape, IN_RECEIVE, [offset, bytes], Order.SOURCE_FIRST);
   }
   for (let step = 0; step < size - 1; step++) {
     schedule.send(next, Role.RECEIVE, ...rangeOf((rank + 1 - step + size) % size));
@@ -160,49 +87,17 @@ export function allreduceRing(shape: ReduceShape): Schedule {
   return schedule;
 }
 
-/**
- * Rabenseifner: recursive halving, in which a rank keeps one half of what it has and sends the other to the rank that
- * keeps that, until each has the result of one part; then recursive doubling hands the parts out.
- */
-export function allreduceRabenseifner(shape: ReduceShape): Schedule {
-  const { rank } = shape;
-  const schedule = begin(shape);
-  const fold = new Fold(schedule, shape);
-  fold.before();
-  if (fold.index >= 0) {
-    const start = cut(shape, fold.power);
-    /** The parts of a rank when the groups have `width` ranks. */
-    const rangeOf = (index: number, width: number): [offset: number, bytes: number] => {
-      const first = index & -width;
-      return [start(first), start(first + width) - start(first)];
-    };
-    for (let half = fold.power / 2; half >= 1; half /= 2) {
-      const other = fold.index ^ half;
-      const peer = fold.rankOf(other);
-      const [offset, bytes] = rangeOf(fold.index, half);
-      schedule
-        .send(peer, Role.RECEIVE, ...rangeOf(other, half))
-        .recv(peer, Role.TEMP, 0, bytes)
-        .round();
-      combine(schedule, shape, [0, offset, bytes], peer < rank ? Order.SOURCE_FIRST : Order.TARGET_FIRST);
-    }
-    for (let half = 1; half < fold.power; half *= 2) {
-      const other = fold.index ^ half;
-      const peer = fold.rankOf(other);
-      schedule.send(peer, Role.RECEIVE, ...rangeOf(fold.index, half));
-      schedule.recv(peer, Role.RECEIVE, ...rangeOf(other, half)).round();
-    }
-  }
-  fold.after();
-  return schedule;
-}
-
 export interface ReduceScatterShape extends ReduceShape {
   /** The part of the contribution that each rank gets the result of. */
   readonly blocks: readonly { readonly offset: number; readonly bytes: number }[];
 }
 
-/** In step d a rank sends its part of the d-th next rank's result there, and combines that of the d-th previous one. */
+/**
+ * In step d a rank sends its part of the d-th next rank's result there, and combines that of the d-th previous one. So
+ * it goes down the ranks to 0, then down from the last one: these it combines apart, to keep the order of the ranks.
+ *
+ *     temp:  | its own rank and those below | those above | what comes in
+ */
 export function reduceScatterPairwise(shape: ReduceScatterShape): Schedule {
   const { rank, size, inPlace, blocks, operator, type } = shape;
   const schedule = new Schedule();
@@ -211,11 +106,15 @@ export function reduceScatterPairwise(shape: ReduceScatterShape): Schedule {
   schedule.copy(source, offset, Role.TEMP, 0, bytes).round();
   for (let distance = 1; distance < size; distance++) {
     const [from, to] = [(rank - distance + size) % size, (rank + distance) % size];
+    const above = from > rank;
+    const first = from === size - 1;
+    const incoming = first ? bytes : 2 * bytes;
     schedule.send(to, source, blocks[to].offset, blocks[to].bytes);
-    schedule.recv(from, Role.TEMP, bytes, bytes).round();
-    const order = from < rank ? Order.SOURCE_FIRST : Order.TARGET_FIRST;
-    schedule.reduce(operator, type, Role.TEMP, bytes, Role.TEMP, 0, bytes, order).round();
+    schedule.recv(from, Role.TEMP, incoming, bytes).round();
+    if (first) continue;
+    schedule.reduce(operator, type, Role.TEMP, incoming, Role.TEMP, above ? bytes : 0, bytes).round();
   }
+  if (rank < size - 1) schedule.reduce(operator, type, Role.TEMP, bytes, Role.TEMP, 0, bytes, Order.TARGET_FIRST);
   return schedule.copy(Role.TEMP, 0, Role.RECEIVE, 0, bytes);
 }
 
@@ -225,7 +124,7 @@ export function scanLinear(shape: ReduceShape): Schedule {
   const schedule = begin(shape);
   if (rank > 0) {
     schedule.recv(rank - 1, Role.TEMP, 0, bytes).round();
-    combine(schedule, shape, [0, 0, bytes], Order.SOURCE_FIRST);
+    combine(schedule, shape, IN_RECEIVE, [0, bytes], Order.SOURCE_FIRST);
   }
   return rank + 1 < size ? schedule.send(rank + 1, Role.RECEIVE, 0, bytes) : schedule;
 }
@@ -238,7 +137,7 @@ export function scanDoubling(shape: ReduceShape): Schedule {
     if (rank + distance < size) schedule.send(rank + distance, Role.RECEIVE, 0, bytes);
     if (rank >= distance) schedule.recv(rank - distance, Role.TEMP, 0, bytes);
     schedule.round();
-    if (rank >= distance) combine(schedule, shape, [0, 0, bytes], Order.SOURCE_FIRST);
+    if (rank >= distance) combine(schedule, shape, IN_RECEIVE, [0, bytes], Order.SOURCE_FIRST);
   }
   return schedule;
 }

@@ -10,6 +10,8 @@ export interface Shape {
   /** Of the message, or of one block where all blocks are equal. */
   readonly bytes: number;
   readonly inPlace: boolean;
+  /** The host of each rank, as a number that ranks of one host have in common; the same on all ranks. Default: one. */
+  readonly hosts?: readonly number[] | undefined;
   /** What else tells two shapes apart, as text. */
   readonly detail?: string;
 }
@@ -23,4 +25,9 @@ export interface Block {
 /** The blocks of all ranks, equal and one behind the other. */
 export function equalBlocks({ size, bytes }: Shape): Block[] {
   return Array.from({ length: size }, (_, rank) => ({ offset: rank * bytes, bytes }));
+}
+
+/** The end of the furthest block. */
+export function endOf(blocks: readonly Block[]): number {
+  return blocks.reduce((end, { offset, bytes }) => Math.max(end, offset + bytes), 0);
 }

@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import { alloc, type Communicator, init, NbcError, type Request, waitAll } from 'node-nbc';
 import { play, report } from './scenario.js';
 
-await play({ collectives, waking, killed, elsewhere, alone, twoWays });
+await play({ collectives, leaders, waking, killed, elsewhere, alone, twoWays });
 
 /** All three collectives, small and large, from both kinds of memory; then which ways the bytes went. */
 async function collectives(): Promise<void> {
@@ -48,6 +48,21 @@ function checkAlltoall(world: Communicator, make: (bytes: number) => Uint8Array,
     receive.every((byte, at) => byte === 16 * Math.floor(at / block) + rank),
     `all to all, ${block} bytes`,
   );
+}
+
+/** Broadcasts from rank 0 and then barriers, by the algorithm of the command line, and who received frames for them. */
+async function leaders(): Promise<void> {
+  const world = await init();
+  const CALLS = 40;
+  const hint = process.argv[3] === 'linear' ? { algorithm: 'linear' as const } : undefined;
+  const message = new Uint8Array(100);
+  for (let call = 0; call < CALLS / 2; call++) {
+    world.ibcast(message.fill(world.rank === 0 ? call : 0), 0, hint).wait();
+    assert(message.every((byte) => byte === call));
+    world.ibarrier(hint).wait();
+  }
+  report({ calls: CALLS, framesReceived: world.stats().framesReceived });
+  await world.close();
 }
 
 /**

@@ -7,16 +7,21 @@ import {
   BCAST_MAX_SEGMENTS,
   bcastBinomial,
   bcastChain,
+  bcastCirculant,
   bcastSegment,
+  CIRCULANT_MAX_BLOCKS,
+  circulantBlocks,
   type DecodedSchedule,
   decodeSchedule,
   OPERATIONS,
   type OperationName,
+  Order,
   type Schedule,
   type Shape,
 } from 'node-nbc/schedules';
-import { arrange, type Case, contribution, ORACLES, ranksOf, withOperator } from '../oracle.js';
+import { arrange, type Case, COMPOSE, compose, contribution, ORACLES, ranksOf, withOperator } from '../oracle.js';
 import { capture } from './captured.js';
+import { runLocal } from './local.js';
 import { simulate } from './simulator.js';
 
 const MAX_RANKS = 17;
@@ -37,7 +42,12 @@ function fill(bytes: Uint8Array, seed: number): Uint8Array {
   return bytes;
 }
 
-function check(name: OperationName, given: Omit<Case, 'op'>, algorithm: string | undefined): void {
+function check(
+  name: OperationName,
+  given: Omit<Case, 'op'>,
+  algorithm: string | undefined,
+  hosts?: readonly number[],
+): void {
   const c = withOperator(given, given.size + given.root + given.count);
   const oracle = ORACLES[name];
   const parts = ranksOf(c).map((rank) => {
@@ -55,12 +65,12 @@ function check(name: OperationName, given: Omit<Case, 'op'>, algorithm: string |
   const sent = parts.map(({ send }) => send?.slice());
   simulate(
     parts.map(({ args }, rank) => {
-      const { schedule, send, receive } = capture(name, rank, c.size, args, algorithm);
+      const { schedule, send, receive } = capture(name, rank, c.size, args, algorithm, hosts);
       return { schedule, send: send as Uint8Array | null, receive: receive as Uint8Array | null };
     }),
   );
   for (const [rank, { send, recv }] of parts.entries()) {
-    const what = `${name}, ${algorithm ?? 'chosen'}, rank ${rank}: ${JSON.stringify(c)}`;
+    const what = `${name}, ${algorithm ?? 'chosen'}, rank ${rank}: ${JSON.stringify(c)}, hosts ${hosts?.join(' ')}`;
     if (recv !== null) assert.ok(Buffer.compare(recv, expected[rank]!) === 0, what);
     if (send !== null) assert.ok(Buffer.compare(send, sent[rank]!) === 0, `${what}: the send buffer`);
   }
@@ -115,6 +125,72 @@ for (const { name, algorithms, parameters } of OPERATIONS) {
   }
 }
 
+/** Where the ranks of a job can be. */
+const PLACEMENTS: Record<string, (rank: number, size: number) => number> = {
+  'neighbours on two hosts': (rank, size) => Number(rank >= size / 2),
+  'three hosts in turns': (rank) => (rank + 1) % 3,
+  'three ranks to a host, numbers of any size': (rank) => 1000 - Math.floor(rank / 3),
+  'one rank apart from the others': (rank) => Number(rank === 1),
+  'one host for each rank': (rank) => rank,
+  'one host': () => 7,
+};
+
+for (const { name, algorithms, parameters } of OPERATIONS) {
+  if (!algorithms.some((row) => row.name === 'hierarchical')) continue;
+  const { inPlace: places, listed } = ORACLES[name];
+  const reduces = (parameters as readonly string[]).includes('op');
+  describe(`${name}, hierarchical, on several hosts`, () => {
+    for (const [placement, hostOf] of Object.entries(PLACEMENTS)) {
+      for (const inPlace of both(places)) {
+        it(`${placement}${inPlace ? ', in place' : ''}`, () => {
+          for (let size = 1; size <= MAX_RANKS; size++) {
+            const hosts = ranksOf({ size }).map((rank) => hostOf(rank, size));
+            for (const root of rootsOf(name, size)) {
+              for (const count of [0, 1, 7])
+                check(name, { size, root, count, inPlace, gaps: false }, 'hierarchical', hosts);
+            }
+            if (![2, 6, 7].includes(size)) continue;
+            // Beyond the slots of alltoallv, and the limits between algorithms inside a host.
+            for (const count of reduces ? [20_000] : [511, 512, 513, 1025, 40_000]) {
+              check(name, { size, root: size - 1, count, inPlace, gaps: listed }, 'hierarchical', hosts);
+            }
+          }
+        }).timeout(60_000);
+      }
+    }
+  });
+}
+
+describe('which algorithm is taken on several hosts', () => {
+  const chosen = (name: OperationName, bytes: number, hosts: readonly number[], more: object = {}): string => {
+    const row = OPERATIONS.find((operation) => operation.name === name)!;
+    return row.choose({ rank: 0, size: hosts.length, root: 0, bytes, inPlace: false, hosts, ...more } as never);
+  };
+  const reduction = { commutes: true, unit: 1 };
+
+  for (const name of ['ibarrier', 'ibcast', 'iallgather', 'ialltoall', 'ireduce', 'iallreduce'] as const) {
+    it(`${name}: the hierarchical one where a host has several ranks`, () => {
+      for (const hosts of [
+        [0, 0, 1],
+        [0, 1, 0, 1],
+        [3, 1, 1],
+      ]) {
+        assert.equal(chosen(name, 8, hosts, reduction), 'hierarchical');
+      }
+      for (const hosts of [[0], [0, 0, 0], [0, 1, 2]]) {
+        assert.notEqual(chosen(name, 8, hosts, reduction), 'hierarchical');
+      }
+    });
+  }
+
+  it('none that packs large blocks, or reorders operands that must not change places', () => {
+    assert.notEqual(chosen('ialltoall', 100_000, [0, 0, 1, 1]), 'hierarchical');
+    for (const name of ['ireduce', 'iallreduce'] as const) {
+      assert.notEqual(chosen(name, 8, [0, 0, 1, 1], { ...reduction, commutes: false }), 'hierarchical');
+    }
+  });
+});
+
 describe('operations, any shape', () => {
   for (const { name, algorithms } of OPERATIONS) {
     it(`${name}, chosen or forced`, () => {
@@ -124,18 +200,82 @@ describe('operations, any shape', () => {
         count: fc.nat(600),
         inPlace: fc.boolean(),
         gaps: fc.boolean(),
+        hosts: fc.option(fc.array(fc.nat(4), { minLength: 40, maxLength: 40 })),
       });
       const property = fc.property(
         shape,
         fc.constantFrom(CHOSEN, ...algorithms.map((row) => row.name)),
-        (c, algorithm) => {
+        ({ hosts, ...c }, algorithm) => {
           const { rooted, inPlace } = ORACLES[name];
           const root = rooted ? c.root % c.size : 0;
-          check(name, { ...c, root, inPlace: inPlace && c.inPlace }, algorithm);
+          check(name, { ...c, root, inPlace: inPlace && c.inPlace }, algorithm, hosts?.slice(0, c.size));
         },
       );
       fc.assert(property, { numRuns: 60 });
     }).timeout(60_000);
+  }
+});
+
+describe('an operator that does not commute', () => {
+  const local: Parameters<typeof simulate>[1] = (element, bytes) => {
+    if (element.kind !== 'reduce') {
+      runLocal(element, bytes);
+      return;
+    }
+    const source = bytes(element.sourceRole, element.sourceOffset, element.bytes);
+    const target = bytes(element.targetRole, element.targetOffset, element.bytes);
+    if (element.order === Order.SOURCE_FIRST) compose(target, source, target);
+    else compose(target, target, source);
+  };
+
+  for (const { name, algorithms, parameters } of OPERATIONS) {
+    if (!(parameters as readonly string[]).includes('op')) continue;
+    const rows: readonly { name: string; reorders?: boolean }[] = algorithms;
+    for (const algorithm of [CHOSEN, ...rows.filter((row) => row.reorders !== true).map((row) => row.name)]) {
+      it(`${name}, ${algorithm ?? 'chosen'}: has its operands in the order of the ranks`, () => {
+        for (let size = 1; size <= MAX_RANKS; size++) {
+          for (const root of rootsOf(name, size)) {
+            for (const inPlace of both(ORACLES[name].inPlace)) {
+              for (const count of [2, 32 * 1024]) {
+                if (count > 2 && (size !== 7 || root > 0)) continue;
+                const c: Case = { size, root, count, inPlace, gaps: false, op: COMPOSE };
+                const parts = ranksOf(c).map((rank) => {
+                  const part = arrange(ORACLES[name], c, rank, (length) => new Uint8Array(length));
+                  const own = contribution(ORACLES[name], c, rank, part);
+                  if (own !== null) fill(own, 1 + rank);
+                  return { ...part, input: own?.slice() };
+                });
+                const expected = parts.map(({ recv }, rank) => {
+                  const result = recv?.slice() ?? null;
+                  if (result !== null) ORACLES[name].result(c, rank, (from) => parts[from].input!, result);
+                  return result;
+                });
+                simulate(
+                  parts.map(({ args }, rank) => {
+                    const { schedule, send, receive } = capture(name, rank, size, args, algorithm);
+                    return { schedule, send: send as Uint8Array | null, receive: receive as Uint8Array | null };
+                  }),
+                  local,
+                );
+                for (const [rank, { recv }] of parts.entries()) {
+                  assert.deepEqual(recv, expected[rank], `rank ${rank} of ${size}, root ${root}, ${count}`);
+                }
+              }
+            }
+          }
+        }
+      });
+    }
+    for (const { name: algorithm } of rows.filter((row) => row.reorders === true)) {
+      it(`${name}, ${algorithm}: is refused`, () => {
+        const c: Case = { size: 4, root: 0, count: 4, inPlace: false, gaps: false, op: COMPOSE };
+        const { args } = arrange(ORACLES[name], c, 1, (length) => new Uint8Array(length));
+        assert.throws(() => capture(name, 1, 4, args, algorithm), {
+          name: 'ArgumentError',
+          message: `algorithm: ${algorithm} needs an operator that commutes`,
+        });
+      });
+    }
   }
 });
 
@@ -171,6 +311,55 @@ describe('algorithms', () => {
   it('ibcast, chain: a bounded number of segments', () => {
     for (const bytes of [2 ** 20, 2 ** 25 + 1, 2 ** 32 - 1, 2 ** 40]) {
       assert.ok(Math.ceil(bytes / bcastSegment(bytes)) <= BCAST_MAX_SEGMENTS, `${bytes} B`);
+    }
+  });
+
+  it('ibcast, circulant: ⌈log₂ p⌉ − 1 + n steps for n blocks, of at most one send and one receive', () => {
+    for (let size = 2; size <= 34; size++) {
+      for (const blocks of [1, 2, 3, 4, 5, 6, 7, 8, 19]) {
+        for (const root of new Set([0, size - 1])) {
+          const bytes = 3 * blocks;
+          const message = fill(new Uint8Array(bytes), 1);
+          const states = ranksOf({ size }).map((rank) => ({
+            schedule: decoded(bcastCirculant({ ...shape(rank, size, bytes), root }, blocks)),
+            send: null,
+            receive: rank === root ? message.slice() : new Uint8Array(bytes),
+          }));
+          const what = `${size} ranks, ${blocks} blocks`;
+          assert.equal(simulate(states), Math.ceil(Math.log2(size)) - 1 + blocks, what);
+          for (const { schedule, receive } of states) {
+            assert.deepEqual(receive, message, what);
+            for (const round of schedule.rounds) {
+              const kinds = round.map(({ kind }) => kind);
+              assert.equal(new Set(kinds).size, kinds.length, what);
+            }
+          }
+        }
+      }
+    }
+  }).timeout(60_000);
+
+  it('ibcast, circulant: each rank receives each byte once, on any number of ranks', () => {
+    for (const size of [100, 129, 500, 777]) {
+      for (const rank of [1, 2, size >> 1, size - 1]) {
+        const received = decoded(bcastCirculant(shape(rank, size, 40), 40))
+          .rounds.flat()
+          .flatMap((element) => (element.kind === 'recv' ? [element.offset] : []));
+        assert.deepEqual(
+          received.sort((a, b) => a - b),
+          Array.from({ length: 40 }, (_, i) => i),
+          `rank ${rank} of ${size}`,
+        );
+      }
+    }
+  });
+
+  it('ibcast, circulant: a bounded number of blocks', () => {
+    for (const bytes of [0, 1, 2 ** 20, 2 ** 40]) {
+      for (const size of [1, 2, 3, 1000]) {
+        const blocks = circulantBlocks(size, bytes);
+        assert.ok(blocks >= 1 && blocks <= CIRCULANT_MAX_BLOCKS, `${size} ranks, ${bytes} B: ${blocks}`);
+      }
     }
   });
 
@@ -211,6 +400,25 @@ describe('algorithms', () => {
       }
     });
   }
+
+  it('hierarchical: one message from each host to each other one, whatever the ranks of a host', () => {
+    const hosts = [0, 1, 0, 1, 2, 2, 1, 0, 2];
+    const size = hosts.length;
+    const count = (name: OperationName): number => {
+      const c = withOperator({ size, root: 4, count: 8, inPlace: false, gaps: false }, 0);
+      return ranksOf(c).reduce((sum, rank) => {
+        const { args } = arrange(ORACLES[name], c, rank, (length) => new Uint8Array(length));
+        const { rounds } = capture(name, rank, size, args, 'hierarchical', hosts).schedule;
+        const far = rounds.flat().filter((element) => element.kind === 'send' && hosts[element.peer] !== hosts[rank]);
+        return sum + far.length;
+      }, 0);
+    };
+    assert.deepEqual(
+      (['ibcast', 'ireduce', 'iallgather', 'ialltoall'] as const).map(count),
+      // Down or up a tree of three hosts; and from each of three to two others.
+      [2, 2, 6, 6],
+    );
+  });
 
   it('pairwise meets one partner at a time', () => {
     const { rounds } = decoded(alltoallPairwise(shape(3, 9, 8)));

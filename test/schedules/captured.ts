@@ -12,13 +12,14 @@ export interface Captured {
   receive: ArrayBufferView | null;
 }
 
-/** What a rank starts. `algorithm` undefined: the one that the operation chooses. */
+/** What a rank starts. `algorithm` undefined: the one that the operation chooses; `hosts`: of each rank. */
 export function capture(
   name: OperationName,
   rank: number,
   size: number,
   args: readonly unknown[],
   algorithm?: string,
+  hosts?: readonly number[],
 ): Captured {
   let schedule: DecodedSchedule | undefined;
   let buffers: Pick<Captured, 'send' | 'receive'> | undefined;
@@ -34,7 +35,7 @@ export function capture(
   };
   const communicator = Object.create(Communicator.prototype) as Communicator;
   const plans: Record<string, unknown> = {};
-  Object.assign(communicator, { rank, size, handle: 0, world: { rank, native, nextSlot: 0 }, plans });
+  Object.assign(communicator, { rank, size, hosts, handle: 0, world: { rank, native, nextSlot: 0 }, plans });
   for (const operation of OPERATIONS) plans[operation.name] = new PlanCache(communicator as never, operation as never);
   const start = communicator[name].bind(communicator) as (...given: unknown[]) => unknown;
   start(...args, ...(algorithm === undefined ? [] : [{ algorithm }]));

@@ -230,7 +230,7 @@ describe('Schedule', () => {
 });
 
 describe('the simulator', () => {
-  const run = (...schedules: Schedule[]): void =>
+  const run = (...schedules: Schedule[]): number =>
     simulate(
       schedules.map((schedule) => ({
         schedule: decodeSchedule(schedule.encode()),

@@ -100,9 +100,12 @@ class SimulatedRank {
 }
 
 /**
- * Runs the collective. @throws {SimulationError} on deadlock, dependence within a round, unmatched or unequal messages.
+ * Runs the collective. Returns how many rounds follow each other: the steps that it takes where every round takes one.
+ *
+ * @param local runs a local element; by default, what the element says
+ * @throws {SimulationError} on deadlock, dependence within a round, unmatched or unequal messages.
  */
-export function simulate(states: RankState[]): void {
+export function simulate(states: RankState[], local: typeof runLocal = runLocal): number {
   const ranks = states.map(({ schedule, send, receive }, rank) => new SimulatedRank(rank, schedule, send, receive));
   /** Per ordered pair (from × size + to): what has been sent, and what has been posted, in order. */
   const sent = new Map<number, Message[]>();
@@ -116,7 +119,7 @@ export function simulate(states: RankState[]): void {
     if (rank.finished) return;
     for (const element of rank.schedule.rounds[rank.round]) {
       if (isLocal(element)) {
-        runLocal(element, (role, offset, bytes) => rank.bytes(role, offset, bytes));
+        local(element, (role, offset, bytes) => rank.bytes(role, offset, bytes));
         continue;
       }
       if (element.peer === rank.rank || element.peer >= ranks.length) rank.fail(`no peer: ${describeElement(element)}`);
@@ -152,6 +155,7 @@ export function simulate(states: RankState[]): void {
   };
 
   ranks.forEach(startRound);
+  let steps = 0;
   for (let moved = true; moved;) {
     moved = false;
     match();
@@ -161,6 +165,7 @@ export function simulate(states: RankState[]): void {
       startRound(rank);
       moved = true;
     }
+    if (moved) steps++;
   }
 
   const stuck = ranks.filter((rank) => !rank.finished).map((rank) => `rank ${rank.rank} in round ${rank.round}`);
@@ -170,6 +175,7 @@ export function simulate(states: RankState[]): void {
     if (messages.length !== receives)
       throw new SimulationError(`pair ${pair}: ${messages.length} sends, ${receives} receives`);
   }
+  return steps;
 }
 
 function accesses(element: ScheduleElement): { reads: Range[]; writes: Range[] } {
