@@ -55,6 +55,9 @@ function cases(world: Communicator, alone: Communicator): Case[] {
   const recv = new Uint8Array(8 * world.size);
   const word = new Uint8Array(8);
   const peer = 1 - world.rank;
+  const persistent = alone.bcastInit(block, 0);
+  const persistentBcast = world.bcastInit(word, 0);
+  const persistentAlltoall = world.alltoallInit(send, recv);
   const complete = alone.ibcast(block, 0);
   complete.wait();
   // Never answered: rank 1 sends nothing with this tag. Closing the world ends it.
@@ -88,6 +91,7 @@ function cases(world: Communicator, alone: Communicator): Case[] {
       },
     },
     repeated('start, algorithm named: ibcast', false, () => alone.ibcast(block, 0, { algorithm: 'linear' })),
+    repeated('start, complete at once: bcastInit', false, () => persistent.start()),
     repeated('test, complete', false, () => complete.test()),
     repeated('test, pending', false, () => pending.test()),
     repeated('done, pending', false, () => pending.done),
@@ -95,6 +99,14 @@ function cases(world: Communicator, alone: Communicator): Case[] {
     awaited('await, complete', false, () => complete),
     repeated('start + wait: ibcast of 8 B', true, () => world.ibcast(word, 0).wait()),
     repeated('start + wait: ialltoall of 8 B', true, () => world.ialltoall(send, recv).wait()),
+    repeated('start + wait: bcastInit of 8 B', true, () => {
+      persistentBcast.start();
+      persistentBcast.wait();
+    }),
+    repeated('start + wait: alltoallInit of 8 B', true, () => {
+      persistentAlltoall.start();
+      persistentAlltoall.wait();
+    }),
     awaited('start + await: ialltoall of 8 B', true, () => world.ialltoall(send, recv)),
     repeated('isend + irecv + waitAll: 8 B', true, () =>
       waitAll([world.irecv(block, peer, 1), world.isend(word, peer, 1)]),

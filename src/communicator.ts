@@ -4,6 +4,7 @@
  * All ranks of a communicator start its collectives in the same order, with matching sizes, as MPI demands. The methods
  * here check arguments, look up the plan for the shape of the call, and start it: schedules/ says what a plan does.
  */
+import { OFFSET } from './contexts.js';
 import type { Stats } from './counters.js';
 import { ArgumentError, ClosedError, type ErrorContext, NbcError, show } from './errors.js';
 import { type Context, duplicate, splitByColor } from './groups.js';
@@ -12,9 +13,10 @@ import { type AlgorithmOf, OPERATIONS, type OperationName } from './operations/i
 import type { Counts } from './operations/operation.js';
 import type { Op } from './operators.js';
 import { type Hints, PlanCache } from './plans.js';
-import { Request } from './request.js';
+import { PersistentRequest } from './persistent.js';
+import { NO_MESSAGE, Request } from './request.js';
 import { checkView, IN_PLACE, type InPlace, overlap } from './views.js';
-import type { World } from './world.js';
+import { LENGTH_AWAITED, type World } from './world.js';
 
 const inspect = Symbol.for('nodejs.util.inspect.custom');
 
@@ -23,6 +25,14 @@ export interface CollectiveOptions<Name extends OperationName> {
   /** Default: chosen by size and number of ranks. Equal on all ranks. docs/algorithms.md lists them. */
   algorithm?: AlgorithmOf<Name> | undefined;
 }
+
+/** The method that makes a persistent request of what another one starts: the same arguments. */
+export type PersistentForm<Method extends (...args: never[]) => Request> = (
+  ...args: Parameters<Method>
+) => PersistentRequest;
+
+/** Methods whose one buffer is called so. */
+const BUFFER_ONLY = new Set(['ibcast', 'bcastInit', 'isend', 'sendInit', 'irecv', 'recvInit']);
 
 /** Highest tag of a point-to-point message. */
 export const MAX_TAG = 32767;
@@ -53,8 +63,44 @@ export class Communicator {
 
   private closed = false;
   private ownControl: Communicator | null = null;
+  private whatPrepares: Communicator | null = null;
   /** @internal What the collectives of this communicator have been compiled to. */
   readonly plans: Record<OperationName, PlanCache>;
+
+  // The persistent forms, which {@link addPersistentForms} makes from the others.
+
+  /** Persistent {@link ibarrier}. Source: MPI_Barrier_init. */
+  declare readonly barrierInit: PersistentForm<Communicator['ibarrier']>;
+  /** Persistent {@link ibcast}. Source: MPI_Bcast_init. */
+  declare readonly bcastInit: PersistentForm<Communicator['ibcast']>;
+  /** Persistent {@link iscatter}. Source: MPI_Scatter_init. */
+  declare readonly scatterInit: PersistentForm<Communicator['iscatter']>;
+  /** Persistent {@link iscatterv}. Source: MPI_Scatterv_init. */
+  declare readonly scattervInit: PersistentForm<Communicator['iscatterv']>;
+  /** Persistent {@link igather}. Source: MPI_Gather_init. */
+  declare readonly gatherInit: PersistentForm<Communicator['igather']>;
+  /** Persistent {@link igatherv}. Source: MPI_Gatherv_init. */
+  declare readonly gathervInit: PersistentForm<Communicator['igatherv']>;
+  /** Persistent {@link iallgather}. Source: MPI_Allgather_init. */
+  declare readonly allgatherInit: PersistentForm<Communicator['iallgather']>;
+  /** Persistent {@link iallgatherv}. Source: MPI_Allgatherv_init. */
+  declare readonly allgathervInit: PersistentForm<Communicator['iallgatherv']>;
+  /** Persistent {@link ialltoall}. Source: MPI_Alltoall_init. */
+  declare readonly alltoallInit: PersistentForm<Communicator['ialltoall']>;
+  /** Persistent {@link ialltoallv}. Source: MPI_Alltoallv_init. */
+  declare readonly alltoallvInit: PersistentForm<Communicator['ialltoallv']>;
+  /** Persistent {@link ireduce}. Source: MPI_Reduce_init. */
+  declare readonly reduceInit: PersistentForm<Communicator['ireduce']>;
+  /** Persistent {@link iallreduce}. Source: MPI_Allreduce_init. */
+  declare readonly allreduceInit: PersistentForm<Communicator['iallreduce']>;
+  /** Persistent {@link ireduceScatterBlock}. Source: MPI_Reduce_scatter_block_init. */
+  declare readonly reduceScatterBlockInit: PersistentForm<Communicator['ireduceScatterBlock']>;
+  /** Persistent {@link ireduceScatter}. Source: MPI_Reduce_scatter_init. */
+  declare readonly reduceScatterInit: PersistentForm<Communicator['ireduceScatter']>;
+  /** Persistent {@link iscan}. Source: MPI_Scan_init. */
+  declare readonly scanInit: PersistentForm<Communicator['iscan']>;
+  /** Persistent {@link iexscan}. Source: MPI_Exscan_init. */
+  declare readonly exscanInit: PersistentForm<Communicator['iexscan']>;
 
   private constructor(world: World, members: Uint32Array, rank: number, context: Context) {
     // A program in JavaScript can call private constructors.
@@ -90,7 +136,7 @@ export class Communicator {
    * Source: MPI_Ibarrier.
    */
   ibarrier(options?: CollectiveOptions<'ibarrier'>): Request {
-    return this.start(this.plans.ibarrier, null, null, 0, options);
+    return this.launch(this.plans.ibarrier, null, null, 0, options);
   }
 
   /**
@@ -100,7 +146,7 @@ export class Communicator {
    * Source: MPI_Ibcast.
    */
   ibcast(buffer: ArrayBufferView, root: number, options?: CollectiveOptions<'ibcast'>): Request {
-    return this.start(this.plans.ibcast, null, buffer, root, options);
+    return this.launch(this.plans.ibcast, null, buffer, root, options);
   }
 
   /**
@@ -118,7 +164,7 @@ export class Communicator {
     root: number,
     options?: CollectiveOptions<'iscatter'>,
   ): Request {
-    return this.start(this.plans.iscatter, root === this.rank ? send : null, recv, root, options);
+    return this.launch(this.plans.iscatter, root === this.rank ? send : null, recv, root, options);
   }
 
   /**
@@ -141,7 +187,7 @@ export class Communicator {
     options?: CollectiveOptions<'iscatterv'>,
   ): Request {
     const source = root === this.rank ? send : null;
-    return this.startListed(this.plans.iscatterv, source, recv, root, [counts, displs], options);
+    return this.launchListed(this.plans.iscatterv, source, recv, root, [counts, displs], options);
   }
 
   /**
@@ -159,7 +205,7 @@ export class Communicator {
     root: number,
     options?: CollectiveOptions<'igather'>,
   ): Request {
-    return this.start(this.plans.igather, send, root === this.rank ? recv : null, root, options);
+    return this.launch(this.plans.igather, send, root === this.rank ? recv : null, root, options);
   }
 
   /**
@@ -183,7 +229,7 @@ export class Communicator {
     options?: CollectiveOptions<'igatherv'>,
   ): Request {
     const target = root === this.rank ? recv : null;
-    return this.startListed(this.plans.igatherv, send, target, root, [counts, displs], options);
+    return this.launchListed(this.plans.igatherv, send, target, root, [counts, displs], options);
   }
 
   /**
@@ -199,7 +245,7 @@ export class Communicator {
     recv: ArrayBufferView,
     options?: CollectiveOptions<'iallgather'>,
   ): Request {
-    return this.start(this.plans.iallgather, send, recv, 0, options);
+    return this.launch(this.plans.iallgather, send, recv, 0, options);
   }
 
   /**
@@ -219,7 +265,7 @@ export class Communicator {
     displs: Counts | null,
     options?: CollectiveOptions<'iallgatherv'>,
   ): Request {
-    return this.startListed(this.plans.iallgatherv, send, recv, 0, [counts, displs], options);
+    return this.launchListed(this.plans.iallgatherv, send, recv, 0, [counts, displs], options);
   }
 
   /**
@@ -231,7 +277,7 @@ export class Communicator {
    * Source: MPI_Ialltoall.
    */
   ialltoall(send: ArrayBufferView | InPlace, recv: ArrayBufferView, options?: CollectiveOptions<'ialltoall'>): Request {
-    return this.start(this.plans.ialltoall, send, recv, 0, options);
+    return this.launch(this.plans.ialltoall, send, recv, 0, options);
   }
 
   /**
@@ -255,7 +301,7 @@ export class Communicator {
     options?: CollectiveOptions<'ialltoallv'>,
   ): Request {
     const lists = [sendCounts, sendDispls, recvCounts, recvDispls];
-    return this.startListed(this.plans.ialltoallv, send, recv, 0, lists, options);
+    return this.launchListed(this.plans.ialltoallv, send, recv, 0, lists, options);
   }
 
   /**
@@ -275,7 +321,7 @@ export class Communicator {
     root: number,
     options?: CollectiveOptions<'ireduce'>,
   ): Request {
-    return this.start(this.plans.ireduce, send, root === this.rank ? recv : null, root, options, op);
+    return this.launch(this.plans.ireduce, send, root === this.rank ? recv : null, root, options, op);
   }
 
   /**
@@ -291,7 +337,7 @@ export class Communicator {
     op: Op,
     options?: CollectiveOptions<'iallreduce'>,
   ): Request {
-    return this.start(this.plans.iallreduce, send, recv, 0, options, op);
+    return this.launch(this.plans.iallreduce, send, recv, 0, options, op);
   }
 
   /**
@@ -309,7 +355,7 @@ export class Communicator {
     op: Op,
     options?: CollectiveOptions<'ireduceScatterBlock'>,
   ): Request {
-    return this.start(this.plans.ireduceScatterBlock, send, recv, 0, options, op);
+    return this.launch(this.plans.ireduceScatterBlock, send, recv, 0, options, op);
   }
 
   /**
@@ -328,7 +374,7 @@ export class Communicator {
     op: Op,
     options?: CollectiveOptions<'ireduceScatter'>,
   ): Request {
-    return this.startListed(this.plans.ireduceScatter, send, recv, 0, [counts], options, op);
+    return this.launchListed(this.plans.ireduceScatter, send, recv, 0, [counts], options, op);
   }
 
   /**
@@ -339,7 +385,7 @@ export class Communicator {
    * Source: MPI_Iscan.
    */
   iscan(send: ArrayBufferView | InPlace, recv: ArrayBufferView, op: Op, options?: CollectiveOptions<'iscan'>): Request {
-    return this.start(this.plans.iscan, send, recv, 0, options, op);
+    return this.launch(this.plans.iscan, send, recv, 0, options, op);
   }
 
   /**
@@ -355,7 +401,7 @@ export class Communicator {
     op: Op,
     options?: CollectiveOptions<'iexscan'>,
   ): Request {
-    return this.start(this.plans.iexscan, send, recv, 0, options, op);
+    return this.launch(this.plans.iexscan, send, recv, 0, options, op);
   }
 
   /**
@@ -374,11 +420,15 @@ export class Communicator {
     } catch (thrown) {
       throw this.explain(thrown, 'isend', buffer, null);
     }
-    return complete ? this.ended('isend') : this.pending('isend', slot, buffer, null);
+    const { byteLength } = buffer;
+    return complete ? this.ended('isend', byteLength) : this.pending('isend', slot, buffer, null, byteLength);
   }
 
   /**
-   * Receives the message that rank `source` sends with {@link isend} and the same tag. The buffer has exactly its size.
+   * Receives the message that rank `source` sends with {@link isend} and the same tag.
+   *
+   * @param buffer for the message, which may be shorter: the request's `bytes` then say how long it was, and the rest of
+   *   the buffer stays as it was. A longer message is a {@link TruncatedError}
    */
   irecv(buffer: ArrayBufferView, source: number, tag = 0): Request {
     this.checkMessage('irecv', 'source', source, tag);
@@ -390,7 +440,34 @@ export class Communicator {
     } catch (thrown) {
       throw this.explain(thrown, 'irecv', null, buffer);
     }
-    return complete ? this.ended('irecv') : this.pending('irecv', slot, null, buffer);
+    if (complete) return this.ended('irecv', world.lengthOf(slot));
+    return this.pending('irecv', slot, null, buffer, LENGTH_AWAITED);
+  }
+
+  /**
+   * Prepares a message to rank `dest`, as {@link isend}: each start sends what the buffer then holds.
+   *
+   * Source: MPI_Send_init.
+   */
+  sendInit(buffer: ArrayBufferView, dest: number, tag = 0): PersistentRequest {
+    this.checkMessage('sendInit', 'dest', dest, tag);
+    return this.prepare('sendInit', buffer, null, (slot) => {
+      this.world.native.prepareSend(this.handle, slot, buffer, dest, tag);
+      return buffer.byteLength;
+    });
+  }
+
+  /**
+   * Prepares the receive of a message from rank `source`, as {@link irecv}.
+   *
+   * Source: MPI_Recv_init.
+   */
+  recvInit(buffer: ArrayBufferView, source: number, tag = 0): PersistentRequest {
+    this.checkMessage('recvInit', 'source', source, tag);
+    return this.prepare('recvInit', null, buffer, (slot) => {
+      this.world.native.prepareRecv(this.handle, slot, buffer, source, tag);
+      return LENGTH_AWAITED;
+    });
   }
 
   /**
@@ -449,7 +526,7 @@ export class Communicator {
   /** @internal A communicator of the same ranks for the needs of dup and split, apart from all that users send. */
   get control(): Communicator {
     const { high, low } = this.context;
-    this.ownControl ??= this.derive(this.members, this.rank, { high, low: low + 2 });
+    this.ownControl ??= this.derive(this.members, this.rank, { high, low: low + OFFSET.control });
     return this.ownControl;
   }
 
@@ -477,8 +554,8 @@ export class Communicator {
     return `Communicator { rank ${this.rank} of ${this.size}${this.closed ? ', closed' : ''} }`;
   }
 
-  /** @internal The one way in which a collective starts; those with counts come by {@link startListed}. */
-  start(
+  /** @internal The one way in which a collective starts; those with counts come by {@link launchListed}. */
+  launch(
     plans: PlanCache,
     send: ArrayBufferView | InPlace | null,
     recv: ArrayBufferView | InPlace | null,
@@ -490,7 +567,7 @@ export class Communicator {
   }
 
   /** @internal */
-  startListed(
+  launchListed(
     plans: PlanCache,
     send: ArrayBufferView | InPlace | null,
     recv: ArrayBufferView | InPlace | null,
@@ -512,7 +589,59 @@ export class Communicator {
     } catch (thrown) {
       throw this.explain(thrown, operation, send, receive);
     }
-    return complete ? this.ended(operation) : this.pending(operation, slot, send, receive);
+    if (complete) return this.ended(operation, NO_MESSAGE);
+    return this.pending(operation, slot, send, receive, NO_MESSAGE);
+  }
+
+  /**
+   * This communicator, with another end of all its collectives: they are prepared instead of started. What the methods
+   * check, look up and hand over is the same.
+   */
+  private get preparing(): Communicator {
+    this.whatPrepares ??= Object.create(this, {
+      run: {
+        value: (operation: string, plan: number, send: ArrayBufferView | null, receive: ArrayBufferView | null) =>
+          this.prepare(initNameOf(operation), send, receive, (slot) => {
+            this.world.native.prepare(plan, slot, send, receive);
+            return NO_MESSAGE;
+          }),
+      },
+    }) as Communicator;
+    return this.whatPrepares;
+  }
+
+  /** @param take has native code prepare the slot, and says what the request's length is after a start */
+  private prepare(
+    operation: string,
+    send: ArrayBufferView | null,
+    receive: ArrayBufferView | null,
+    take: (slot: number) => number,
+  ): PersistentRequest {
+    const { world } = this;
+    const slot = world.reserveSlot(operation);
+    let length: number;
+    try {
+      length = take(slot);
+    } catch (thrown) {
+      world.giveBackSlot(slot);
+      throw this.explain(thrown, operation, send, receive);
+    }
+    const one = receive === null || send === null ? bufferNameOf(operation) : null;
+    const held = [];
+    if (send !== null) held.push({ view: send, bytes: send.byteLength, argument: one ?? 'send' });
+    if (receive !== null) held.push({ view: receive, bytes: receive.byteLength, argument: one ?? 'recv' });
+    return PersistentRequest.prepared(world, this, operation, slot, held, length);
+  }
+
+  /** @internal Gives a class the persistent form of each operation of the table that it has a method for. */
+  static addPersistentForms(prototype: Communicator): void {
+    for (const { name } of OPERATIONS) {
+      if (!(name in prototype)) continue;
+      const form = function (this: Communicator, ...args: unknown[]): Request {
+        return (this.preparing[name] as (...args: unknown[]) => Request)(...args);
+      };
+      Object.defineProperty(prototype, initNameOf(name), { value: form, writable: true, configurable: true });
+    }
   }
 
   /** What native code would not start, in terms of the arguments. */
@@ -523,7 +652,7 @@ export class Communicator {
     receive: ArrayBufferView | null,
   ): unknown {
     const context = this.during(operation);
-    const one = operation === 'ibcast' || operation === 'isend' || operation === 'irecv' ? 'buffer' : null;
+    const one = bufferNameOf(operation);
     try {
       if (send !== null) checkView(send, one ?? 'send', context);
       if (receive !== null) checkView(receive, one ?? 'recv', context);
@@ -535,8 +664,8 @@ export class Communicator {
   }
 
   /** The request of an operation that was complete when it had started. It needs no slot. */
-  private ended(operation: string): Request {
-    return Request.of(this.world, operation, -1, null, null);
+  private ended(operation: string, length: number): Request {
+    return Request.of(this.world, operation, -1, null, null, length);
   }
 
   private pending(
@@ -544,8 +673,9 @@ export class Communicator {
     slot: number,
     send: ArrayBufferView | null,
     receive: ArrayBufferView | null,
+    length: number,
   ): Request {
-    const request = Request.of(this.world, operation, slot, send, receive);
+    const request = Request.of(this.world, operation, slot, send, receive, length);
     this.world.track(request);
     return request;
   }
@@ -576,6 +706,18 @@ export class Communicator {
   private during(operation: string): ErrorContext {
     return { operation, rank: this.world.rank };
   }
+}
+
+Communicator.addPersistentForms(Communicator.prototype);
+
+/** 'bcastInit' for 'ibcast'. */
+function initNameOf(operation: string): string {
+  return `${operation.slice(1)}Init`;
+}
+
+/** What the documentation of a method with one buffer calls it; null: 'send' or 'recv'. */
+function bufferNameOf(operation: string): string | null {
+  return BUFFER_ONLY.has(operation) ? 'buffer' : null;
 }
 
 function viewOf(buffer: ArrayBufferView | InPlace | null): ArrayBufferView | null {

@@ -1,8 +1,17 @@
 /** Context numbers: what tells the messages of one communicator from those of another. */
 import { ExhaustedError } from './errors.js';
 
-/** Numbers that a communicator takes: collectives and point-to-point, for users and for its own purposes. */
-const PER_COMMUNICATOR = 4;
+/**
+ * A communicator and those that belong to it take numbers, each from such an offset on: one for collectives, then one
+ * for messages, then one for persistent collectives.
+ */
+export const OFFSET = {
+  /** What dup and split agree on. */
+  control: 4,
+} as const;
+
+/** Numbers that a communicator takes. */
+const PER_COMMUNICATOR = 16;
 
 /** Gives out numbers that no other rank gives out: the upper half is the rank. The world itself is (0, 0). */
 export class ContextNumbers {

@@ -102,6 +102,17 @@ export class ClosedError extends NbcError {
   }
 }
 
+/** A persistent request is active, and the call is for one that is not. */
+export class ActiveError extends NbcError {
+  constructor(message: string, context?: ErrorContext) {
+    super('ERR_NBC_ACTIVE', message, context);
+  }
+
+  static {
+    this.prototype.name = 'ActiveError';
+  }
+}
+
 interface TruncatedContext extends ErrorContext {
   bytesHere: number | undefined;
   bytesThere: number | undefined;

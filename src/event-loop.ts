@@ -49,7 +49,7 @@ export class EventLoop {
   ) {
     this.manual = options.manual;
     this.awaitSpin = options.awaitSpin;
-    this.exchange = new Uint32Array(slots.states.buffer, slots.states.byteOffset + slots.states.byteLength);
+    this.exchange = slots.exchange;
   }
 
   /** A request is pending that was not before. */

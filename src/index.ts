@@ -36,11 +36,13 @@ export { IN_PLACE } from './views.js';
 export type { InPlace } from './views.js';
 export type { Stats } from './counters.js';
 export { Communicator, MAX_TAG } from './communicator.js';
-export type { CollectiveOptions } from './communicator.js';
+export type { CollectiveOptions, PersistentForm } from './communicator.js';
 export type { AlgorithmOf, OperationName } from './operations/index.js';
 export type { Counts } from './operations/operation.js';
+export { PersistentRequest, startAll } from './persistent.js';
 export { Request, startall, testAll, waitAll, waitAny } from './request.js';
 export {
+  ActiveError,
   ArgumentError,
   BootstrapError,
   ClosedError,

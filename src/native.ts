@@ -105,7 +105,8 @@ export interface Native {
   /**
    * Opens this process's rank. One world per process at a time (ERR_NBC_ALREADY_OPEN). `onCompletions` is called from
    * the event loop when watched requests may have ended: look. Returns the state table: entry i is the state of the
-   * request in slot i. What its ArrayBuffer has behind it is the exchange of `look`: numbers of slots, uint32 each.
+   * request in slot i. Its ArrayBuffer has two more tables behind it: the exchange of `look` (numbers of slots, uint32
+   * each) and, for each slot, how many bytes the last receive in it has received (float64).
    */
   open(job: NativeJob, options: NativeOptions, onCompletions: () => void): Int32Array;
   /**
@@ -142,6 +143,17 @@ export interface Native {
   /** Point-to-point send to / receive from communicator rank `peer`, tag 0…32767. Return value as in `start`. */
   isend(communicator: number, slot: number, view: ArrayBufferView, peer: number, tag: number): boolean;
   irecv(communicator: number, slot: number, view: ArrayBufferView, peer: number, tag: number): boolean;
+
+  /**
+   * As `start`, `isend` and `irecv`, but nothing starts: the slot is taken, and holds plan and buffers until `release`.
+   * A plan gets its place among the persistent ones of its communicator.
+   */
+  prepare(plan: number, slot: number, send: ArrayBufferView | null, receive: ArrayBufferView | null): void;
+  prepareSend(communicator: number, slot: number, view: ArrayBufferView, peer: number, tag: number): void;
+  prepareRecv(communicator: number, slot: number, view: ArrayBufferView, peer: number, tag: number): void;
+  /** Starts what was prepared in the slot and is not active. True: it is complete already. */
+  restart(slot: number): boolean;
+  release(slot: number): void;
 
   /** One pass of progress. Look at the state table afterwards. */
   test(): void;

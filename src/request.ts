@@ -9,6 +9,9 @@ import type { World } from './world.js';
 
 const inspect = Symbol.for('nodejs.util.inspect.custom');
 
+/** The length of what is no single message. */
+export const NO_MESSAGE = -1;
+
 /**
  * An operation in progress. Its buffers belong to it until it is complete: don't write to them, and don't read what it
  * receives. They are kept alive; the request itself may be dropped, the operation goes on.
@@ -30,13 +33,16 @@ export class Request implements PromiseLike<void> {
   error: NbcError | null;
   /** @internal */
   awaiters: Awaiter[] | null;
+  /** @internal Bytes of the message; NO_MESSAGE, or LENGTH_AWAITED (world.ts). */
+  length: number;
 
-  private constructor(
+  protected constructor(
     world: World,
     operation: string,
     slot: number,
     send: ArrayBufferView | null,
     receive: ArrayBufferView | null,
+    length: number,
   ) {
     // A program in JavaScript can call private constructors.
     if ((world as World | undefined) === undefined) {
@@ -49,6 +55,7 @@ export class Request implements PromiseLike<void> {
     this.receive = receive;
     this.error = null;
     this.awaiters = null;
+    this.length = length;
   }
 
   /** @internal The only way to make one. A slot of -1: the operation has ended. */
@@ -58,8 +65,24 @@ export class Request implements PromiseLike<void> {
     slot: number,
     send: ArrayBufferView | null,
     receive: ArrayBufferView | null,
+    length: number,
   ): Request {
-    return new Request(world, operation, slot, send, receive);
+    return new Request(world, operation, slot, send, receive, length);
+  }
+
+  /** @internal See slots.ts. */
+  get keepsSlot(): boolean {
+    return false;
+  }
+
+  /**
+   * Bytes of the message that was sent or received, once it is complete. Undefined for collectives, and as long as the
+   * operation is pending or if it has failed.
+   *
+   * Source: MPI_Get_count.
+   */
+  get bytes(): number | undefined {
+    return this.slot < 0 && this.error === null && this.length >= 0 ? this.length : undefined;
   }
 
   /**

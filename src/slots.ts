@@ -22,6 +22,10 @@ export interface Pending {
   /** The views of a pending operation, so that they stay alive. */
   send: ArrayBufferView | null;
   receive: ArrayBufferView | null;
+  /** Bytes of the message, or a constant: see request.ts. */
+  length: number;
+  /** The slot is not free once the request is settled: it has it from {@link SlotTable.reserve}. */
+  readonly keepsSlot: boolean;
   /** Why it failed, once settled. */
   error: NbcError | null;
   awaiters: Awaiter[] | null;
@@ -44,6 +48,10 @@ export class SlotTable {
 
   /** Pending requests by slot. */
   private readonly pending: (Pending | null)[] = [];
+  /** Bytes of the message that the last request in a slot has received, if it was a receive. */
+  private readonly lengths: Float64Array;
+  /** Where native code takes numbers of slots from, and gives them back. */
+  readonly exchange: Uint32Array;
   /** Stack of free slots below `used`, without `next`. */
   private free = new Int32Array(64);
   private freeCount = 0;
@@ -57,16 +65,28 @@ export class SlotTable {
   private isFresh = new Uint8Array(64);
 
   /**
-   * @param states the state table. Native code writes it from another thread: every look must be a fresh read
+   * @param states the state table. Native code writes it from another thread: every look must be a fresh read. Behind
+   *   it, its ArrayBuffer has the exchange and the lengths: native/engine/slots.h
    * @param sweep settles every request that has ended
    */
   constructor(
     readonly states: Int32Array,
     private readonly sweep: () => void,
-  ) {}
+  ) {
+    const { buffer, length } = states;
+    this.lengths = new Float64Array(buffer, buffer.byteLength - length * Float64Array.BYTES_PER_ELEMENT, length);
+    const exchangeBytes = this.lengths.byteOffset - states.byteLength;
+    this.exchange = new Uint32Array(buffer, states.byteLength, exchangeBytes / Uint32Array.BYTES_PER_ELEMENT);
+  }
 
   /** Takes over a request that native code has just put into slot `next`. */
   track(request: Pending): void {
+    this.trackAgain(request);
+    this.advance();
+  }
+
+  /** The same for a request whose slot is from {@link reserve}. */
+  trackAgain(request: Pending): void {
     const { slot } = request;
     this.pending[slot] = request;
     this.pendingCount++;
@@ -75,7 +95,25 @@ export class SlotTable {
       this.isFresh[slot] = 1;
       this.fresh[this.freshCount++] = slot;
     }
-    this.next = this.freeCount > 0 ? this.free[--this.freeCount] : this.newSlot();
+  }
+
+  /** Takes a slot, until {@link giveBack}; -1: there is none. */
+  reserve(): number {
+    const slot = this.next >= 0 ? this.next : this.find();
+    if (slot < 0) return -1;
+    this.pending[slot] = null;
+    this.advance();
+    return slot;
+  }
+
+  giveBack(slot: number): void {
+    if (this.freeCount === this.free.length) this.growFree();
+    this.free[this.freeCount++] = slot;
+  }
+
+  /** Bytes of the message that was received in this slot. */
+  lengthOf(slot: number): number {
+    return this.lengths[slot];
   }
 
   /** A free slot after `next` had run out; -1: as many are pending as there can be. */
@@ -120,8 +158,7 @@ export class SlotTable {
     const { slot } = request;
     request.slot = -1;
     this.pending[slot] = null;
-    if (this.freeCount === this.free.length) this.growFree();
-    this.free[this.freeCount++] = slot;
+    if (!request.keepsSlot) this.giveBack(slot);
     this.pendingCount--;
   }
 
@@ -134,6 +171,10 @@ export class SlotTable {
       unseen--;
       visit(request);
     }
+  }
+
+  private advance(): void {
+    this.next = this.freeCount > 0 ? this.free[--this.freeCount] : this.newSlot();
   }
 
   private newSlot(): number {

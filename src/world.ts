@@ -10,6 +10,9 @@ import { errorFromFailure } from './native-errors.js';
 import { type Awaiter, type Pending, SlotTable } from './slots.js';
 import { nativeOptions, type Settings } from './transport/options.js';
 
+/** What a receive has as its length before it is complete. */
+export const LENGTH_AWAITED = -2;
+
 /** What the world tells of its end: a communicator. */
 export interface Member {
   forget(): void;
@@ -61,10 +64,44 @@ export class World {
     this.loop.started();
   }
 
+  /** Takes over a request that native code has just started again. */
+  trackAgain(request: Pending): void {
+    this.slots.trackAgain(request);
+    this.loop.started();
+  }
+
+  /** A slot for a persistent request. @throws {ExhaustedError} */
+  reserveSlot(operation: string): number {
+    const slot = this.slots.reserve();
+    if (slot < 0) this.refuseMore(operation);
+    return slot;
+  }
+
+  /** Gives back a slot in which nothing was prepared. */
+  giveBackSlot(slot: number): void {
+    this.slots.giveBack(slot);
+  }
+
+  /** Gives back a slot, and what native code holds for it. The request in it is not active. */
+  unprepare(slot: number): void {
+    if (!this.open) return;
+    this.native.release(slot);
+    this.slots.giveBack(slot);
+  }
+
+  /** Bytes of the message that the last receive in this slot has received. */
+  lengthOf(slot: number): number {
+    return this.slots.lengthOf(slot);
+  }
+
   /** A free slot after `nextSlot` had run out. @throws {ExhaustedError} */
   findSlot(operation: string): number {
     const slot = this.slots.find();
-    if (slot >= 0) return slot;
+    if (slot < 0) this.refuseMore(operation);
+    return slot;
+  }
+
+  private refuseMore(operation: string): never {
     const { pendingCount } = this.slots;
     const message = `${pendingCount} operations are pending, which is the most there can be; wait for some of them`;
     throw new ExhaustedError('ERR_NBC_TOO_MANY_REQUESTS', message, { operation, rank: this.rank });
@@ -165,6 +202,7 @@ export class World {
   }
 
   private settleAs(request: Pending, error: NbcError | null): void {
+    if (error === null && request.length === LENGTH_AWAITED) request.length = this.slots.lengthOf(request.slot);
     request.error = error;
     request.send = null;
     request.receive = null;

@@ -8,6 +8,7 @@ describe('point-to-point messages', function () {
     "the paper's eager limit": { NBC_EAGER_LIMIT: '255' },
     'no progress thread': { NBC_PROGRESS: 'manual' },
     'staging only': { NBC_CROSS_MEMORY: 'off' },
+    TCP: { NBC_TRANSPORT: 'tcp' },
   };
   for (const [name, env] of Object.entries(settings)) {
     const play = (scenario: string, size: number) =>
@@ -18,6 +19,7 @@ describe('point-to-point messages', function () {
       it('may go to oneself', () => play('self', 2));
       it('cross in both directions', () => play('both', 2));
       it('may have no bytes', () => play('zero', 2));
+      it('may be shorter than their receive, which tells their size', () => play('shorter', 2));
       it('wait for slots and RTRs, and lose nothing', () => play('exhaustion', 2));
     });
   }

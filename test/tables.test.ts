@@ -153,10 +153,10 @@ describe('errors of requests', function () {
   this.timeout(60_000);
 
   it('have the peer and the sizes as properties, not only in the text', async () => {
-    const env = { TEST_PAIRS: JSON.stringify([[300, 500]]) };
+    const env = { TEST_PAIRS: JSON.stringify([[500, 300]]) };
     const results = await runRanks('errors', { size: 2, args: ['fields'], env });
     const [zero, one] = reports<Record<string, unknown>>(results);
-    assert.deepEqual(zero, { name: 'TruncatedError', rank: 0, peer: 1, bytesHere: 300, bytesThere: 500 });
-    assert.deepEqual(one, { name: 'TruncatedError', rank: 1, peer: 0, bytesHere: 500, bytesThere: 300 });
+    assert.deepEqual(zero, { name: 'TruncatedError', rank: 0, peer: 1, bytesHere: 500, bytesThere: 300 });
+    assert.deepEqual(one, { name: 'TruncatedError', rank: 1, peer: 0, bytesHere: 300, bytesThere: 500 });
   });
 });

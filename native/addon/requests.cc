@@ -12,51 +12,133 @@ namespace {
 
 // --- one request -----------------------------------------------------------------------------------------------------
 
-napi_value start(napi_env env, napi_callback_info info) {
-  napi_value arguments[4];
-  World* world = open_world(env);
-  if (world == nullptr || !get_arguments(env, info, arguments)) return nullptr;
-  uint32_t handle;
+// What both ways to start a plan are given: the plan, a slot and the buffers.
+struct Start {
+  World* world;
+  const std::shared_ptr<LoadedPlan>* plan;
   uint32_t slot;
-  const std::shared_ptr<LoadedPlan>* plan = get_uint32(env, arguments[0], handle) ? world->plan(handle) : nullptr;
-  if (plan == nullptr) return bad_argument("plan", Reason::not_a_plan).raise(env);
-  if (!get_slot(env, arguments[1], slot)) return bad_argument("slot", Reason::not_in_range).raise(env);
-  const uint64_t* bytes = (*plan)->plan.role_bytes;
   Pinned buffers[2];
+};
+
+// False after throwing.
+bool get_start(napi_env env, napi_callback_info info, Start& out) {
+  napi_value arguments[4];
+  out.world = open_world(env);
+  if (out.world == nullptr || !get_arguments(env, info, arguments)) return false;
+  uint32_t handle;
+  out.plan = get_uint32(env, arguments[0], handle) ? out.world->plan(handle) : nullptr;
+  if (out.plan == nullptr) {
+    bad_argument("plan", Reason::not_a_plan).raise(env);
+    return false;
+  }
+  if (!get_slot(env, arguments[1], out.slot)) {
+    bad_argument("slot", Reason::not_in_range).raise(env);
+    return false;
+  }
+  const uint64_t* bytes = (*out.plan)->plan.role_bytes;
+  Pinned(&buffers)[2] = out.buffers;
   for (uint32_t role = 0; role < 2; ++role) {
     const char* name = role == 0 ? "send" : "recv";
     if (bytes[role] == 0 && is_nothing(env, arguments[2 + role])) continue;
-    if (!get_buffer(env, arguments[2 + role], name, bytes[role], buffers[role])) return nullptr;
+    if (!get_buffer(env, arguments[2 + role], name, bytes[role], buffers[role])) return false;
   }
   if (bytes[0] > 0 && bytes[1] > 0 && buffers[0].data < buffers[1].data + bytes[1] &&
-      buffers[1].data < buffers[0].data + bytes[0])
-    return bad_argument("recv", Reason::overlaps_send).raise(env);
-  return boolean(env, world->engine().start(*plan, slot, std::move(buffers[0]), std::move(buffers[1])));
+      buffers[1].data < buffers[0].data + bytes[0]) {
+    bad_argument("recv", Reason::overlaps_send).raise(env);
+    return false;
+  }
+  return true;
 }
 
-napi_value message(napi_env env, napi_callback_info info, bool sends) {
-  napi_value arguments[5];
-  World* world = open_world(env);
-  if (world == nullptr || !get_arguments(env, info, arguments)) return nullptr;
-  uint32_t handle;
+napi_value start(napi_env env, napi_callback_info info) {
+  Start s;
+  if (!get_start(env, info, s)) return nullptr;
+  return boolean(env, s.world->engine().start(*s.plan, s.slot, std::move(s.buffers[0]), std::move(s.buffers[1])));
+}
+
+struct Message {
+  World* world;
+  std::shared_ptr<Group> group;
   uint32_t slot;
+  Pinned buffer;
   uint32_t peer;
   uint32_t tag;
-  const std::shared_ptr<Group> group = get_uint32(env, arguments[0], handle) ? world->group(handle) : nullptr;
-  if (group == nullptr) return bad_argument("communicator", Reason::not_a_communicator).raise(env);
-  if (!get_slot(env, arguments[1], slot)) return bad_argument("slot", Reason::not_in_range).raise(env);
-  if (!get_uint32(env, arguments[3], peer) || peer >= group->members.size())
-    return bad_argument("peer", Reason::not_a_peer).raise(env);
-  if (!get_uint32(env, arguments[4], tag) || tag > 32767) return bad_argument("tag", Reason::not_a_tag).raise(env);
-  Pinned buffer;
-  if (!get_buffer(env, arguments[2], "buffer", 0, buffer)) return nullptr;
-  Engine& engine = world->engine();
-  return boolean(env, sends ? engine.isend(*group, slot, std::move(buffer), peer, tag)
-                            : engine.irecv(*group, slot, std::move(buffer), peer, tag));
+};
+
+// False after throwing.
+bool get_message(napi_env env, napi_callback_info info, Message& out) {
+  napi_value arguments[5];
+  out.world = open_world(env);
+  if (out.world == nullptr || !get_arguments(env, info, arguments)) return false;
+  uint32_t handle;
+  if (get_uint32(env, arguments[0], handle)) out.group = out.world->group(handle);
+  if (out.group == nullptr) {
+    bad_argument("communicator", Reason::not_a_communicator).raise(env);
+  } else if (!get_slot(env, arguments[1], out.slot)) {
+    bad_argument("slot", Reason::not_in_range).raise(env);
+  } else if (!get_uint32(env, arguments[3], out.peer) || out.peer >= out.group->members.size()) {
+    bad_argument("peer", Reason::not_a_peer).raise(env);
+  } else if (!get_uint32(env, arguments[4], out.tag) || out.tag > 32767) {
+    bad_argument("tag", Reason::not_a_tag).raise(env);
+  } else {
+    return get_buffer(env, arguments[2], "buffer", 0, out.buffer);
+  }
+  return false;
 }
 
-napi_value isend(napi_env env, napi_callback_info info) { return message(env, info, true); }
-napi_value irecv(napi_env env, napi_callback_info info) { return message(env, info, false); }
+napi_value isend(napi_env env, napi_callback_info info) {
+  Message m;
+  if (!get_message(env, info, m)) return nullptr;
+  return boolean(env, m.world->engine().isend(*m.group, m.slot, std::move(m.buffer), m.peer, m.tag));
+}
+
+napi_value irecv(napi_env env, napi_callback_info info) {
+  Message m;
+  if (!get_message(env, info, m)) return nullptr;
+  return boolean(env, m.world->engine().irecv(*m.group, m.slot, std::move(m.buffer), m.peer, m.tag));
+}
+
+// --- persistent requests ---------------------------------------------------------------------------------------------
+
+napi_value prepare(napi_env env, napi_callback_info info) {
+  Start s;
+  if (!get_start(env, info, s)) return nullptr;
+  s.world->engine().prepare(*s.plan, s.slot, std::move(s.buffers[0]), std::move(s.buffers[1]));
+  return undefined(env);
+}
+
+napi_value prepare_message(napi_env env, napi_callback_info info, bool sends) {
+  Message m;
+  if (!get_message(env, info, m)) return nullptr;
+  m.world->engine().prepare_message(std::move(m.group), m.slot, std::move(m.buffer), m.peer, m.tag, sends);
+  return undefined(env);
+}
+
+napi_value prepare_send(napi_env env, napi_callback_info info) { return prepare_message(env, info, true); }
+napi_value prepare_recv(napi_env env, napi_callback_info info) { return prepare_message(env, info, false); }
+
+napi_value restart(napi_env env, napi_callback_info info) {
+  napi_value arguments[1];
+  World* world = open_world(env);
+  uint32_t slot;
+  if (world == nullptr || !get_arguments(env, info, arguments)) return nullptr;
+  if (!get_slot(env, arguments[0], slot)) return bad_argument("slot", Reason::not_in_range).raise(env);
+  const Engine::Restart how = world->engine().restart(slot);
+  if (how == Engine::Restart::refused) return bad_argument("slot", Reason::not_in_range).raise(env);
+  return boolean(env, how == Engine::Restart::ended);
+}
+
+napi_value release(napi_env env, napi_callback_info info) {
+  napi_value arguments[1];
+  World* world = open_world(env);
+  uint32_t slot;
+  if (world == nullptr || !get_arguments(env, info, arguments)) return nullptr;
+  if (!get_slot(env, arguments[0], slot)) return bad_argument("slot", Reason::not_in_range).raise(env);
+  world->engine().release(slot);
+  return undefined(env);
+}
+
+// --- progress --------------------------------------------------------------------------------------------------------
 
 napi_value test(napi_env env, napi_callback_info /*info*/) {
   World* world = open_world(env);
@@ -164,6 +246,11 @@ void export_requests(Napi::Env env, Napi::Object exports) {
       {"start", nullptr, start, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
       {"isend", nullptr, isend, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
       {"irecv", nullptr, irecv, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
+      {"prepare", nullptr, prepare, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
+      {"prepareSend", nullptr, prepare_send, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
+      {"prepareRecv", nullptr, prepare_recv, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
+      {"restart", nullptr, restart, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
+      {"release", nullptr, release, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
       {"test", nullptr, test, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
       {"wait", nullptr, wait, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
       {"waitAny", nullptr, wait_any, nullptr, nullptr, nullptr, napi_enumerable, nullptr},

@@ -11,6 +11,11 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kCloseLimit = std::chrono::seconds(1);
 
+// Messages to or from this peer with this tag so far. It stays where it is as long as the group lives.
+uint32_t& count_of(Group& group, Rank peer, uint32_t tag, bool sends) {
+  return (sends ? group.sent : group.received)[static_cast<uint64_t>(peer) << 32 | tag];
+}
+
 // Memory of requests that were pending when their world closed: a peer may write to it until it learns of the end.
 std::vector<std::shared_ptr<void>>& leaked_buffers() {
   static auto* keepers = new std::vector<std::shared_ptr<void>>();
@@ -73,28 +78,39 @@ void Engine::abandon() {
 
 // --- starting --------------------------------------------------------------------------------------------------------
 
-Engine::Operation& Engine::new_operation(uint32_t slot) {
+Engine::Operation& Engine::take_operation(uint32_t slot) {
   Operation* operation = free_.head;
   if (operation == nullptr) {
     operation = &pool_.emplace_back();
   } else {
     free_.remove(operation);
   }
-  operation->outstanding = 0;
-  operation->waiting_rtr = 0;
-  operation->error = Error::none;
-  operation->cancelled = operation->buffers_in_use = false;
-  operation->round = 0;
   operation->slot = slot;
-  operation->watched = false;
-  operation->last_round = false;
-  operation->starting = true;
+  operation->persistent = false;
+  operation->repetition = 0;
   operation->pins = operation->buffers;
-  slots_->set(slot, static_cast<int32_t>(SlotState::pending));
-  by_slot_[slot] = operation;
-  active_.push(operation);
-  ++counters_.started;
   return *operation;
+}
+
+void Engine::activate(Operation& operation) {
+  operation.outstanding = 0;
+  operation.waiting_rtr = 0;
+  operation.error = Error::none;
+  operation.cancelled = operation.buffers_in_use = false;
+  operation.round = 0;
+  operation.watched = false;
+  operation.last_round = false;
+  operation.starting = true;
+  slots_->set(operation.slot, static_cast<int32_t>(SlotState::pending));
+  by_slot_[operation.slot] = &operation;
+  active_.push(&operation);
+  ++counters_.started;
+}
+
+Engine::Operation& Engine::new_operation(uint32_t slot) {
+  Operation& operation = take_operation(slot);
+  activate(operation);
+  return operation;
 }
 
 Engine::Operation* Engine::pending(uint32_t slot) const {
@@ -104,14 +120,24 @@ Engine::Operation* Engine::pending(uint32_t slot) const {
 bool Engine::start(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinned send, Pinned receive) {
   enter();
   Operation& operation = new_operation(slot);
-  operation.loaded = plan;
-  operation.plan = &plan->plan;
+  operation.context = plan->group->context;
   operation.tag = plan->group->next_tag++;
-  operation.base[static_cast<size_t>(Role::send)] = send.data;
-  operation.base[static_cast<size_t>(Role::receive)] = receive.data;
-  operation.buffers[0] = std::move(send);
-  operation.buffers[1] = std::move(receive);
-  if (const uint64_t bytes = plan->plan.role_bytes[static_cast<size_t>(Role::temporary)]; bytes > 0) {
+  operation.use(plan, std::move(send), std::move(receive));
+  run_plan(operation);
+  return after_start(slot);
+}
+
+void Engine::Operation::use(const std::shared_ptr<LoadedPlan>& with, Pinned send, Pinned receive) {
+  loaded = with;
+  plan = &with->plan;
+  base[static_cast<size_t>(Role::send)] = send.data;
+  base[static_cast<size_t>(Role::receive)] = receive.data;
+  buffers[0] = std::move(send);
+  buffers[1] = std::move(receive);
+}
+
+void Engine::run_plan(Operation& operation) {
+  if (const uint64_t bytes = operation.plan->role_bytes[static_cast<size_t>(Role::temporary)]; bytes > 0) {
     operation.temporary = temporary_.take(bytes);
     if (operation.temporary.data == nullptr) operation.error = Error::system;
   }
@@ -119,23 +145,23 @@ bool Engine::start(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinne
   ++unfinished_rounds_;
   at_once_ = kAtOnce;
   advance(operation);
-  return after_start(slot);
 }
 
 bool Engine::message(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag, bool sends) {
   enter();
   Operation& operation = new_operation(slot);
-  operation.last_round = true;
-  const uint64_t stream = static_cast<uint64_t>(peer) << 32 | tag;
-  const libof::MessageKey key{group.context + 1, tag, (sends ? group.sent : group.received)[stream]++};
   operation.buffers[0] = std::move(buffer);
+  run_message(operation, group.members[peer], {group.context + 1, tag, count_of(group, peer, tag, sends)++}, sends);
+  return after_start(slot);
+}
+
+void Engine::run_message(Operation& operation, Rank peer, const libof::MessageKey& key, bool sends) {
+  operation.last_round = true;
   const Pinned& pin = operation.buffers[0];
-  const Rank world = group.members[peer];
-  const bool complete = sends ? libof_.isend(operation, world, key, pin.data, pin.bytes)
-                              : libof_.irecv(operation, world, key, pin.data, pin.bytes);
+  const bool complete = sends ? libof_.isend(operation, peer, key, pin.data, pin.bytes)
+                              : libof_.irecv(operation, peer, key, pin.data, pin.bytes, libof::Length::at_most);
   if (sends) poll_for_rtr(operation, 0, options_.wait_on_send_us);
   if (complete) finish(operation);
-  return after_start(slot);
 }
 
 bool Engine::isend(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag) {
@@ -144,6 +170,72 @@ bool Engine::isend(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint32
 
 bool Engine::irecv(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag) {
   return message(group, slot, std::move(buffer), peer, tag, false);
+}
+
+// --- persistent requests ---------------------------------------------------------------------------------------------
+
+Engine::Operation& Engine::new_persistent(uint32_t slot, std::shared_ptr<Group> group) {
+  Operation& operation = take_operation(slot);
+  operation.persistent = true;
+  slots_->set(slot, static_cast<int32_t>(SlotState::done));
+  persistent_[slot] = {&operation, std::move(group)};
+  return operation;
+}
+
+void Engine::prepare(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinned send, Pinned receive) {
+  enter();
+  Operation& operation = new_persistent(slot, plan->group);
+  operation.context = plan->group->context + 2;
+  operation.tag = plan->group->next_persistent++;
+  operation.repetition = UINT32_MAX;  // the first start makes it 0
+  operation.use(plan, std::move(send), std::move(receive));
+  leave();
+}
+
+void Engine::prepare_message(std::shared_ptr<Group> group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag,
+                             bool sends) {
+  enter();
+  Operation& operation = new_persistent(slot, group);
+  operation.context = group->context + 1;
+  operation.tag = tag;
+  operation.buffers[0] = std::move(buffer);
+  Persistent& persistent = persistent_[slot];
+  persistent.count = &count_of(*group, peer, tag, sends);
+  persistent.peer = group->members[peer];
+  persistent.sends = sends;
+  leave();
+}
+
+Engine::Restart Engine::restart(uint32_t slot) {
+  enter();
+  const auto found = persistent_.find(slot);
+  if (found == persistent_.end() || by_slot_[slot] != nullptr) {
+    leave();
+    return Restart::refused;
+  }
+  const Persistent& persistent = found->second;
+  Operation& operation = *persistent.operation;
+  activate(operation);
+  if (persistent.count == nullptr) {
+    ++operation.repetition;
+    run_plan(operation);
+  } else {
+    run_message(operation, persistent.peer, {operation.context, operation.tag, (*persistent.count)++},
+                persistent.sends);
+  }
+  after_start(slot);
+  return slots_->get(slot) == static_cast<int32_t>(SlotState::done) ? Restart::ended : Restart::pending;
+}
+
+void Engine::release(uint32_t slot) {
+  enter();
+  if (const auto found = persistent_.find(slot); found != persistent_.end()) {
+    Operation& operation = *found->second.operation;
+    operation.persistent = false;
+    if (by_slot_[slot] == nullptr) give_back(operation);
+    persistent_.erase(found);
+  }
+  leave();
 }
 
 // The end of every start: test-on-init for all that is pending, and work that is too small to hand over.

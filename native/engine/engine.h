@@ -63,8 +63,9 @@ struct EngineCounters {
 struct Group {
   std::vector<Rank> members;                    // world ranks
   Rank rank;                                    // ours in the group
-  uint64_t context;                             // collectives; context + 1 is point-to-point
+  uint64_t context;                             // collectives; + 1 is point-to-point, + 2 persistent collectives
   uint32_t next_tag = 0;                        // of the next collective; wraps
+  uint32_t next_persistent = 0;                 // tag of the next persistent collective; wraps
   std::unordered_map<uint64_t, uint32_t> sent;  // point-to-point: messages by (peer, tag)
   std::unordered_map<uint64_t, uint32_t> received;
 };
@@ -109,6 +110,17 @@ class Engine {
   bool start(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinned send, Pinned receive);
   bool isend(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag);
   bool irecv(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag);
+
+  // Persistent requests keep slot, plan and buffers until release(). In between, restart() starts them, as often as one
+  // likes; the state of one that is not active stays as its last end has left it, done at first. A collective takes its
+  // tag here: ranks match them in the order of these calls.
+  void prepare(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinned send, Pinned receive);
+  void prepare_message(std::shared_ptr<Group> group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag, bool sends);
+  enum class Restart { refused, pending, ended };  // refused: there is none in this slot, or it is active
+  Restart restart(uint32_t slot);
+  // What is active goes on to its end, and then gives its buffers back.
+  void release(uint32_t slot);
+
   void test();
   // Until all (or any) of the slots are not pending: true. After the limit (negative: none): false.
   bool wait(const uint32_t* slots, size_t count, bool all, int64_t nanoseconds);
@@ -146,16 +158,35 @@ class Engine {
     uint32_t round = 0;                  // next round to start
     uint32_t slot = 0;
     uint32_t tag = 0;
+    uint64_t context = 0;
+    uint32_t repetition = 0;  // number of the start of a persistent collective, from 0; wraps
     TemporaryPool::Block temporary;
-    Pinned buffers[2];        // of the user: what RequestOwner::pins points to
+    Pinned buffers[2];  // of the user: what RequestOwner::pins points to
+    bool persistent = false;
     bool watched = false;     // its slot goes to `ended_` at its end
     bool last_round = false;  // nothing is left to start
     bool starting = false;    // inside start(): completion is the return value
     Operation* previous = nullptr;
     Operation* next = nullptr;
+
+    void use(const std::shared_ptr<LoadedPlan>& with, Pinned send, Pinned receive);
   };
 
+  struct Persistent {
+    Operation* operation;
+    std::shared_ptr<Group> group;
+    // Of a message.
+    uint32_t* count = nullptr;  // messages of its peer and tag so far: in the group. null: a collective
+    Rank peer = 0;              // world rank
+    bool sends = false;
+  };
+
+  Operation& take_operation(uint32_t slot);
+  void activate(Operation& operation);
   Operation& new_operation(uint32_t slot);
+  Operation& new_persistent(uint32_t slot, std::shared_ptr<Group> group);
+  void run_plan(Operation& operation);
+  void run_message(Operation& operation, Rank peer, const libof::MessageKey& key, bool sends);
   bool after_start(uint32_t slot);
   void advance(Operation& operation);
   void start_round(Operation& operation, const Round& round);
@@ -166,6 +197,7 @@ class Engine {
   void report_failure(Operation& operation);
   void close_operations();
   void finish(Operation& operation);
+  void give_back(Operation& operation);
   void poll_for_rtr(Operation& operation, uint32_t target, uint32_t microseconds);
   bool message(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag, bool sends);
   Operation* pending(uint32_t slot) const;
@@ -204,9 +236,10 @@ class Engine {
   libof::List<Operation> free_;
   libof::List<Operation> active_;
   std::unique_ptr<Operation*[]> by_slot_;
-  std::vector<std::shared_ptr<void>> left_behind_;  // buffers of failed operations that a peer may still use
-  uint32_t unfinished_rounds_ = 0;                  // active operations with rounds left to start
-  uint32_t watched_ = 0;                            // active operations whose end must be told
+  std::unordered_map<uint32_t, Persistent> persistent_;  // by slot
+  std::vector<std::shared_ptr<void>> left_behind_;       // buffers of failed operations that a peer may still use
+  uint32_t unfinished_rounds_ = 0;                       // active operations with rounds left to start
+  uint32_t watched_ = 0;                                 // active operations whose end must be told
   std::vector<uint32_t> ended_;  // slots of watched operations that have ended, until look() gives them out
   bool notify_pending_ = false;
   bool has_loop_ = false;          // the fabric can wake the event loop

@@ -46,6 +46,8 @@ class Compiler {
     plan_.role_bytes[2] = header.temp_bytes;
     for (uint32_t i = 0; i < header.rounds; ++i) round();
     if (at_ != count_) fail(at_, "words are left over after the last round");
+    for (Transfer& transfer : plan_.sends) transfer.of = sent_[transfer.peer];
+    for (Transfer& transfer : plan_.receives) transfer.of = received_[transfer.peer];
     return std::move(plan_);
   }
 
@@ -158,10 +160,10 @@ class Compiler {
 
   template <typename Fields>
   void transfer(size_t start, const Fields& fields, bool writes) {
-    Transfer transfer{members_[fields.peer], 0, role_of(fields.role), fields.offset, fields.bytes};
+    Transfer transfer{members_[fields.peer], 0, 0, role_of(fields.role), fields.offset, fields.bytes};
     const uint64_t last = fields.offset + fields.bytes;
     inside(start, transfer.role, fields.offset, last);
-    transfer.sequence = (writes ? received_ : sent_)[fields.peer]++;
+    transfer.sequence = (writes ? received_ : sent_)[transfer.peer]++;
     (writes ? plan_.receives : plan_.sends).push_back(transfer);
     // An empty message is sent, too: only so do both ranks learn that the other one expects something else.
     if (transfer.bytes > 0) ranges_.push_back({transfer.role, fields.offset, last, writes, start});
@@ -300,8 +302,9 @@ class Compiler {
   Plan plan_;
   std::vector<Range> ranges_;
   std::vector<Access> accesses_;
-  std::unordered_map<uint32_t, uint32_t> sent_;
-  std::unordered_map<uint32_t, uint32_t> received_;
+  // Messages by world rank.
+  std::unordered_map<Rank, uint32_t> sent_;
+  std::unordered_map<Rank, uint32_t> received_;
 };
 
 }  // namespace

@@ -21,6 +21,7 @@ struct ScheduleError {
 struct Transfer {
   Rank peer;          // world rank
   uint32_t sequence;  // position among the messages to (or from) this peer in the schedule
+  uint32_t of;        // how many these are: what a repetition of the schedule adds to the sequence
   Role role;
   uint64_t offset;
   uint64_t bytes;

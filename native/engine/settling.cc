@@ -30,17 +30,22 @@ void Engine::finish(Operation& operation) {
     for (const Pinned& pin : operation.buffers) left_behind_.push_back(pin.keeper);
   }
   temporary_.give_back(std::exchange(operation.temporary, {}));
-  operation.loaded.reset();
-  for (Pinned& pin : operation.buffers) pin.keeper.reset();
+  if (operation.loaded == nullptr) slots_->set_length(operation.slot, operation.received);
   if (operation.watched) note_end(operation.slot);
   by_slot_[operation.slot] = nullptr;
   if (operation.error != Error::none) {
     report_failure(operation);
-  } else if (!operation.starting) {
-    // While it is being started, being complete is the return value, and the slot stays free.
+  } else if (!operation.starting || operation.persistent) {
+    // While another one is being started, being complete is the return value, and the slot stays free.
     slots_->set(operation.slot, static_cast<int32_t>(SlotState::done));
   }
   active_.remove(&operation);
+  if (!operation.persistent) give_back(operation);
+}
+
+void Engine::give_back(Operation& operation) {
+  operation.loaded.reset();
+  for (Pinned& pin : operation.buffers) pin.keeper.reset();
   free_.push(&operation);
 }
 

@@ -1,5 +1,9 @@
 // The state table: what became of the request in each slot. Written by the owner of the engine, read by JavaScript
 // without a call.
+//
+//   int32[kSlots]       states
+//   uint32[kExchange]   exchange
+//   float64[kSlots]     lengths: of a single message that was received, its bytes; other slots keep what they hold
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -9,8 +13,7 @@
 namespace nbc {
 
 constexpr uint32_t kSlots = 1u << 20;  // requests pending at a time; the table is touched only as far as it is used
-// Numbers of slots that one call of look() takes and gives back. They lie behind the states, and belong to the calling
-// thread.
+// Numbers of slots that one call of look() takes and gives back. They belong to the calling thread.
 constexpr uint32_t kExchange = 4096;
 
 enum class SlotState : int32_t { pending = 0, done = 1 };  // larger values: enum Error
@@ -20,6 +23,7 @@ class SlotTable {
   SlotTable() {
     void* at = mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     states_ = at == MAP_FAILED ? nullptr : static_cast<std::atomic<int32_t>*>(at);
+    static_assert((kSlots + kExchange) * sizeof(int32_t) % alignof(double) == 0);
   }
   ~SlotTable() {
     if (states_ != nullptr) munmap(states_, bytes());
@@ -30,7 +34,11 @@ class SlotTable {
   bool valid() const { return states_ != nullptr; }
   void* data() const { return states_; }
   uint32_t* exchange() const { return reinterpret_cast<uint32_t*>(states_ + kSlots); }
-  static constexpr size_t bytes() { return (kSlots + kExchange) * sizeof(int32_t); }
+  static constexpr size_t bytes() { return (kSlots + kExchange) * sizeof(int32_t) + kSlots * sizeof(double); }
+  // Before the state is set, which releases it.
+  void set_length(uint32_t slot, uint64_t bytes) {
+    reinterpret_cast<double*>(states_ + kSlots + kExchange)[slot] = static_cast<double>(bytes);
+  }
   // release: a reader that sees the state sees the received data
   void set(uint32_t slot, int32_t state) { states_[slot].store(state, std::memory_order_release); }
   int32_t get(uint32_t slot) const { return states_[slot].load(std::memory_order_acquire); }

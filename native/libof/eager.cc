@@ -68,7 +68,7 @@ void LibOF::deliver(Peer& peer, Request& receive, const std::byte* payload, size
   receive.got = bytes;
   if (receive.discard) {
     // Nobody wants it any more.
-  } else if (bytes != receive.bytes) {
+  } else if (!receive.takes(bytes)) {
     receive.error = Error::truncated;
   } else if (bytes > 0) {
     std::memcpy(receive.buffer, payload, bytes);

@@ -55,6 +55,7 @@ Request* LibOF::new_request(RequestOwner& owner, Peer& peer, const MessageKey& k
   request->peer = peer.rank;
   request->announced = request->rtr_asked = request->rtr_written = request->rtr_local = request->data_here = false;
   request->given_up = request->discard = request->exposes = request->owns_buffer = false;
+  request->length = Length::exact;
   request->error = Error::none;
   request->got = 0;
   ++owner.outstanding;
@@ -195,7 +196,7 @@ bool LibOF::isend(RequestOwner& owner, Rank rank, const MessageKey& key, const v
   return false;
 }
 
-bool LibOF::irecv(RequestOwner& owner, Rank rank, const MessageKey& key, void* buffer, size_t bytes) {
+bool LibOF::irecv(RequestOwner& owner, Rank rank, const MessageKey& key, void* buffer, size_t bytes, Length length) {
   Peer& peer = peer_of(rank);
   const bool eager = bytes <= options_.eager_limit;
   Unexpected* message = peer.unexpected.find(key);
@@ -206,8 +207,9 @@ bool LibOF::irecv(RequestOwner& owner, Rank rank, const MessageKey& key, void* b
   }
   if (message != nullptr && !announced) {
     ++peer.matched;
-    const bool fits = message->bytes == bytes;
-    if (fits && bytes > 0) std::memcpy(buffer, message->payload(), bytes);
+    const bool fits = length == Length::exact ? message->bytes == bytes : message->bytes <= bytes;
+    if (fits && message->bytes > 0) std::memcpy(buffer, message->payload(), message->bytes);
+    owner.received = message->bytes;
     if (!fits) {
       Request* request = new_request(owner, peer, key, buffer, bytes, State::recv_waiting_eager);
       if (request == nullptr) return true;
@@ -226,6 +228,7 @@ bool LibOF::irecv(RequestOwner& owner, Rank rank, const MessageKey& key, void* b
   Request* request =
       new_request(owner, peer, key, buffer, bytes, eager ? State::recv_waiting_eager : State::rndv_recv_init);
   if (request == nullptr) return true;
+  request->length = length;
   peer.receives.push(request);
   activate(peer);
   if (announced) {
@@ -320,6 +323,7 @@ void LibOF::on_immediate(const Completion& completion) {
     receive.data_here = true;
     receive.got = completion.bytes;
     receive.error = completion.error;
+    if (receive.error == Error::none && !receive.takes(receive.got)) receive.error = Error::truncated;
     finish_receive(peer, receive);
   }
   deactivate_if_idle(peer);

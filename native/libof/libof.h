@@ -67,7 +67,9 @@ class LibOF {
   // was counted up, and goes down when it completes. Buffers belong to the message until then. Sizes must be equal on
   // both sides.
   bool isend(RequestOwner& owner, Rank peer, const MessageKey& key, const void* buffer, size_t bytes);
-  bool irecv(RequestOwner& owner, Rank peer, const MessageKey& key, void* buffer, size_t bytes);
+  // The owner then has the size of the message in `received`.
+  bool irecv(RequestOwner& owner, Rank peer, const MessageKey& key, void* buffer, size_t bytes,
+             Length length = Length::exact);
 
   // One pass over everything that can move. True if anything did.
   bool progress(Effort effort);

@@ -78,6 +78,9 @@ struct alignas(64) RtrSlot {
 };
 static_assert(sizeof(RtrSlot) == 64 && sizeof(RtrSlot) <= kCommitHead);
 
+// In RtrSlot::bytes: the receiver takes any message up to these bytes, not only one that is as long.
+constexpr uint64_t kAtMost = uint64_t{1} << 63;
+
 constexpr uint32_t kRtrSlots = 32;
 constexpr size_t kRtrOffset = sizeof(AckLine);
 static_assert(kRtrOffset + kRtrSlots * sizeof(RtrSlot) <= kControlBytes - kFabricBytes);

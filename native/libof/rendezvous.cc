@@ -106,9 +106,10 @@ void LibOF::start_data(Peer& peer, Request& send, const ExposedBuffer& to, uint6
   if (send.announced) receive |= kAnnounced;
   // With an error both learn of it, and nothing is written. That one of them has given the message up may follow from
   // the disagreement.
-  if (bytes != send.bytes) {
+  const uint64_t room = bytes & ~kAtMost;
+  if ((bytes & kAtMost) != 0 ? send.bytes > room : send.bytes != room) {
     send.error = Error::truncated;
-    send.got = bytes;
+    send.got = room;
   }
   fabric_.put(peer.rank, to, local_buffer(send), receive, send.error, &send);
 }
@@ -182,7 +183,7 @@ bool LibOF::write_rtr(Peer& peer, const QueuedRtr& rtr) {
     receive->exposes = exposes;
     slot.address = receive->exposed.address;
     slot.buffer_key = receive->exposed.key;
-    slot.bytes = receive->bytes;
+    slot.bytes = receive->length == Length::exact ? receive->bytes : receive->bytes | kAtMost;
     slot.receive = immediate_of(*receive);
     receive->rtr_written = true;
     receive->rtr_local = !peer.asynchronous || !exposes;
@@ -226,6 +227,7 @@ void LibOF::finish_receive(Peer& peer, Request& receive) {
     if (--peer.immediates == 0) fabric_.expect_immediates(peer.rank, false);
     conceal(peer, receive);
   }
+  receive.owner->received = receive.got;
   complete(receive, receive.error, receive.bytes, receive.got);
 }
 

@@ -30,6 +30,7 @@ struct RequestOwner {
   Rank error_peer = 0;
   uint64_t error_expected = 0;
   uint64_t error_got = 0;
+  uint64_t received = 0;  // bytes of the last message that it received
   // The two buffers of the user that its messages come from or go to, if they do; others are in exposed memory.
   const Pinned* pins = nullptr;
   RequestOwner* next_ready = nullptr;
@@ -38,6 +39,9 @@ struct RequestOwner {
   // A peer that does not answer may still read or write its buffers: they must stay allocated, and not be used again.
   bool buffers_in_use = false;
 };
+
+// Which messages a receive takes: those that are as long as its buffer, or shorter ones, too.
+enum class Length : uint8_t { exact, at_most };
 
 struct Request {
   MessageKey key;
@@ -53,15 +57,18 @@ struct Request {
   bool announced = false;  // an RTS was written for this send
   bool rtr_asked = false;  // an RTR was queued or written for this receive
   bool rtr_written = false;
-  bool rtr_local = false;     // first event of recv_sending_rtr: the RTR's local completion
-  bool data_here = false;     // second event: the data's immediate value (or an eager message instead)
-  bool given_up = false;      // its owner was cancelled
-  bool discard = false;       // a receive that was given up: what comes for it is dropped
-  bool exposes = false;       // the peer was told of `exposed`
-  bool owns_buffer = false;   // `buffer` is a copy of ours
+  bool rtr_local = false;    // first event of recv_sending_rtr: the RTR's local completion
+  bool data_here = false;    // second event: the data's immediate value (or an eager message instead)
+  bool given_up = false;     // its owner was cancelled
+  bool discard = false;      // a receive that was given up: what comes for it is dropped
+  bool exposes = false;      // the peer was told of `exposed`
+  bool owns_buffer = false;  // `buffer` is a copy of ours
+  Length length = Length::exact;
   Error error = Error::none;  // what the second event said
   uint64_t got = 0;           // bytes that arrived
   ExposedBuffer exposed;      // rtr_written: where the peer may write
+
+  bool takes(uint64_t message) const { return length == Length::exact ? message == bytes : message <= bytes; }
 };
 
 // A first-in first-out list with removal in the middle.

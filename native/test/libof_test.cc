@@ -94,15 +94,21 @@ struct Send : libof::RequestOwner {
 };
 
 struct Receive : libof::RequestOwner {
-  Receive(Node& node, Rank from, const MessageKey& key, size_t bytes, uint64_t seed) : memory(bytes), seed(seed) {
-    immediately = node.of.irecv(*this, from, key, memory.data(), bytes);
+  Receive(Node& node, Rank from, const MessageKey& key, size_t bytes, uint64_t seed,
+          libof::Length length = libof::Length::exact)
+      : memory(bytes), seed(seed) {
+    immediately = node.of.irecv(*this, from, key, memory.data(), bytes, length);
     CHECK_EQ(outstanding, immediately ? 0 : (error == Error::none ? 1 : 0));
   }
   bool done() const { return outstanding == 0; }
-  void check_data() {
+  void check_data() { check_data(memory.bytes); }
+  // Of a message of so many bytes: what lies behind them in the buffer is as it was.
+  void check_data(size_t bytes) {
     CHECK(done());
     CHECK_EQ(error, Error::none);
-    CHECK_EQ(first_difference(memory.data(), memory.bytes, seed), memory.bytes);
+    CHECK_EQ(received, bytes);
+    CHECK_EQ(first_difference(memory.data(), bytes, seed), bytes);
+    for (size_t i = bytes; i < memory.bytes; ++i) CHECK(memory.data()[i] == kGuardByte);
     memory.check_guards();
   }
   Memory memory;
@@ -667,6 +673,127 @@ TEST(eager_send_that_meets_an_rtr_of_another_size_fails_on_both_sides) {
     CHECK_EQ(receive.error, Error::truncated);
     CHECK(receive.memory.untouched());
     Receive last(job[1], 0, {1, 99, 0}, 1000, 0);
+    job.check_idle();
+  }
+}
+
+// --- receives that take shorter messages -----------------------------------------------------------------------------
+
+// All ways that a message can take, by the sizes of both sides: eager limit 255.
+TEST(a_receive_takes_a_shorter_message_and_tells_its_size) {
+  for (const bool asynchronous : {false, true}) {
+    for (const bool receive_first : {false, true}) {
+      for (const auto& [sent, room] : {std::pair<size_t, size_t>{0, 0},
+                                       {0, 1},
+                                       {10, 200},
+                                       {200, 200},
+                                       {0, 1000},
+                                       {10, 1000},
+                                       {255, 256},
+                                       {256, 1000},
+                                       {999, 1000},
+                                       {70'000, 70'000}}) {
+        Job job(2, asynchronous);
+        std::unique_ptr<Receive> receive;
+        const auto post = [&] {
+          receive = std::make_unique<Receive>(job[1], 0, kKey, room, 1, libof::Length::at_most);
+        };
+        if (receive_first) post();
+        job.pump();
+        Send send(job[0], 1, kKey, sent, 1);
+        job.pump();
+        if (!receive_first) post();
+        job.pump();
+        CHECK(send.done());
+        CHECK_EQ(send.error, Error::none);
+        receive->check_data(sent);
+        // What the receive wrote into the sender's RTR array does not meet the next messages of either class.
+        for (const size_t bytes : {size_t{10}, size_t{1000}}) {
+          const MessageKey next{1, 1, static_cast<uint32_t>(bytes)};
+          Send later(job[0], 1, next, bytes, 2);
+          Receive for_later(job[1], 0, next, 1000, 2, libof::Length::at_most);
+          job.pump();
+          CHECK(later.done());
+          for_later.check_data(bytes);
+        }
+        job.check_idle();
+      }
+    }
+  }
+}
+
+// The sender meets the RTR of a larger receive, so that a small message goes by rendezvous.
+TEST(an_eager_send_answers_the_rtr_of_a_larger_receive) {
+  for (const bool asynchronous : {false, true}) {
+    for (const size_t sent : {0, 10, 255}) {
+      Job job(2, asynchronous);
+      Send dummy(job[0], 1, {1, 99, 0}, 1000, 0);
+      Receive receive(job[1], 0, kKey, 1000, 1, libof::Length::at_most);
+      job.pump();
+      CHECK_EQ(job[0].of.counters().rtr_early, 1u);
+      Send send(job[0], 1, kKey, sent, 1);
+      job.pump();
+      CHECK(send.done());
+      CHECK_EQ(send.error, Error::none);
+      receive.check_data(sent);
+      Receive last(job[1], 0, {1, 99, 0}, 1000, 0);
+      job.check_idle();
+    }
+  }
+}
+
+TEST(a_receive_does_not_take_a_longer_message) {
+  for (const bool asynchronous : {false, true}) {
+    for (const bool receive_first : {false, true}) {
+      for (const auto& [sent, room] :
+           {std::pair<size_t, size_t>{1, 0}, {100, 99}, {256, 255}, {1000, 999}, {70'000, 256}}) {
+        Job job(2, asynchronous);
+        std::unique_ptr<Receive> receive;
+        const auto post = [&] {
+          receive = std::make_unique<Receive>(job[1], 0, kKey, room, 1, libof::Length::at_most);
+        };
+        if (receive_first) post();
+        Send send(job[0], 1, kKey, sent, 1);
+        job.pump();
+        job[0].of.announce_sends();
+        Receive other(job[1], 0, {1, 1, 1}, 1, 1);
+        Send for_other(job[0], 1, {1, 1, 1}, 1, 1);
+        job.pump();
+        if (!receive_first) post();
+        job.pump();
+        CHECK(send.done() && receive->done());
+        CHECK_EQ(receive->error, Error::truncated);
+        CHECK_EQ(receive->error_expected, room);
+        CHECK_EQ(receive->error_got, sent);
+        CHECK_EQ(send.error, sent > kLimit ? Error::truncated : Error::none);
+        if (sent > kLimit) CHECK_EQ(send.error_got, room);
+        CHECK(receive->memory.untouched());
+        job.check_idle();
+      }
+    }
+  }
+}
+
+// More of them than the RTR array has entries, all for small messages; then one large message.
+TEST(small_messages_to_large_receives_leave_the_rtr_array_usable) {
+  for (const bool asynchronous : {false, true}) {
+    Job job(2, asynchronous);
+    constexpr uint32_t kMany = 3 * libof::kRtrSlots;
+    std::vector<std::unique_ptr<Receive>> receives;
+    for (uint32_t i = 0; i < kMany; ++i) {
+      receives.push_back(std::make_unique<Receive>(job[1], 0, MessageKey{1, 1, i}, 1000, i, libof::Length::at_most));
+      job.pump();
+      Send send(job[0], 1, {1, 1, i}, 8, i);
+      job.pump();
+      CHECK(send.done());
+      receives.back()->check_data(8);
+    }
+    Receive large(job[1], 0, {1, 1, kMany}, 2000, 7, libof::Length::at_most);
+    job.pump();
+    Send send(job[0], 1, {1, 1, kMany}, 1999, 7);
+    job.pump();
+    CHECK(send.done());
+    large.check_data(1999);
     job.check_idle();
   }
 }

@@ -288,7 +288,7 @@ async function sizes(): Promise<void> {
     buffers[tag] = new Uint8Array(pair[rank]).fill(9);
     requests[tag] = rank === 0 ? world.isend(buffers[tag], 1, tag) : world.irecv(buffers[tag], 0, tag);
   });
-  report(requests.map((request, tag) => outcomeOf(`message ${tag}`, () => request)));
+  report(requests.map((request, tag) => `${outcomeOf(`message ${tag}`, () => request)} ${request.bytes}`));
   for (const buffer of buffers) {
     assert(
       buffer.every((byte) => byte === 9),

@@ -95,6 +95,38 @@ await play({
     }
   },
 
+  /** Receives with room for more than comes, on both sides of the eager limit, posted early and late. */
+  async shorter() {
+    const sizes = [0, 1, 200, 255, 256, 4096, 4097, 8193, 100_000, 3_000_000];
+    for (const make of [(n: number) => new Uint8Array(n), (n: number) => alloc(Uint8Array, n)]) {
+      for (const early of [true, false]) {
+        const pairs = sizes.flatMap((sent) =>
+          sizes.filter((room) => room >= sent).map((room) => [sent, room] as const),
+        );
+        const targets = pairs.map(([, room]) => make(room).fill(0xee));
+        const receive = (): Request[] => targets.map((target, n) => world.irecv(target, before, n));
+        const received = early ? receive() : [];
+        if (early) await world.ibarrier();
+        const sends = pairs.map(([sent], n) => {
+          const out = make(sent);
+          out.set(message(n, sent));
+          return world.isend(out, peer, n);
+        });
+        if (!early) await world.ibarrier();
+        if (!early) received.push(...receive());
+        for (const request of received) if (!request.done) assert.equal(request.bytes, undefined);
+        waitAll([...sends, ...received]);
+        for (const [n, [sent, room]] of pairs.entries()) {
+          const what = `${sent} bytes into ${room}, ${early ? 'early' : 'late'}`;
+          assert.deepEqual([sends[n].bytes, received[n].bytes], [sent, sent], what);
+          check(targets[n].subarray(0, sent), n, what);
+          assertBytes(targets[n].subarray(sent), new Uint8Array(room - sent).fill(0xee), `${what}, the rest`);
+        }
+      }
+    }
+    assert.equal(world.ibarrier().bytes, undefined, 'collectives have no count');
+  },
+
   /** Many more messages than slots and RTRs, none of them awaited at first. */
   exhaustion() {
     const count = 5000;

@@ -112,9 +112,9 @@ void VerbsFabric::received(Link& link, uint32_t immediate, uint32_t bytes) {
     case kPut:
       arrived_.push({Completion::Kind::immediate, Error::none, connection.peer, value, bytes, nullptr});
       break;
-    case kFailed: {
+    case kNoted: {
       Note note;
-      const size_t at = kControlBytes + link.failures_received++ % kNotes * sizeof note;
+      const size_t at = kControlBytes + link.notes_received++ % kNotes * sizeof note;
       std::memcpy(&note, connection.place.inbox + at, sizeof note);
       arrived_.push(
           {Completion::Kind::immediate, static_cast<Error>(note.error), connection.peer, value, note.bytes, nullptr});

@@ -118,11 +118,11 @@ void VerbsFabric::commit(Rank peer, const void* written, size_t bytes, uint32_t 
   if (cookie != nullptr) arrived_.push({Completion::Kind::write_done, Error::none, peer, 0, 0, cookie});
 }
 
-void VerbsFabric::queue_failure(Connection& connection, uint32_t immediate, Error error, uint64_t bytes) {
-  const size_t at = kControlBytes + links_[connection.peer].failures_sent++ % kNotes * sizeof(Note);
+void VerbsFabric::queue_note(Connection& connection, uint32_t immediate, Error error, uint64_t bytes) {
+  const size_t at = kControlBytes + links_[connection.peer].notes_sent++ % kNotes * sizeof(Note);
   const Note note{bytes, static_cast<uint32_t>(error), 0};
   std::memcpy(connection.place.outbox + at, &note, sizeof note);
-  Work work = connection.mail(connection.place.outbox + at, sizeof note, kFailed << kValueBits | immediate);
+  Work work = connection.mail(connection.place.outbox + at, sizeof note, kNoted << kValueBits | immediate);
   work.signalled = work.ends_put = true;
   queue_work(connection, work);
 }
@@ -159,8 +159,9 @@ void VerbsFabric::put(Rank peer, const ExposedBuffer& to, const LocalBuffer& fro
   }
   ++awaited_;
   connection->puts.push(put);
-  if (error != Error::none) return queue_failure(*connection, immediate, error, from.bytes);
+  if (error != Error::none) return queue_note(*connection, immediate, error, from.bytes);
   const size_t longest = std::min<size_t>(device_->longest_message(), size_t{1} << 30);
+  const bool whole = from.bytes <= longest;
   size_t at = 0;
   do {
     const size_t length = std::min(longest, from.bytes - at);
@@ -171,13 +172,15 @@ void VerbsFabric::put(Rank peer, const ExposedBuffer& to, const LocalBuffer& fro
     work.to = to.address + at;
     work.remote_key = to.key;
     at += length;
-    if (at == from.bytes) {
+    if (at == from.bytes && whole) {
       work.immediate = kPut << kValueBits | immediate;
       work.verb = Verb::announced_write;
       work.signalled = work.ends_put = true;
     }
     queue_work(*connection, work);
   } while (at < from.bytes);
+  // The immediate of the last write would tell the length of that one only.
+  if (!whole) queue_note(*connection, immediate, Error::none, from.bytes);
 }
 
 void VerbsFabric::flush() {

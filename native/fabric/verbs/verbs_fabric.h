@@ -12,11 +12,12 @@
 //
 //   immediate   bits 31-30: kind                                  bits 29-0
 //               0 put      data of a put is complete              LibOF's immediate
-//               1 failed   nothing was written; the note tells    LibOF's immediate
+//               1 noted    see the note                           LibOF's immediate
 //               2 message  something was written to the mailbox   LibOF's note
 //               3 closed   this rank does no more                 0
 //
-//   note area (in the mailbox, between control and slots): Note[64], the n-th failed put's in entry n mod 64
+//   note area (in the mailbox, between control and slots): Note[64], the n-th one in entry n mod 64. A note tells of a
+//   put that failed (nothing was written), or that took several writes, so that no completion tells its length
 //
 // Local completion of what was committed: at once. The outbox belongs to the writer's messages until the peer has
 // reported them (fabric.h), and a report means that the card is done with them, so no thread waits for the card.
@@ -89,7 +90,7 @@ class VerbsFabric : public FarFabric {
   const Device& device() const { return *device_; }
 
  private:
-  enum Kind : uint32_t { kPut = 0, kFailed = 1, kMessage = 2, kClosed = 3 };
+  enum Kind : uint32_t { kPut = 0, kNoted = 1, kMessage = 2, kClosed = 3 };
   struct Note {
     uint64_t bytes;
     uint32_t error;
@@ -105,8 +106,8 @@ class VerbsFabric : public FarFabric {
     std::unique_ptr<Connection> connection;
     Connect verdict = Connect::later;
     std::string why;
-    uint32_t failures_sent = 0;
-    uint32_t failures_received = 0;
+    uint32_t notes_sent = 0;
+    uint32_t notes_received = 0;
   };
 
   // Every connection has its part of the one completion queue, so that it cannot overflow.
@@ -125,7 +126,7 @@ class VerbsFabric : public FarFabric {
   Connection* ready(Rank peer);
   void touch(Connection& connection);
   void queue_work(Connection& connection, const Work& work);
-  void queue_failure(Connection& connection, uint32_t immediate, Error error, uint64_t bytes);
+  void queue_note(Connection& connection, uint32_t immediate, Error error, uint64_t bytes);
   unsigned collect();
   void replace_receives(const ibv_wc* batch, int count);
   Link* link_of(const ibv_wc& wc);
