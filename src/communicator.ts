@@ -12,9 +12,10 @@ import { errorFromNative } from './native-errors.js';
 import { type AlgorithmOf, OPERATIONS, type OperationName } from './operations/index.js';
 import type { Counts } from './operations/operation.js';
 import type { Op } from './operators.js';
-import { type Hints, PlanCache } from './plans.js';
+import { type Hints, OwnPlans, PlanCache } from './plans.js';
 import { PersistentRequest } from './persistent.js';
 import { NO_MESSAGE, Request } from './request.js';
+import type { Schedule } from './schedules/schedule.js';
 import { checkView, IN_PLACE, type InPlace, overlap } from './views.js';
 import { LENGTH_AWAITED, type World } from './world.js';
 
@@ -64,6 +65,7 @@ export class Communicator {
   private closed = false;
   private ownControl: Communicator | null = null;
   private whatPrepares: Communicator | null = null;
+  private readonly ownPlans: OwnPlans;
   /** @internal What the collectives of this communicator have been compiled to. */
   readonly plans: Record<OperationName, PlanCache>;
 
@@ -123,6 +125,7 @@ export class Communicator {
     const plans: Partial<Record<OperationName, PlanCache>> = {};
     for (const operation of OPERATIONS) plans[operation.name] = new PlanCache(this, operation);
     this.plans = plans as Record<OperationName, PlanCache>;
+    this.ownPlans = new OwnPlans(this);
   }
 
   /** @internal The only way to make one. */
@@ -445,6 +448,21 @@ export class Communicator {
   }
 
   /**
+   * Runs a schedule of the program's own, as the next collective of this communicator: all ranks start theirs, in the
+   * same order as all other collectives. `checkSchedules` of node-nbc/schedules says whether the schedules of all ranks
+   * fit together; docs/schedules.md shows how to write them.
+   *
+   * @param schedule of this rank. One that is started again, unchanged, is not compiled again
+   * @param send holds at least the bytes that the schedule reads of it; null if it reads none. It is not written
+   * @param recv holds at least the bytes that the schedule uses of it; null if it uses none. Without overlap with `send`
+   * @throws {ScheduleError} if the schedule cannot run: a rank that the communicator does not have, elements of one
+   *   round that touch the same bytes while one writes
+   */
+  start(schedule: Schedule, send: ArrayBufferView | null, recv: ArrayBufferView | null): Request {
+    return this.run('start', this.ownPlans.find(schedule), send, recv);
+  }
+
+  /**
    * Prepares a message to rank `dest`, as {@link isend}: each start sends what the buffer then holds.
    *
    * Source: MPI_Send_init.
@@ -514,6 +532,7 @@ export class Communicator {
     }
     this.closed = true;
     for (const plans of Object.values(this.plans)) plans.release();
+    this.ownPlans.release();
     this.world.native.freeCommunicator(this.handle);
     this.world.communicators.delete(this);
     await this.ownControl?.close();

@@ -8,6 +8,7 @@ import { errorFromNative } from './native-errors.js';
 import { type Algorithm, Call, type Caller, type Counts, type Operation } from './operations/operation.js';
 import type { Op } from './operators.js';
 import type { ReduceShape } from './schedules/combine.js';
+import { Schedule } from './schedules/schedule.js';
 import type { Shape } from './schedules/shape.js';
 import { bytesOf, IN_PLACE, type InPlace } from './views.js';
 
@@ -152,6 +153,53 @@ export class PlanCache {
     const [oldest, plan] = this.plans.entries().next().value!;
     this.plans.delete(oldest);
     if (plan === this.plan) this.forget();
+    this.owner.world.native.releasePlan(plan);
+  }
+}
+
+/** Compiled schedules of the user's own, by schedule: one that is started again is not compiled again. */
+export class OwnPlans {
+  private readonly plans = new Map<Schedule, { plan: number; words: number }>();
+
+  constructor(private readonly owner: Owner) {}
+
+  /**
+   * @throws {ClosedError} if the communicator is closed
+   * @throws {ArgumentError} for what is no schedule
+   * @throws {ScheduleError} for one that cannot run on this communicator
+   */
+  find(schedule: Schedule): number {
+    const { owner, plans } = this;
+    const context = { operation: 'start', rank: owner.world.rank };
+    owner.requireOpen('start');
+    if (!((schedule as unknown) instanceof Schedule)) {
+      throw new ArgumentError('schedule', `must be a Schedule of node-nbc/schedules, not ${show(schedule)}`, context);
+    }
+    const words = schedule.words32;
+    const known = plans.get(schedule);
+    if (known?.words === words) return known.plan;
+    let plan: number;
+    try {
+      plan = owner.world.native.compile(owner.handle, schedule.encode());
+    } catch (thrown) {
+      throw errorFromNative(thrown, context);
+    }
+    if (known !== undefined) this.drop(schedule, known.plan);
+    if (plans.size >= MAX_PLANS) {
+      const [oldest, { plan: kept }] = plans.entries().next().value!;
+      this.drop(oldest, kept);
+    }
+    plans.set(schedule, { plan, words });
+    return plan;
+  }
+
+  /** Gives all plans back. */
+  release(): void {
+    for (const [schedule, { plan }] of this.plans) this.drop(schedule, plan);
+  }
+
+  private drop(schedule: Schedule, plan: number): void {
+    this.plans.delete(schedule);
     this.owner.world.native.releasePlan(plan);
   }
 }

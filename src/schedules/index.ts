@@ -19,6 +19,7 @@ export * from './barrier.js';
 export * from './bcast.js';
 export * from './circulant.js';
 export type { ReduceShape } from './combine.js';
+export * from './check.js';
 export * from './gather.js';
 export * from './gatherv.js';
 export * from './halving.js';

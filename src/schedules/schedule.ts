@@ -174,6 +174,11 @@ export class Schedule {
     return encoded;
   }
 
+  /** @internal Grows with each element. */
+  get words32(): number {
+    return this.words.length;
+  }
+
   /** The schedule as text, one line per element. */
   describe(): string {
     return describeSchedule(decodeSchedule(this.encode()));
