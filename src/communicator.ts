@@ -16,6 +16,7 @@ import { type Hints, OwnPlans, PlanCache } from './plans.js';
 import { PersistentRequest } from './persistent.js';
 import { NO_MESSAGE, Request } from './request.js';
 import type { Schedule } from './schedules/schedule.js';
+import { Values } from './values.js';
 import { checkView, IN_PLACE, type InPlace, overlap } from './views.js';
 import { LENGTH_AWAITED, type World } from './world.js';
 
@@ -66,6 +67,7 @@ export class Communicator {
   private ownControl: Communicator | null = null;
   private whatPrepares: Communicator | null = null;
   private readonly ownPlans: OwnPlans;
+  private ownValues: Values | null = null;
   /** @internal What the collectives of this communicator have been compiled to. */
   readonly plans: Record<OperationName, PlanCache>;
 
@@ -462,6 +464,14 @@ export class Communicator {
     return this.run('start', this.ownPlans.find(schedule), send, recv);
   }
 
+  /** Operations on values of any kind: see {@link Values}. Their messages never meet those of this communicator. */
+  get values(): Values {
+    this.requireOpen('values');
+    const { high, low } = this.context;
+    this.ownValues ??= new Values(this.derive(this.members, this.rank, { high, low: low + OFFSET.values }));
+    return this.ownValues;
+  }
+
   /**
    * Prepares a message to rank `dest`, as {@link isend}: each start sends what the buffer then holds.
    *
@@ -536,6 +546,7 @@ export class Communicator {
     this.world.native.freeCommunicator(this.handle);
     this.world.communicators.delete(this);
     await this.ownControl?.close();
+    await this.ownValues?.close();
   }
 
   [Symbol.asyncDispose](): Promise<void> {

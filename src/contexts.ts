@@ -8,6 +8,8 @@ import { ExhaustedError } from './errors.js';
 export const OFFSET = {
   /** What dup and split agree on. */
   control: 4,
+  /** `values`. */
+  values: 8,
 } as const;
 
 /** Numbers that a communicator takes. */

@@ -222,6 +222,17 @@ export class ScheduleError extends NbcError {
   }
 }
 
+/** A value that the structured clone algorithm does not take, or a function that failed on values: on `peer`. */
+export class ValueError extends NbcError {
+  constructor(message: string, context?: ErrorContext, options?: ErrorOptions) {
+    super('ERR_NBC_VALUE', message, context, options);
+  }
+
+  static {
+    this.prototype.name = 'ValueError';
+  }
+}
+
 /** More operations, more memory or more descriptors than one rank can have at a time. */
 export class ExhaustedError extends NbcError {
   static {

@@ -32,6 +32,7 @@ export {
   PROD,
   SUM,
 } from './operators.js';
+export { Values } from './values.js';
 export { IN_PLACE } from './views.js';
 export type { InPlace } from './views.js';
 export type { Stats } from './counters.js';
@@ -54,6 +55,7 @@ export {
   ScheduleError,
   SystemError,
   UnreachableError,
+  ValueError,
   AbandonedError,
   TimeoutError,
   TruncatedError,
