@@ -17,6 +17,7 @@ describe('persistent requests', function () {
     describe(`with ${name}`, () => {
       it('are right for every operation, started in any order', () => play('operations', 3));
       it('keep the messages of their starts apart', () => play('ahead', 3));
+      it('keep them apart under back-pressure', () => play('congested', 2));
       it('send and receive messages', () => play('messages', 2));
       it('can be awaited', () => play('awaited', 2));
       it('say what cannot be done with them', () => play('states', 2));
