@@ -128,7 +128,7 @@ export function errorFromFailure(failure: NativeFailure, prefix: string, context
 function withSentence(error: NbcError, sentence: string): NbcError {
   const { message, stack } = error;
   error.message += sentence;
-  error.stack = stack?.replace(message, () => error.message);
+  if (stack !== undefined) error.stack = stack.replace(message, () => error.message);
   return error;
 }
 
