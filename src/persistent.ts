@@ -162,7 +162,8 @@ const abandoned = new FinalizationRegistry<{ world: World; slot: number }>(({ wo
  */
 export function startAll(requests: readonly PersistentRequest[]): void {
   const operation = 'startAll';
-  if (!Array.isArray(requests)) throw new ArgumentError('requests', 'must be an array of requests', { operation });
+  const list: unknown = requests;
+  if (!Array.isArray(list)) throw new ArgumentError('requests', 'must be an array of requests', { operation });
   for (const [index, request] of requests.entries() as Iterable<[number, unknown]>) {
     if (request instanceof PersistentRequest) request.checkStart(operation);
     else throw new ArgumentError(`requests[${index}]`, 'is not a persistent request', { operation });

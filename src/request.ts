@@ -71,6 +71,7 @@ export class Request implements PromiseLike<void> {
   }
 
   /** @internal See slots.ts. */
+  // eslint-disable-next-line @typescript-eslint/class-literal-property-style -- a field would make requests larger
   get keepsSlot(): boolean {
     return false;
   }
