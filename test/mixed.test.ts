@@ -67,19 +67,23 @@ for (const { name, moved, more } of NETWORKS) {
 describe('collectives on two hosts', function () {
   this.timeout(60_000);
 
-  it('cross the network between leaders only', async () => {
-    const found = reports<Record<string, number>>(await runRanks('mixed', twoHosts('leaders', NETWORKS.at(-1)!.more)));
-    for (const [rank, { calls, framesReceived }] of found.entries()) {
-      // A barrier is a message to each leader.
-      if (rank % 2 === 0) assert(framesReceived >= calls / 2, `leader ${rank}: ${framesReceived} frames`);
-      else assert(framesReceived < calls / 4, `rank ${rank}: ${framesReceived} frames of ${calls} calls`);
-    }
-  });
+  const run = async (how: string): Promise<[rank: number, { calls: number; framesReceived: number }][]> => {
+    const job = { ...twoHosts('leaders', NETWORKS.at(-1)!.more), args: ['leaders', how] };
+    return [...reports<{ calls: number; framesReceived: number }>(await runRanks('mixed', job)).entries()];
+  };
+
+  for (const how of ['all', 'split']) {
+    it(`cross the network between leaders only, ${how === 'all' ? 'of all ranks' : 'of a part of the ranks'}`, async () => {
+      for (const [rank, { calls, framesReceived }] of await run(how)) {
+        // A barrier is a message to each leader.
+        if (rank % 2 === 0) assert(framesReceived >= calls / 2, `leader ${rank}: ${framesReceived} frames`);
+        else assert(framesReceived < calls / 4, `rank ${rank}: ${framesReceived} frames of ${calls} calls`);
+      }
+    });
+  }
 
   it('cross it from every rank where the caller says so', async () => {
-    const job = twoHosts('leaders', NETWORKS.at(-1)!.more);
-    const results = await runRanks('mixed', { ...job, args: ['leaders', 'linear'] });
-    for (const [rank, { calls, framesReceived }] of reports<Record<string, number>>(results).entries()) {
+    for (const [rank, { calls, framesReceived }] of await run('linear')) {
       if (rank > 1) assert(framesReceived >= calls, `rank ${rank}: ${framesReceived} frames of ${calls} calls`);
     }
   });

@@ -81,7 +81,7 @@ export class Call {
     readonly recv: unknown,
     readonly root: number,
     readonly lists: readonly (Counts | null | undefined)[],
-    readonly op: unknown = undefined,
+    readonly op?: unknown,
   ) {
     this.rank = caller.rank;
     this.size = caller.size;

@@ -7,6 +7,7 @@
  * Source: MPI 4.1, 6.8 (MPI_ALLTOALL); J. Bruck et al., "Efficient Algorithms for All-to-All Communications in
  * Multiport Message-Passing Systems", IEEE TPDS 8(11), 1997.
  */
+import { travel } from './bruck.js';
 import { Role, Schedule } from './schedule.js';
 import type { Shape } from './shape.js';
 
@@ -53,51 +54,20 @@ function prepare(schedule: Schedule, rank: number, size: number, bytes: number, 
 
 /**
  * Bruck: a block that has to travel the distance d (from rank i to rank i + d) makes the jumps that the bits of d name.
- * In step k every rank packs all blocks whose distance has bit k, sends them as one message to rank + 2^k, and has
- * those of rank − 2^k instead.
  *
- * The textbook rotates all blocks first and unpacks after every step. Here, a table says where the block for each
- * distance is at the moment, and a block is copied only when it is packed or has arrived.
- *
- *     temp:  | pack | arrivals of step 0 | arrivals of step 1 | …      (in place: | saved blocks | before all this)
+ *     temp:  | the block for each distance | of travel() |
  */
 export function alltoallBruck({ rank, size, bytes, inPlace }: Shape): Schedule {
   const schedule = new Schedule();
-  const steps: number[][] = []; // for each bit: the distances that have it
-  for (let bit = 1; bit < size; bit *= 2) {
-    steps.push(Array.from({ length: size }, (_, distance) => distance).filter((distance) => distance & bit));
-  }
-
+  const source = inPlace ? Role.RECEIVE : Role.SEND;
   // The block that has the distance d to go is the one for rank + d.
-  const source = prepare(schedule, rank, size, bytes, inPlace);
-  const location = Array.from({ length: size }, (_, distance) => {
-    return { role: source, offset: ((rank + distance) % size) * bytes };
-  });
-
-  const pack = inPlace ? size * bytes : 0;
-  let arrivals = pack + Math.max(0, ...steps.map((distances) => distances.length)) * bytes;
-  for (const [step, distances] of steps.entries()) {
-    const to = (rank + 2 ** step) % size;
-    const from = (rank - 2 ** step + size) % size;
-    for (const [index, distance] of distances.entries()) {
-      const { role, offset } = location[distance];
-      schedule.copy(role, offset, Role.TEMP, pack + index * bytes, bytes);
-    }
-    schedule.round();
-    schedule.send(to, Role.TEMP, pack, distances.length * bytes);
-    schedule.recv(from, Role.TEMP, arrivals, distances.length * bytes);
-    schedule.round();
-    for (const [index, distance] of distances.entries()) {
-      location[distance] = { role: Role.TEMP, offset: arrivals + index * bytes };
-    }
-    arrivals += distances.length * bytes;
-  }
-
+  schedule.copy(source, rank * bytes, Role.TEMP, 0, (size - rank) * bytes);
+  schedule.copy(source, 0, Role.TEMP, (size - rank) * bytes, rank * bytes);
+  travel(schedule, rank, size, bytes, 0);
   // What has travelled the distance d is from rank − d.
-  for (let distance = 1; distance < size; distance++) {
+  for (let distance = 0; distance < size; distance++) {
     const from = (rank - distance + size) % size;
-    const { role, offset } = location[distance];
-    schedule.copy(role, offset, Role.RECEIVE, from * bytes, bytes);
+    schedule.copy(Role.TEMP, distance * bytes, Role.RECEIVE, from * bytes, bytes);
   }
   return schedule;
 }

@@ -66,7 +66,7 @@ export function bcastCirculant(shape: Shape, blocks = circulantBlocks(shape.size
 }
 
 /** The number of ranks, halved and rounded up until it is 1; the smallest first. */
-export function circulantSkips(size: number): number[] {
+function circulantSkips(size: number): number[] {
   const skips = [size];
   while (skips[0] > 1) skips.unshift(Math.ceil(skips[0] / 2));
   return skips;
@@ -80,7 +80,7 @@ export function circulantSkips(size: number): number[] {
  * rank receives in round k what a rank in [rank − skip k + 1, rank − skip k] has as its base block: the largest block
  * that it does not receive otherwise.
  */
-export function receiveSchedule(virtual: number, skips: readonly number[]): number[] {
+function receiveSchedule(virtual: number, skips: readonly number[]): number[] {
   const turn = skips.length - 1;
   const size = skips[turn];
   const base = baseBlock(virtual, skips);

@@ -6,11 +6,11 @@
  * AutotuNed Collective Communication Framework", 2020.
  */
 import { allgathervLinear, allgathervRing } from './allgather.js';
-import { type AlltoallvShape, exchangeRest, prepareAlltoallv } from './alltoallv.js';
 import { barrierDissemination } from './barrier.js';
 import { bcastBinomial, bcastLinear } from './bcast.js';
 import { bcastCirculant } from './circulant.js';
 import type { ReduceShape } from './combine.js';
+import { type AlltoallvShape, exchangeRest, prepareAlltoallv } from './exchange.js';
 import { allreduceRabenseifner, reduceRabenseifner } from './halving.js';
 import { amongRanks, hostsOf } from './hosts.js';
 import { appendPart, type Place } from './part.js';

@@ -50,16 +50,21 @@ function checkAlltoall(world: Communicator, make: (bytes: number) => Uint8Array,
   );
 }
 
-/** Broadcasts from rank 0 and then barriers, by the algorithm of the command line, and who received frames for them. */
+/**
+ * Broadcasts from rank 0 and barriers, of all ranks or of all but rank 1 ('split'), by the default algorithm or 'linear':
+ * who received frames for them?
+ */
 async function leaders(): Promise<void> {
   const world = await init();
   const CALLS = 40;
-  const hint = process.argv[3] === 'linear' ? { algorithm: 'linear' as const } : undefined;
+  const how = process.argv[3];
+  const hint = how === 'linear' ? { algorithm: 'linear' as const } : undefined;
+  const group = how === 'split' ? await world.split(world.rank === 1 ? undefined : 0) : world;
   const message = new Uint8Array(100);
-  for (let call = 0; call < CALLS / 2; call++) {
-    world.ibcast(message.fill(world.rank === 0 ? call : 0), 0, hint).wait();
+  for (let call = 0; group !== null && call < CALLS / 2; call++) {
+    group.ibcast(message.fill(group.rank === 0 ? call : 0), 0, hint).wait();
     assert(message.every((byte) => byte === call));
-    world.ibarrier(hint).wait();
+    group.ibarrier(hint).wait();
   }
   report({ calls: CALLS, framesReceived: world.stats().framesReceived });
   await world.close();

@@ -100,7 +100,7 @@ describe('the table', () => {
 
 for (const { name, algorithms, parameters } of OPERATIONS) {
   const { inPlace: places, listed } = ORACLES[name];
-  const reduces = (parameters as readonly string[]).includes('op');
+  const reduces = parameters.includes('op');
   for (const algorithm of algorithms.map((row) => row.name)) {
     describe(`${name}, ${algorithm}`, () => {
       for (const inPlace of both(places)) {
@@ -138,7 +138,7 @@ const PLACEMENTS: Record<string, (rank: number, size: number) => number> = {
 for (const { name, algorithms, parameters } of OPERATIONS) {
   if (!algorithms.some((row) => row.name === 'hierarchical')) continue;
   const { inPlace: places, listed } = ORACLES[name];
-  const reduces = (parameters as readonly string[]).includes('op');
+  const reduces = parameters.includes('op');
   describe(`${name}, hierarchical, on several hosts`, () => {
     for (const [placement, hostOf] of Object.entries(PLACEMENTS)) {
       for (const inPlace of both(places)) {
@@ -229,7 +229,7 @@ describe('an operator that does not commute', () => {
   };
 
   for (const { name, algorithms, parameters } of OPERATIONS) {
-    if (!(parameters as readonly string[]).includes('op')) continue;
+    if (!parameters.includes('op')) continue;
     const rows: readonly { name: string; reorders?: boolean }[] = algorithms;
     for (const algorithm of [CHOSEN, ...rows.filter((row) => row.reorders !== true).map((row) => row.name)]) {
       it(`${name}, ${algorithm ?? 'chosen'}: has its operands in the order of the ranks`, () => {
