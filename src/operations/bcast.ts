@@ -62,7 +62,7 @@ export const ibcast = operation({
     {
       name: 'circulant',
       steps: '⌈log₂ p⌉ − 1 + blocks',
-      bytes: 'n, to and from ⌈log₂ p⌉ neighbours',
+      bytes: 'n and ⌈log₂ p⌉ − 1 blocks, at the root',
       when: 'only by name',
       source: 'Träff, "Optimal Broadcast Schedules in Logarithmic Time", 2024',
       build: bcastCirculant,

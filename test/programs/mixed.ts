@@ -5,9 +5,12 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { alloc, type Communicator, init, NbcError, type Request, waitAll } from 'node-nbc';
+import { OPERATIONS } from 'node-nbc/schedules';
+import { arrange, contribution, ORACLES, withOperator } from '../oracle.js';
+import { piece } from './noise.js';
 import { play, report } from './scenario.js';
 
-await play({ collectives, leaders, waking, killed, elsewhere, alone, twoWays });
+await play({ collectives, algorithms, leaders, waking, killed, elsewhere, alone, twoWays });
 
 /** All three collectives, small and large, from both kinds of memory; then which ways the bytes went. */
 async function collectives(): Promise<void> {
@@ -48,6 +51,39 @@ function checkAlltoall(world: Communicator, make: (bytes: number) => Uint8Array,
     receive.every((byte, at) => byte === 16 * Math.floor(at / block) + rank),
     `all to all, ${block} bytes`,
   );
+}
+
+/** Every algorithm of every operation, in place or not, small and large; the roots take turns. */
+async function algorithms(): Promise<void> {
+  const world = await init();
+  const { rank, size } = world;
+  let cases = 0;
+  for (const { name, algorithms } of OPERATIONS) {
+    const oracle = ORACLES[name];
+    for (const algorithm of [undefined, ...algorithms.map((row) => row.name)]) {
+      for (const count of [0, 1, 255, 4_097, 40_000]) {
+        const number = cases++;
+        const root = oracle.rooted ? number % size : 0;
+        const turn = number % 2 === 0;
+        const given = { size, root, count, inPlace: oracle.inPlace && turn, gaps: oracle.listed && turn };
+        const c = withOperator(given, number);
+        const part = arrange(oracle, c, rank, (length) => new Uint8Array(length));
+        const own = contribution(oracle, c, rank, part);
+        own?.set(piece(number, rank, 0, own.length));
+        const expected = part.recv?.slice();
+        const lengthOf = (from: number): number => oracle.send(c, from) ?? oracle.recv(c, from)!;
+        if (expected !== undefined) {
+          oracle.result(c, rank, (from) => piece(number, from, 0, lengthOf(from)), expected);
+        }
+        const start = world[name].bind(world) as (...args: unknown[]) => Request;
+        start(...part.args, ...(algorithm === undefined ? [] : [{ algorithm }])).wait();
+        const what = `${name}, ${algorithm ?? 'chosen'}: ${JSON.stringify({ ...c, op: c.op.name })}`;
+        if (expected !== undefined) assert(Buffer.compare(part.recv!, expected) === 0, what);
+      }
+    }
+  }
+  report({ cases });
+  await world.close();
 }
 
 /**
