@@ -255,6 +255,46 @@ TEST(what_is_revoked_amid_its_pieces_is_not_written_any_more) {
   }
 }
 
+// Sixteen puts are in flight: a poll copies some of them, and says that there is work left.
+TEST(a_poll_copies_a_bounded_number_of_bytes) {
+  const auto copied = [](const Side& side) {
+    const BulkCounters& counters = side.bulk.counters();
+    return counters.mapped_bytes + counters.cross_memory_bytes + counters.staged_bytes;
+  };
+  for (const bool attaches : {true, false}) {
+    for (const size_t bytes : {size_t{90'000}, size_t{1} << 20}) {
+      const auto segment = two_ranks();
+      Side a(segment, 0), b(segment, 1);
+      for (Side* side : {&a, &b}) side->bulk.open(side->peer, attaches);
+      b.bulk.expect(0, true);
+      std::vector<std::vector<std::byte>> from, to;
+      for (uint32_t i = 0; i < kBulkSlots; ++i) {
+        from.emplace_back(bytes);
+        to.emplace_back(bytes);
+        fill(from[i].data(), bytes, i);
+        a.put(from[i].data(), to[i].data(), bytes, i);
+      }
+      uint64_t before = 0;
+      a.poll(Effort::look);
+      CHECK(copied(a) <= room_of(Effort::look) + std::max(kShareFrom, kStagingBytes));
+      CHECK(a.bulk.work() > 0);
+      before = copied(a);
+      a.poll(Effort::pass);
+      CHECK(copied(a) > before);
+      CHECK(copied(a) - before <= room_of(Effort::pass) + kLargestPiece);
+      while (b.arrived.size() < kBulkSlots) {
+        before = copied(a) + copied(b);
+        b.poll(Effort::pass);
+        CHECK(copied(a) + copied(b) - before <= room_of(Effort::pass) + kLargestPiece);
+        before = copied(a) + copied(b);
+        a.poll(Effort::pass);
+        CHECK(copied(a) + copied(b) - before <= room_of(Effort::pass) + kLargestPiece);
+      }
+      for (uint32_t i = 0; i < kBulkSlots; ++i) CHECK_EQ(first_difference(to[i].data(), bytes, i), bytes);
+    }
+  }
+}
+
 TEST(abandoned_peers_end_puts_that_need_them) {
   const auto segment = two_ranks();
   Side a(segment, 0), b(segment, 1);

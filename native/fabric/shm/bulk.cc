@@ -124,19 +124,23 @@ bool Bulk::copy_piece(Link& link, BulkSlot& slot, bool sending, uint32_t piece) 
   return cross_copy(link.pid, ours, remote + at, length, sending);
 }
 
-bool Bulk::work_on(Link& link, BulkSlot& slot, bool sending) {
+// Claims and copies one piece. True if that finished the slot.
+bool Bulk::work_on(Link& link, BulkSlot& slot, bool sending, uint64_t& room) {
+  if (room == 0) return false;
   const uint32_t pieces = pieces_of(slot);
   // relaxed: claiming orders nothing, the data is ordered by stamp (before) and done (after)
   if (slot.next.load(std::memory_order_relaxed) >= pieces) return false;
   const uint32_t piece = slot.next.fetch_add(1, std::memory_order_relaxed);
   if (piece >= pieces) return false;
+  room -= std::min<uint64_t>(room, slot.piece_bytes);
   if (!copy_piece(link, slot, sending, piece)) slot.error.store(why_not(), std::memory_order_relaxed);
   if (!sending) ++counters_.helped_pieces;
   return slot.done.fetch_add(1, std::memory_order_acq_rel) + 1 == pieces;
 }
 
-// Hands as much of the put as one slot takes to the peer. False: no slot is free.
-bool Bulk::announce(Link& link, Put& put) {
+// Hands as much of the put as one slot takes to the peer. False: no slot is free, or this would copy and there is no
+// room.
+bool Bulk::announce(Link& link, Put& put, uint64_t& room) {
   const uint32_t s = link.announced % kBulkSlots;
   BulkSlot& slot = link.out[s];
   if (link.in_flight[s] != nullptr) return false;
@@ -144,6 +148,8 @@ bool Bulk::announce(Link& link, Put& put) {
   const bool from_arena = arena_->contains(put.from);
   size_t length = put.bytes - put.announced;
   bool direct = (put.to.key & kInArena) != 0 || link.can_attach || put.peer == rank_;
+  // Staged, or a small put (see below).
+  if (room == 0 && length > 0 && ((!direct && !from_arena) || length < kShareFrom)) return false;
   const bool gated = direct && length > 0;
   if (gated) direct = enter(*link.gate_out, put.to.key);
   uint16_t flags = (put.to.key & kInArena) != 0 ? kDestinationInArena : 0;
@@ -151,11 +157,12 @@ bool Bulk::announce(Link& link, Put& put) {
   if (!direct) {
     flags |= kReceiverCopies;
     if (!from_arena && length > 0) {
-      if (put.open_slots >= 2) return false;  // two staged pieces in flight keep both sides busy
+      if (put.open_slots >= 2 || room == 0) return false;  // two staged pieces in flight keep both sides busy
       length = std::min(length, kStagingBytes);
       if (void* staging = staging_buffer()) {
         std::memcpy(staging, from, length);
         counters_.staged_bytes += length;
+        room -= std::min<uint64_t>(room, length);
         link.staging[s] = staging;
         from = static_cast<const std::byte*>(staging);
       } else {
@@ -184,6 +191,7 @@ bool Bulk::announce(Link& link, Put& put) {
   // A small put is copied before it is announced: the receiver takes one cache miss, and nobody shares counters.
   const bool alone = length < kShareFrom && (flags & kReceiverCopies) == 0;
   if (alone && length > 0 && !copy_piece(link, slot, true, 0)) slot.error.store(why_not(), std::memory_order_relaxed);
+  if (alone) room -= std::min<uint64_t>(room, length);
   const uint32_t pieces = alone ? pieces_of(slot) : 0;
   slot.next.store(pieces, std::memory_order_relaxed);
   slot.done.store(pieces, std::memory_order_relaxed);

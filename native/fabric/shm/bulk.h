@@ -86,6 +86,20 @@ constexpr size_t kSmallestPiece = 64 * 1024;
 constexpr size_t kLargestPiece = 512 * 1024;
 constexpr size_t kStagingBytes = 128 * 1024;
 
+// A poll begins another copy only while it has copied less than this, in bytes for each direction: so it ends after some
+// tens of microseconds, however many puts there are. A caller that waits has nothing better to do.
+constexpr uint64_t room_of(Effort effort) {
+  switch (effort) {
+    case Effort::look:
+      return 16 * 1024;
+    case Effort::pass:
+      return 64 * 1024;
+    case Effort::helping:
+      break;
+  }
+  return UINT64_MAX;
+}
+
 struct BulkCounters {
   uint64_t mapped_bytes = 0;        // copied through shared mappings
   uint64_t cross_memory_bytes = 0;  // copied by process_vm_readv/writev
@@ -166,8 +180,9 @@ class Bulk {
  private:
   bool copy_piece(Link& link, BulkSlot& slot, bool sending, uint32_t piece);
   std::byte* arena_of(Link& link);
-  bool announce(Link& link, Put& put);
-  bool work_on(Link& link, BulkSlot& slot, bool sending);  // claims and copies one piece; true if it finished the slot
+  // Both take the bytes that they copy from `room`, and may take more than there is, but nothing where there is none.
+  bool announce(Link& link, Put& put, uint64_t& room);
+  bool work_on(Link& link, BulkSlot& slot, bool sending, uint64_t& room);
   void recycle(Put* put);
   static bool stop(BulkSlot& slot, Error error);
   static bool is_revoked(const Link& link, const BulkSlot& slot);
@@ -181,6 +196,7 @@ class Bulk {
   uint32_t outdated_ = 0;  // links
   std::vector<std::unique_ptr<Link>> links_;
   std::vector<Link*> senders_;    // links with puts in flight or in the backlog
+  size_t turn_ = 0;               // which link comes first in this poll: none has to wait for the puts of another one
   std::vector<Link*> receivers_;  // links from which immediates are expected
   std::deque<Put> pool_;
   Put* free_puts_ = nullptr;
@@ -243,10 +259,14 @@ template <typename Ring>
 unsigned Bulk::poll(Completion* out, unsigned max, Effort effort, Ring&& ring) {
   unsigned count = 0;
   bool copied = false;  // a piece of our own
+  uint64_t room = room_of(effort);
+  ++turn_;
   // Ours: announce, copy a piece each, collect what is finished.
-  for (size_t i = 0; i < senders_.size() && count < max;) {
-    Link& link = *senders_[i];
-    while (link.backlog_head != nullptr && announce(link, *link.backlog_head)) {
+  const size_t senders = senders_.size();
+  bool idle = false;
+  for (size_t i = 0; i < senders && count < max; ++i) {
+    Link& link = *senders_[(turn_ + i) % senders];
+    while (link.backlog_head != nullptr && announce(link, *link.backlog_head, room)) {
       Put* put = link.backlog_head;
       const BulkSlot& slot = link.out[(link.announced - 1) % kBulkSlots];
       // The receiver has something to do: copy, or take delivery of what announce() copied.
@@ -265,7 +285,7 @@ unsigned Bulk::poll(Completion* out, unsigned max, Effort effort, Ring&& ring) {
       if (slot.done.load(std::memory_order_acquire) < pieces) {
         const bool copies = effort != Effort::look && (slot.flags & kReceiverCopies) == 0;
         copied |= copies && slot.next.load(std::memory_order_relaxed) < pieces;
-        if (copies && work_on(link, slot, true)) {
+        if (copies && work_on(link, slot, true, room)) {
           ring(link.peer);
         } else if (slot.done.load(std::memory_order_acquire) < pieces) {
           const bool ours = (slot.flags & kReceiverCopies) == 0 && slot.next.load(std::memory_order_relaxed) < pieces;
@@ -295,15 +315,15 @@ unsigned Bulk::poll(Completion* out, unsigned max, Effort effort, Ring&& ring) {
     }
     if (link.flying == 0 && link.backlog_head == nullptr) {
       link.sending = false;
-      senders_[i] = senders_.back();
-      senders_.pop_back();
-    } else {
-      ++i;
+      idle = true;
     }
   }
+  if (idle) std::erase_if(senders_, [](const Link* link) { return !link->sending; });
   // Theirs: collect what is finished, help where we may, copy where we must.
-  for (size_t i = 0; i < receivers_.size() && count < max; ++i) {
-    Link& link = *receivers_[i];
+  room = room_of(effort);
+  const size_t receivers = receivers_.size();
+  for (size_t i = 0; i < receivers && count < max; ++i) {
+    Link& link = *receivers_[(turn_ + i) % receivers];
     while (count < max) {
       BulkSlot& slot = link.in[link.received % kBulkSlots];
       // acquire: pairs with the sender's release of the announcement
@@ -316,7 +336,7 @@ unsigned Bulk::poll(Completion* out, unsigned max, Effort effort, Ring&& ring) {
         // Our own transfers come first: two ranks that each help the other before they are done only get in each
         // other's way.
         if (effort == Effort::look || (!must && !(may && effort == Effort::helping && !copied))) break;
-        if (work_on(link, slot, false)) ring(link.peer);
+        if (work_on(link, slot, false, room)) ring(link.peer);
         if (slot.done.load(std::memory_order_acquire) < pieces) break;
       }
       if ((slot.flags & kLast) != 0)
