@@ -194,6 +194,67 @@ TEST(sender_and_receiver_race_for_pieces) {
   CHECK_EQ(wrong, 0u);
 }
 
+// The receiver takes memory back while the sender is in the middle of a piece: it waits for that piece and stops the rest.
+TEST(what_is_revoked_amid_its_pieces_is_not_written_any_more) {
+  constexpr size_t kBytes = 1 << 20;
+  for (const bool in_arena : {false, true}) {
+    const auto segment = two_ranks();
+    Side a(segment, 0), b(segment, 1);
+    for (Side* side : {&a, &b}) side->bulk.open(side->peer, true);
+    b.bulk.expect(0, true);
+    std::vector<std::byte> from(kBytes), plain(kBytes);
+    fill(from.data(), kBytes, 9);
+    std::byte* to = in_arena ? static_cast<std::byte*>(b.arena->allocate(kBytes)) : plain.data();
+    const ExposedBuffer exposed = in_arena ? ExposedBuffer{b.arena->offset_of(to), kInArena, nullptr}
+                                           : ExposedBuffer{reinterpret_cast<uintptr_t>(to), 0, nullptr};
+    a.put(from.data(), to, kBytes, 7, in_arena ? b.arena.get() : nullptr);
+    a.poll(Effort::pass);
+    BulkSlot& slot = b.bulk.link(0).in[0];
+    const uint32_t copied = slot.done.load();
+    CHECK(copied < pieces_of(slot));
+    CHECK_EQ(slot.next.fetch_add(1), copied);  // the sender begins the next one
+    const auto revoke = [&] { return b.bulk.revoke(0, exposed, kBytes, [](Rank) {}); };
+    CHECK(!revoke());
+    CHECK(!revoke());
+    slot.done.fetch_add(1);  // and ends it
+    CHECK(revoke());
+    fill(to, kBytes, 3);
+    for (int i = 0; i < 100 && (a.sent == 0 || b.arrived.empty()); ++i) {
+      a.poll(Effort::helping);
+      b.poll(Effort::helping);
+    }
+    CHECK_EQ(a.sent, 1u);
+    CHECK(a.last_error == Error::abandoned);
+    CHECK_EQ(b.arrived.size(), 1u);
+    CHECK(b.arrived.front().error == Error::abandoned);
+    CHECK_EQ(first_difference(to, kBytes, 3), kBytes);
+    // A put for an RTR from before: the sender does not write, and the receiver drops the data.
+    a.put(from.data(), to, kBytes, 8, in_arena ? b.arena.get() : nullptr);
+    for (int i = 0; i < 1000 && (a.sent < 2 || b.arrived.size() < 2); ++i) {
+      a.poll(Effort::pass);
+      b.poll(Effort::pass);
+    }
+    CHECK_EQ(b.arrived.size(), 2u);
+    CHECK(b.arrived.back().error == Error::abandoned);
+    CHECK_EQ(first_difference(to, kBytes, 3), kBytes);
+    b.bulk.conceal(0, exposed);
+    // The memory can be exposed again, under the key of now.
+    Put again{};
+    again.peer = 1;
+    again.to = {exposed.address, key_of(b.bulk.revocations(0), in_arena), nullptr};
+    again.from = from.data();
+    again.bytes = again.told = kBytes;
+    again.error = Error::none;
+    again.cookie = &a;
+    a.bulk.put(again);
+    while (a.sent < 3 || b.arrived.size() < 3) {
+      a.poll(Effort::helping);
+      b.poll(Effort::helping);
+    }
+    CHECK_EQ(first_difference(to, kBytes, 9), kBytes);
+  }
+}
+
 TEST(abandoned_peers_end_puts_that_need_them) {
   const auto segment = two_ranks();
   Side a(segment, 0), b(segment, 1);

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "test/failing.h"
 #include "test/mix.h"
 #include "test/ranks.h"
 
@@ -295,6 +296,21 @@ inline void other_eager_limits_are_refused(const Subject& subject) {
   });
 }
 
+// An operation fails while one of its receives is under way: its RTR is withdrawn before, while and after the sender
+// begins.
+inline void a_failed_operation_leaves_its_buffer_alone(const Subject& subject) {
+  for (const RankOptions& options : subject.modes) {
+    run(subject, 3, options, [&](TestRank& me, Meeting& meeting) {
+      for (const Begins begins : {Begins::before, Begins::meanwhile, Begins::after}) {
+        for (const Rank good : {1u, 2u}) {
+          for (const size_t block : {200u, 20'000u, 600'000u})
+            revoked_block(me, meeting, block, good == 1, begins, good);
+        }
+      }
+    });
+  }
+}
+
 // --- the suite -------------------------------------------------------------------------------------------------------
 
 // Adds the suite to the program, for this subject.
@@ -317,6 +333,7 @@ inline bool conforms(const Subject& subject) {
   CONFORMANCE(a_closed_peer_is_noticed_by_test_alone);
   CONFORMANCE(a_closed_peer_is_noticed_by_watchers);
   CONFORMANCE(other_eager_limits_are_refused);
+  CONFORMANCE(a_failed_operation_leaves_its_buffer_alone);
 #undef CONFORMANCE
   return true;
 }

@@ -24,8 +24,6 @@ inline void late_block(TestRank& me, Meeting& meeting, size_t block, bool in_are
   if (me.rank == 0) {
     const uint32_t request = me.start(plan, send, receive);
     meeting.meet();
-    // Not wait(): one that sleeps counts the messages that it needs, and looks at the wrong one with the last.
-    while (!me.test(request)) sched_yield();
     CHECK_EQ(me.failure(request), Error::truncated);
     use_again();
     meeting.meet();
@@ -54,6 +52,51 @@ inline void late_block(TestRank& me, Meeting& meeting, size_t block, bool in_are
   }
   if (me.rank == 0) check_data(receive, 77);
   meeting.meet();
+}
+
+// When the sender of the right block begins: before the other block has failed the gather, at the same time, or after.
+enum class Begins { before, meanwhile, after };
+
+// Three ranks. Rank 0 gathers a block from each other rank. One of them, `good`, sends the right size, the other one not.
+// Nothing may be written to the buffer after the error.
+inline void revoked_block(TestRank& me, Meeting& meeting, size_t block, bool in_arena, Begins begins, Rank good) {
+  Schedule schedule(block, 2 * block);
+  schedule.round();
+  if (me.rank == 0) schedule.receive(1, Role::receive, 0, block).receive(2, Role::receive, block, block);
+  if (me.rank != 0) schedule.send(0, Role::send, 0, me.rank == good ? block : block / 2);
+  const auto plan = me.load(schedule);
+  const Pinned receive = me.memory(2 * block, in_arena);
+  const std::function<void()> drive = [&] { me.engine->test(); };
+  const auto part = [&] { return me.start(plan, me.filled(block, in_arena, me.rank), receive); };
+  uint32_t request = kNoRequest;
+  if (me.rank == 0) request = part();
+  meeting.meet(drive);
+  if (me.rank == good && begins == Begins::before) request = part();
+  if (begins == Begins::before) meeting.meet(drive);
+  if (me.rank != 0 && (me.rank != good || begins == Begins::meanwhile)) request = part();
+  if (me.rank == 0) {
+    CHECK_EQ(me.failure(request), Error::truncated);
+    fill(receive.data, receive.bytes, 77);
+  }
+  meeting.meet(drive);
+  if (me.rank == good && begins == Begins::after) request = part();
+  if (me.rank != 0 && request != kNoRequest) {
+    const Error error = me.failure(request);
+    // A block may have left before its sender hears of the failure.
+    CHECK(error == Error::none || error == (me.rank == good ? Error::abandoned : Error::truncated));
+  }
+  meeting.meet(drive);
+  // What was sent before these has arrived when they have.
+  for (Rank peer = 0; peer < me.size; ++peer) {
+    if (peer == me.rank) continue;
+    const Pinned in = me.memory(block, in_arena);
+    const uint32_t from = me.irecv(in, peer, 5);
+    me.wait(me.isend(me.filled(block, in_arena, me.rank), peer, 5));
+    me.wait(from);
+    check_data(in, peer);
+  }
+  if (me.rank == 0) check_data(receive, 77);
+  meeting.meet(drive);
 }
 
 }  // namespace nbc::check

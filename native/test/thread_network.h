@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <poll.h>
+#include <set>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include <utility>
@@ -46,6 +47,7 @@ class ThreadNetwork {
     std::mutex mutex;  // guards the rest
     std::deque<Event> events;
     std::vector<uint64_t> from;  // by sender: events
+    std::set<uint32_t> revoked;  // keys of memory that this rank has taken back
     Sleeper armed = Sleeper::nobody;
     int bell[2] = {-1, -1};
   };
@@ -81,12 +83,17 @@ class ThreadFabric final : public FarFabric {
   bool has_closed(Rank peer) override { return closed_[peer]; }
   const std::shared_ptr<ExposedMemory>& memory() const override { return memory_; }
   bool expose(Rank, const LocalBuffer& buffer, ExposedBuffer& out) override {
-    out = {reinterpret_cast<uintptr_t>(buffer.data), 0, nullptr};
+    out = {reinterpret_cast<uintptr_t>(buffer.data), ++keys_, nullptr};
     ++exposed_;
     return true;
   }
   void conceal(Rank, const ExposedBuffer&) override { --exposed_; }
-  bool revoke(Rank, const ExposedBuffer&, size_t) override { return false; }
+  // As a network card does it: nothing is written from now on.
+  bool revoke(Rank, const ExposedBuffer& buffer, size_t) override {
+    const std::lock_guard<std::mutex> guard(post().mutex);
+    post().revoked.insert(buffer.key);
+    return true;
+  }
   // The put ends with its next piece, and moves nothing.
   void retract(Rank, void* cookie, Error error) override {
     for (Put& put : puts_) {
@@ -215,8 +222,12 @@ class ThreadFabric final : public FarFabric {
         room_ = false;
         return;
       }
-      if (put.error == Error::none && put.from.bytes > 0)
-        std::memcpy(reinterpret_cast<void*>(static_cast<uintptr_t>(put.to.address)), put.from.data, put.from.bytes);
+      if (put.error == Error::none && put.from.bytes > 0) {
+        ThreadNetwork::Post& there = network_.posts_[put.peer];
+        const std::lock_guard<std::mutex> guard(there.mutex);
+        if (there.revoked.count(put.to.key) == 0)
+          std::memcpy(reinterpret_cast<void*>(static_cast<uintptr_t>(put.to.address)), put.from.data, put.from.bytes);
+      }
       send(put.peer, {ThreadNetwork::Event::Kind::immediate,
                       {Completion::Kind::immediate, put.error, rank_, put.immediate, put.from.bytes, nullptr},
                       0,
@@ -253,6 +264,7 @@ class ThreadFabric final : public FarFabric {
   std::atomic<uint64_t> slept_{0};
   std::atomic<uint64_t> rung_{0};
   int exposed_ = 0;
+  uint32_t keys_ = 0;
   bool announced_ = false;
 };
 
