@@ -673,7 +673,7 @@ TEST(frames_that_make_no_sense_end_the_connection) {
            {FrameKind::done, 1, 0, 0, 0},
            {FrameKind::done, 0, 1u << kImmediateBits, 0, 0},
            {FrameKind::done, 0, 0, 1 << 20, 100},
-           {FrameKind::done, 0, 0, 1 << 20, 0},
+           {FrameKind::done, 0, 0, 1 << 20, 1},
            {FrameKind::done, 0, 0, 0, 100},
            {FrameKind::failed, 0, 0, 0, 0},
            {FrameKind::failed, 0, 0, UINT32_MAX, 0},
