@@ -701,7 +701,7 @@ TEST(the_end_of_data_of_which_a_part_is_missing_ends_the_connection) {
   ExposedBuffer exposed;
   CHECK(scene.rank.fabric->expose(1, {to.data(), to.size(), nullptr}, exposed));
   const std::string text = bytes_of({FrameKind::data, 60, 0, exposed.key, 0}, std::string(60, 'x')) +
-                           bytes_of({FrameKind::done, 0, 9, exposed.key, 60});
+                           bytes_of({FrameKind::done, 0, 9, exposed.key, 100});
   scene.say(text.data(), text.size());
   until([&] { return scene.rank.find(Completion::Kind::broken) != nullptr; }, [&] { scene.rank.pass(); });
   CHECK(scene.rank.find(Completion::Kind::immediate) == nullptr);
