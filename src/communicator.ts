@@ -432,7 +432,8 @@ export class Communicator {
   /**
    * Receives the message that rank `source` sends with {@link isend} and the same tag.
    *
-   * @param buffer for the message, which may be shorter: the request's `bytes` then say how long it was, and the rest of
+   * @param buffer for the message, which may be shorter: the request's `bytes` then say how long it was, and the rest
+   * of
    *   the buffer stays as it was. A longer message is a {@link TruncatedError}
    */
   irecv(buffer: ArrayBufferView, source: number, tag = 0): Request {
@@ -456,7 +457,8 @@ export class Communicator {
    *
    * @param schedule of this rank. One that is started again, unchanged, is not compiled again
    * @param send holds at least the bytes that the schedule reads of it; null if it reads none. It is not written
-   * @param recv holds at least the bytes that the schedule uses of it; null if it uses none. Without overlap with `send`
+   * @param recv holds at least the bytes that the schedule uses of it; null if it uses none. Without overlap with
+   * `send`
    * @throws {ScheduleError} if the schedule cannot run: a rank that the communicator does not have, elements of one
    *   round that touch the same bytes while one writes
    */

@@ -79,8 +79,8 @@ const combineBytes: Record<string, (a: number, b: number) => number> = {
 };
 
 /**
- * Composes maps x → a x + b of bytes, as pairs (a, b): an operator that does not commute. Only the simulator can run it,
- * in the place of the operator that it is made from.
+ * Composes maps x → a x + b of bytes, as pairs (a, b): an operator that does not commute. Only the simulator can run
+ * it, in the place of the operator that it is made from.
  */
 export const COMPOSE = Object.create(SUM, { name: { value: 'COMPOSE' }, commutes: { value: false } }) as Op;
 

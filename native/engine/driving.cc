@@ -38,9 +38,9 @@ constexpr uint32_t kFruitlessTests = 64;
 // briefly.
 constexpr uint64_t kSliceNanoseconds = 100'000;
 
-// A sleeper that counts several arrivals does not see that the first of them has failed its operation; and the time that
-// peers have for what was given up passes without any arrival. So it looks again after so many nanoseconds; a look costs
-// some microseconds.
+// A sleeper that counts several arrivals does not see that the first of them has failed its operation; and the time
+// that peers have for what was given up passes without any arrival. So it looks again after so many nanoseconds; a look
+// costs some microseconds.
 constexpr int64_t kLookAgain = 100'000'000;
 
 // Operations that are examined for what the doorbell counts. With more, it counts to 1: to ring too early is no error.

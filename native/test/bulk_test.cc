@@ -194,7 +194,8 @@ TEST(sender_and_receiver_race_for_pieces) {
   CHECK_EQ(wrong, 0u);
 }
 
-// The receiver takes memory back while the sender is in the middle of a piece: it waits for that piece and stops the rest.
+// The receiver takes memory back while the sender is in the middle of a piece: it waits for that piece and stops the
+// rest.
 TEST(what_is_revoked_amid_its_pieces_is_not_written_any_more) {
   constexpr size_t kBytes = 1 << 20;
   for (const bool in_arena : {false, true}) {

@@ -57,8 +57,8 @@ function variantsOf({ name, algorithms }: (typeof OPERATIONS)[number]): Variant[
 /** How many times the length of a block the longest buffer of any rank has. */
 function blocksOf(name: OperationName, size: number): number {
   const one = withOperator({ size, root: 0, count: 1, inPlace: false, gaps: false }, 0);
-  const { send, recv } = ORACLES[name];
-  return Math.max(1, ...ranksOf(one).flatMap((rank) => [send(one, rank) ?? 0, recv(one, rank) ?? 0]));
+  const oracle = ORACLES[name];
+  return Math.max(1, ...ranksOf(one).flatMap((rank) => [oracle.send(one, rank) ?? 0, oracle.recv(one, rank) ?? 0]));
 }
 
 /** Every `shares`-th: with `turn` from 0 to `shares` - 1, each is there once. */
