@@ -267,6 +267,27 @@ export const ORACLES: Record<OperationName, Oracle> = {
       }
     },
   },
+  ialltoallw: {
+    rooted: false,
+    listed: true,
+    inPlace: true,
+    send: (c, rank) => lengthOf(c, countsOf(c, rank)),
+    recv: (c, rank) => lengthOf(c, countsOf(c, rank)),
+    place: () => 0,
+    args(c, rank, send, recv) {
+      const counts = countsOf(c, rank);
+      const places = placesOf(c, counts);
+      // Parts without bytes are null at every second rank.
+      const partsOf = (buffer: Uint8Array): unknown[] =>
+        counts.map((count, peer) =>
+          count === 0 && rank % 2 === 0 ? null : buffer.subarray(places[peer], places[peer] + count),
+        );
+      return [c.inPlace ? send : partsOf(send as Uint8Array), partsOf(recv as Uint8Array)];
+    },
+    result(c, rank, input, recv) {
+      ORACLES.ialltoallv.result(c, rank, input, recv);
+    },
+  },
   ireduce: {
     rooted: true,
     listed: false,

@@ -66,7 +66,7 @@ struct Group {
   uint64_t context;                             // collectives; + 1 is point-to-point, + 2 persistent collectives
   uint32_t next_tag = 0;                        // of the next collective; wraps
   uint32_t next_persistent = 0;                 // tag of the next persistent collective; wraps
-  std::unordered_map<uint64_t, uint32_t> sent;  // point-to-point: messages by (peer, tag)
+  std::unordered_map<uint64_t, uint32_t> sent;  // point-to-point: messages by (world rank, tag)
   std::unordered_map<uint64_t, uint32_t> received;
 };
 
@@ -74,6 +74,7 @@ struct Group {
 struct LoadedPlan {
   Plan plan;
   std::shared_ptr<Group> group;
+  bool messages = false;  // its transfers are point-to-point messages: see start_messages()
 };
 
 // Whether it was worth while lately to spin before sleeping.
@@ -108,6 +109,9 @@ class Engine {
 
   // All of these: calling thread. `slot`: a free slot. True: complete already, and the slot was not touched.
   bool start(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinned send, Pinned receive);
+  // As start, of a plan that was compiled for messages: they meet those of isend and irecv.
+  bool start_messages(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinned send, Pinned receive,
+                      uint32_t send_tag, uint32_t receive_tag);
   bool isend(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag);
   bool irecv(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag);
 
@@ -160,6 +164,9 @@ class Engine {
     uint32_t tag = 0;
     uint64_t context = 0;
     uint32_t repetition = 0;  // number of the start of a persistent collective, from 0; wraps
+    // Of a plan for messages: what the message that it sends, and the one that it receives, are known by.
+    libof::MessageKey send_key;
+    libof::MessageKey receive_key;
     TemporaryPool::Block temporary;
     Pinned buffers[2];  // of the user: what RequestOwner::pins points to
     bool persistent = false;

@@ -12,6 +12,7 @@ import {
   NbcError,
   type Request,
   startall,
+  strided,
   SUM,
   testAll,
   TimeoutError,
@@ -177,6 +178,38 @@ async function wrongArguments(): Promise<void> {
     ['length', () => alloc(Uint8Array, 1.5)],
     ['length', () => alloc(Uint8Array, any('8'))],
     ['length', () => alloc(Float64Array, 2 ** 53)],
+  );
+
+  for (const value of [...notViews, IN_PLACE]) {
+    calls.push(['send', () => world.isendrecv(any(value), peer, eight, peer)]);
+    calls.push(['recv', () => world.isendrecv(eight, peer, any(value), peer)]);
+  }
+  for (const value of notRanks) {
+    if (value === null || value === undefined) continue;
+    calls.push(['dest', () => world.isendrecv(eight, any(value), sixteen, peer)]);
+    calls.push(['source', () => world.isendrecv(eight, peer, sixteen, any(value))]);
+  }
+  const overlapping = strided(eight, { shape: [4, 4], strides: [1, 1] });
+  const detachedLayout = strided(new Uint8Array(8), { shape: [2], strides: [3] });
+  structuredClone(null, { transfer: [detachedLayout.view.buffer as ArrayBuffer] });
+  const everySecond = strided(sixteen, { shape: [8], strides: [2] });
+  calls.push(
+    ['sendTag', () => world.isendrecv(eight, peer, sixteen, peer, -1)],
+    ['recvTag', () => world.isendrecv(eight, peer, sixteen, peer, 0, 32_768)],
+    ['recv', () => world.isendrecv(eight, peer, eight, peer)],
+    ['recv', () => world.isendrecv(sixteen.subarray(8), peer, sixteen, peer)],
+    ['recv', () => world.isendrecv(everySecond, peer, sixteen.subarray(1, 9), peer)],
+    ['buffer', () => world.irecv(overlapping, peer)],
+    ['recv', () => world.isendrecv(sixteen, peer, overlapping, peer)],
+    ['recv', () => world.ialltoall(sixteen, overlapping)],
+    ['buffer', () => world.ibcast(strided(eight, { shape: [2], strides: [0] }), 0)],
+    ['buffer', () => world.isend(detachedLayout, peer)],
+    ['buffer', () => world.ibcast(detachedLayout, 0)],
+    ['send', () => world.ialltoall(detachedLayout, eight)],
+    ['recv', () => world.ialltoall(everySecond, eight.subarray(2))],
+    ['recv', () => world.ialltoall(strided(new Float64Array(9), { shape: [3], strides: [2] }), new Float64Array(3))],
+    ['recv', () => world.ialltoall(everySecond, sixteen.subarray(3, 11))],
+    ['recv', () => world.iallgather(strided(new Int32Array(8), { shape: [2], strides: [4] }), new Float32Array(4))],
   );
 
   calls.push(...wrongArgumentsOfAll(world, notViews, notRanks));

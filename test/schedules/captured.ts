@@ -35,7 +35,15 @@ export function capture(
   };
   const communicator = Object.create(Communicator.prototype) as Communicator;
   const plans: Record<string, unknown> = {};
-  Object.assign(communicator, { rank, size, hosts, handle: 0, world: { rank, native, nextSlot: 0 }, plans });
+  Object.assign(communicator, {
+    rank,
+    size,
+    hosts,
+    handle: 0,
+    members: new Uint32Array(size),
+    world: { rank, native, nextSlot: 0 },
+    plans,
+  });
   for (const operation of OPERATIONS) plans[operation.name] = new PlanCache(communicator as never, operation as never);
   const start = communicator[name].bind(communicator) as (...given: unknown[]) => unknown;
   start(...args, ...(algorithm === undefined ? [] : [{ algorithm }]));
