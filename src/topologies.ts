@@ -142,7 +142,7 @@ export function checkGrid(dims: unknown, periods: unknown, ranks: number, contex
       context,
     );
   }
-  const grid = new Grid([...(dims as number[])], [...(wraps as boolean[])]);
+  const grid = new Grid([...(dims as number[])], [...wraps]);
   if (grid.ranks > ranks) {
     throw new ArgumentError('dims', `make ${grid.ranks} ranks of a communicator that has ${ranks}`, context);
   }

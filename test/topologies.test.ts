@@ -71,5 +71,6 @@ describe('communicators with a topology', function () {
     play('carts,graphs', 4, { NBC_PROGRESS: 'manual', NBC_EAGER_LIMIT: '255' }));
   it('exchange ghost layers within one array', () => play('ghosts', 4));
   it('have parts in one ArrayBuffer, or in many', () => play('memories', 3));
+  it('end where memory to receive into was transferred meanwhile', () => play('transferred', 3));
   it('refuse wrong arguments, and graphs and grids that do not fit together', () => play('mistakes', 3));
 });

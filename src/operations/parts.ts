@@ -184,9 +184,10 @@ function stage(parts: readonly Part[], filled: boolean): { memory: Memory; boxes
   const staged = new Uint8Array(total);
   const copy = (out: boolean): void => {
     for (const [index, part] of parts.entries()) {
+      // The program may have transferred the memory meanwhile: then there is nothing to copy to.
+      if (boxes[index].block === 0 || part.buffer.byteLength < part.end) continue;
       const own = bytesFrom(part);
       let at = boxes[index].offset;
-      if (boxes[index].block === 0) continue;
       eachBlock(part.box, (offset) => {
         const end = (at += part.box.block);
         const packed = staged.subarray(end - part.box.block, end);

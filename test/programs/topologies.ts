@@ -352,6 +352,26 @@ await play({
     }
   },
 
+  /** Memory to receive into that the program transfers while the operation is pending: the request ends all the same. */
+  transferred() {
+    const ranks = Array.from({ length: size }, (_, peer) => peer);
+    const recvs = ranks.map(() => new Float64Array(4));
+    // The last rank starts when all others have transferred theirs.
+    if (rank === size - 1) for (const peer of ranks.slice(0, -1)) world.irecv(new Uint8Array(1), peer).wait();
+    const request = world.ialltoallw(
+      ranks.map((peer) => new Float64Array(4).fill(10 * rank + peer)),
+      recvs,
+    );
+    if (rank < size - 1) {
+      assert.equal(request.done, false);
+      structuredClone(null, { transfer: [recvs[0].buffer as ArrayBuffer] });
+      world.isend(new Uint8Array(1), size - 1).wait();
+    }
+    request.wait();
+    for (const from of ranks) if (recvs[from].length > 0) assert.equal(recvs[from][3], 10 * from + rank);
+    assert.equal(recvs[0].length, rank < size - 1 ? 0 : 4);
+  },
+
   async mistakes() {
     const any = (value: unknown): never => value as never;
     const refused = async (argument: string, call: () => Promise<unknown>): Promise<void> => {
