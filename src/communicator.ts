@@ -48,15 +48,18 @@ export type PersistentForm<Method extends (...args: never[]) => Request> = (
 /** Methods whose one buffer is called so. */
 const BUFFER_ONLY = new Set(['ibcast', 'bcastInit', 'isend', 'sendInit', 'irecv', 'recvInit']);
 
+/** Methods of which a buffer is a list of parts. */
+const PARTS_ONLY = new Set(['alltoallwInit', 'neighborAlltoallwInit']);
+
 /** Highest tag of a point-to-point message. */
 export const MAX_TAG = 32767;
 
 /**
  * A group of ranks. `init()` returns the one that has all of them; `dup` and `split` make others.
  *
- * Buffers are views: typed arrays of any kind, Buffer, DataView; or layouts of them ({@link strided}). A buffer belongs to
- * the operation until that has ended; see {@link Request}. Wrong arguments throw an {@link ArgumentError} that names the
- * argument, before anything is sent.
+ * Buffers are views: typed arrays of any kind, Buffer, DataView; or layouts of them ({@link strided}). A buffer belongs
+ * to the operation until that has ended; see {@link Request}. Wrong arguments throw an {@link ArgumentError} that names
+ * the argument, before anything is sent.
  */
 export class Communicator {
   /** This process's rank in the communicator: 0 to size − 1. */
@@ -446,9 +449,9 @@ export class Communicator {
   /**
    * Receives the message that rank `source` sends with {@link isend} and the same tag.
    *
-   * @param buffer for the message, which may be shorter: the request's `bytes` then say how long it was, and the rest of
-   *   the buffer stays as it was. A longer message is a {@link TruncatedError}. A layout with gaps has exactly the size of
-   *   the message
+   * @param buffer for the message, which may be shorter: the request's `bytes` then say how long it was, and the rest
+   *   of the buffer stays as it was. A longer message is a {@link TruncatedError}. A layout with gaps has exactly the
+   *   size of the message
    */
   irecv(buffer: Data, source: number, tag = 0): Request {
     this.checkMessage('irecv', 'source', source, tag);
@@ -474,7 +477,7 @@ export class Communicator {
    *
    * @param schedule of this rank. One that is started again, unchanged, is not compiled again
    * @param send holds at least the bytes that the schedule reads of it; null if it reads none. It is not written
-   * @param recv holds at least the bytes that the schedule uses of it; null if it uses none. Without overlap with `send`
+   * @param recv holds at least the bytes that the schedule uses of it; null if it uses none. No overlap with `send`
    * @throws {ScheduleError} if the schedule cannot run: a rank that the communicator does not have, elements of one
    *   round that touch the same bytes while one writes
    */
@@ -517,8 +520,8 @@ export class Communicator {
   }
 
   /**
-   * Sends a message and receives another one: one request, which is complete when both are. The messages are as those of
-   * {@link isend} and {@link irecv}, and meet them.
+   * Sends a message and receives another one: one request, which is complete when both are. The messages are as those
+   * of {@link isend} and {@link irecv}, and meet them.
    *
    * @param dest the rank to send to; null: nothing is sent, and `send` is ignored
    * @param recv for the message, as the buffer of {@link irecv}, without overlap with `send`
@@ -731,9 +734,8 @@ export class Communicator {
     const { name } = plans.operation;
     this.requireOpen(name);
     const placement = place(sends, recvs, peers, this.during(name));
-    if (this.prepares && placement.copied) {
-      const message = 'and what is sent must lie in one ArrayBuffer each, for a persistent request';
-      throw new ArgumentError('recvs', message, this.during(name));
+    if (this.prepares && placement.copied !== null) {
+      throw new ArgumentError(placement.copied, 'must lie in one ArrayBuffer; starts copy nothing', this.during(name));
     }
     const request = this.run(name, plans.lookUp(placement, null, 0, [], options), placement.send, placement.recv);
     if (request.slot >= 0) request.arrived = placement.arrived;
@@ -789,9 +791,10 @@ export class Communicator {
       throw this.explain(thrown, operation, send, receive);
     }
     const one = receive === null || send === null ? bufferNameOf(operation) : null;
+    const s = PARTS_ONLY.has(operation) ? 's' : '';
     const held = [];
-    if (send !== null) held.push({ view: send, bytes: send.byteLength, argument: one ?? 'send' });
-    if (receive !== null) held.push({ view: receive, bytes: receive.byteLength, argument: one ?? 'recv' });
+    if (send !== null) held.push({ view: send, bytes: send.byteLength, argument: one ?? `send${s}` });
+    if (receive !== null) held.push({ view: receive, bytes: receive.byteLength, argument: one ?? `recv${s}` });
     return PersistentRequest.prepared(world, this, operation, slot, held, length);
   }
 
@@ -1016,9 +1019,9 @@ export class GraphCommunicator extends NeighborCommunicator {
 }
 
 /**
- * A communicator whose ranks are in a grid: {@link Communicator.cart}. Its neighbours are, for each dimension, the lower
- * one and then the upper one. What a rank sends to its lower neighbour arrives there as coming from the upper one, also
- * where both are the same rank.
+ * A communicator whose ranks are in a grid: {@link Communicator.cart}. Its neighbours are, for each dimension, the
+ * lower one and then the upper one. What a rank sends to its lower neighbour arrives there as coming from the upper
+ * one, also where both are the same rank.
  */
 export class CartCommunicator extends NeighborCommunicator {
   private constructor(

@@ -49,6 +49,7 @@ describe('layouts', function () {
     thread: {},
     manual: { NBC_PROGRESS: 'manual', NBC_EAGER_LIMIT: '255' },
   })) {
-    it(`go into messages, progress '${name}'`, () => runRanks('layouts', { size: 2, args: ['messages'], env }));
+    it(`go into messages, progress '${name}'`, () =>
+      runRanks('layouts', { size: 2, args: ['messages,persistent'], env }));
   }
 });

@@ -69,6 +69,7 @@ describe('communicators with a topology', function () {
   }
   it('exchange without a progress thread, with the eager limit of the paper', () =>
     play('carts,graphs', 4, { NBC_PROGRESS: 'manual', NBC_EAGER_LIMIT: '255' }));
+  it('have persistent forms', () => play('persistent', 4));
   it('exchange ghost layers within one array', () => play('ghosts', 4));
   it('have parts in one ArrayBuffer, or in many', () => play('memories', 3));
   it('end where memory to receive into was transferred meanwhile', () => play('transferred', 3));

@@ -37,8 +37,8 @@ export interface Box {
  * The memory layout of one pipelined transposition of *rows*, runs of complex numbers along x that stay together.
  *
  * Before it a rank owns a slab of `from` and, within it, every index of `to`; afterwards the reverse. The slab goes out
- * in chunks of at most `chunk` indices of `from`, one `ialltoallw` each. Both sides have their data in the order in which
- * they compute:
+ * in chunks of at most `chunk` indices of `from`, one `ialltoallw` each. Both sides have their data in the order in
+ * which they compute:
  *
  *     sent by a rank     [index in chunk][index of `to`][row]
  *     received by a rank [index of `from`][index in our slab of `to`][row]

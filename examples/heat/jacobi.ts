@@ -1,8 +1,8 @@
 import type { Plate } from './plate.js';
 
 /**
- * One step of Jacobi's method for the cells of rows `top` to `bottom` and columns `left` to `right`: each becomes the mean
- * of its four neighbours.
+ * One step of Jacobi's method for the cells of rows `top` to `bottom` and columns `left` to `right`: each becomes the
+ * mean of its four neighbours.
  *
  * @returns the largest change of a cell
  */

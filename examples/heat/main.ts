@@ -21,8 +21,11 @@ const say = (line: string): void => {
 };
 const dims = dimsCreate(world.size, 2);
 if (dims.some((ranks, dimension) => ranks > options.size[dimension])) {
-  if (world.rank === 0) process.stderr.write(`heat: a grid of ${dims.join(' x ')} ranks is larger than the plate\n`);
-  process.exitCode = 1;
+  // One rank fails, so that the launcher does not end it, because of another, before it has said why.
+  if (world.rank === 0) {
+    process.stderr.write(`heat: a grid of ${dims.join(' x ')} ranks is larger than the plate\n`);
+    process.exitCode = 1;
+  }
 } else {
   run((await world.cart({ dims, periods: [false, false] }))!, options);
 }

@@ -31,8 +31,8 @@ export class Placement {
     readonly sends: readonly Box[],
     readonly recvs: readonly Box[],
     readonly inPlace: boolean,
-    /** Parts are copied: they lie in several ArrayBuffers. */
-    readonly copied: boolean,
+    /** The argument whose parts are copied, because they lie in several ArrayBuffers. */
+    readonly copied: 'sends' | 'recvs' | null,
     /** To be called when the operation is complete. */
     readonly arrived: (() => void) | null,
   ) {}
@@ -55,7 +55,16 @@ export function place(sends: unknown, recvs: unknown, peers: Peers, context: Err
     const memory = staged?.memory ?? target!;
     const boxes = staged?.boxes ?? boxesIn(into, memory);
     const arrived = staged?.arrived ?? null;
-    return new Placement(null, bytesFrom(memory), Role.RECEIVE, boxes, boxes, true, staged !== null, arrived);
+    return new Placement(
+      null,
+      bytesFrom(memory),
+      Role.RECEIVE,
+      boxes,
+      boxes,
+      true,
+      staged === null ? null : 'recvs',
+      arrived,
+    );
   }
   const from = readParts('sends', sends, peers.sends, context);
   const stagedFrom = memoryOf(from) === null ? stage(from, true) : null;
@@ -75,7 +84,7 @@ export function place(sends: unknown, recvs: unknown, peers: Peers, context: Err
     stagedFrom?.boxes ?? boxesIn(from, source),
     stagedInto?.boxes ?? boxesIn(into, target),
     false,
-    stagedFrom !== null || stagedInto !== null,
+    stagedFrom !== null ? 'sends' : stagedInto !== null ? 'recvs' : null,
     stagedInto?.arrived ?? null,
   );
 }

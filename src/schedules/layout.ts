@@ -114,7 +114,7 @@ function writeOf(element: ScheduleElement): Range | null {
   return range(targetRole, targetOffset, element.kind === 'strided' ? 0 : element.bytes);
 }
 
-/** Whether a schedule writes all `bytes` of the receive buffer, and reads none that an earlier round has not written. */
+/** Whether a schedule writes all `bytes` of the receive buffer, and reads none that no earlier round has written. */
 function overwrites(rounds: readonly ScheduleElement[][], bytes: number): boolean {
   let written: Range[] = [];
   const isWritten = (start: number, end: number): boolean =>

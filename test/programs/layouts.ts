@@ -46,6 +46,25 @@ await play({
     }
   },
 
+  /** A persistent broadcast of a column: each start packs and unpacks anew. Messages refuse layouts. */
+  persistent() {
+    const [rows, columns] = [300, 7];
+    const matrix = new Float64Array(rows * columns).fill(-1);
+    const column = strided(matrix, { shape: [rows], strides: [columns], offset: 2 });
+    const request = world.bcastInit(column, 0);
+    for (let round = 0; round < 3; round++) {
+      for (let row = 0; rank === 0 && row < rows; row++) matrix[row * columns + 2] = round * 1000 + row;
+      request.start();
+      request.wait();
+      const right = matrix.map((_, i) => (i % columns === 2 ? round * 1000 + Math.floor(i / columns) : -1));
+      assert.deepEqual(matrix, right);
+    }
+    request.free();
+    for (const init of [world.sendInit.bind(world), world.recvInit.bind(world)]) {
+      assert.throws(() => init(column as never, 0), { name: 'ArgumentError', argument: 'buffer' });
+    }
+  },
+
   /** Columns of a matrix become rows of another one, and the other way round; also to oneself. */
   messages() {
     const [rows, columns] = [300, 7];
@@ -64,6 +83,8 @@ await play({
         world.isendrecv(column, to, strided(into, { shape: [rows], strides: [columns], offset: 6 }), from, 2, 2),
       ];
       waitAll(requests);
+      const [bytes, lengths] = [rows * 8, requests.map((request) => request.bytes)];
+      assert.deepEqual(lengths, [bytes, bytes, bytes, bytes, bytes]);
       for (let row = 0; row < rows; row++) {
         assert.equal(plain[row], from * 1e6 + row * columns + 2);
         assert.equal(into[row * columns + 5], from * 1e6 + row);

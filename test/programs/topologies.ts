@@ -8,7 +8,9 @@ import {
   IN_PLACE,
   init,
   type NeighborCommunicator,
+  type PersistentRequest,
   type Request,
+  startAll,
   strided,
 } from 'node-nbc';
 import { NEIGHBOR_OPERATIONS, type Operation } from 'node-nbc/schedules';
@@ -289,6 +291,9 @@ await play({
     const [height, width] = [5, 4];
     const stride = width + 2;
     for (const make of [(n: number) => new Float64Array(n), (n: number) => alloc(Float64Array, n)]) {
+      for (const persistent of [false, true]) await layers(make, persistent);
+    }
+    async function layers(make: (n: number) => Float64Array, persistent: boolean): Promise<void> {
       const grid = make((height + 2) * stride).fill(-1);
       const value = (of: number, y: number, x: number): number => of * 1000 + y * 100 + x;
       for (let y = 1; y <= height; y++) for (let x = 1; x <= width; x++) grid[y * stride + x] = value(cart.rank, y, x);
@@ -296,7 +301,12 @@ await play({
       const column = (x: number) => strided(grid, { shape: [height], strides: [stride], offset: stride + x });
       const inside = [row(1), row(height), column(1), column(width)];
       const ghosts = [row(0), row(height + 1), column(0), column(width + 1)];
-      for (let n = 0; n < 2; n++) await cart.ineighborAlltoallw(inside, ghosts);
+      const request = persistent ? cart.neighborAlltoallwInit(inside, ghosts) : null;
+      for (let n = 0; n < 2; n++) {
+        request?.start();
+        await (request ?? cart.ineighborAlltoallw(inside, ghosts));
+      }
+      request?.free();
       const [up, down, left, right] = cart.sources;
       const expected = (of: number | null, y: number, x: number): number => (of === null ? -1 : value(of, y, x));
       for (let x = 1; x <= width; x++) {
@@ -311,6 +321,40 @@ await play({
       for (const corner of [0, stride - 1, (height + 1) * stride, (height + 2) * stride - 1]) {
         assert.equal(grid[corner], -1);
       }
+    }
+  },
+
+  /** The persistent forms, three starts each. Those with parts: ghosts. */
+  async persistent() {
+    const cart = (await world.cart({ dims: dimsCreate(size, 2), periods: [true, false] }))!;
+    const mine = listsOf(cart.dims, cart.periods)[cart.rank];
+    const prepared = NEIGHBOR_OPERATIONS.flatMap(({ name }) => {
+      if (name === 'ineighborAlltoallw') return [];
+      const { args, received } = ORACLES[name].arguments(mine, 3);
+      const methods = cart as unknown as Record<string, (...given: unknown[]) => PersistentRequest>;
+      const request = methods[`${name.slice(1)}Init`](...args);
+      const recv = args.filter((arg) => arg instanceof Uint32Array).at(-1)!;
+      return [{ name, request, received, recv, expected: ORACLES[name].expected(mine, 3) }];
+    });
+    for (let round = 0; round < 3; round++) {
+      for (const { recv } of prepared) recv.fill(UNTOUCHED);
+      startAll(prepared.map(({ request }) => request));
+      for (const { name, request, received, expected } of prepared) {
+        await request;
+        const right = expected.map((block, i) => (mine.sources[i] === null ? block.map(() => UNTOUCHED) : block));
+        assert.deepEqual(received(), right, `${name}, round ${round}, rank ${rank}`);
+      }
+    }
+    for (const { request } of prepared) request.free();
+    const apart = Array.from({ length: size }, () => new Float64Array(2));
+    const whole = new Float64Array(2 * size);
+    const together = apart.map((_, peer) => whole.subarray(2 * peer, 2 * peer + 2));
+    for (const [argument, sends, recvs] of [
+      ['sends', apart, together],
+      ['recvs', together, apart.slice()],
+      ['recvs', IN_PLACE, apart],
+    ] as const) {
+      if (size > 1) assert.throws(() => world.alltoallwInit(sends, recvs), { name: 'ArgumentError', argument });
     }
   },
 
@@ -352,7 +396,7 @@ await play({
     }
   },
 
-  /** Memory to receive into that the program transfers while the operation is pending: the request ends all the same. */
+  /** Memory to receive into that the program transfers while the operation is pending: the request ends as usual. */
   transferred() {
     const ranks = Array.from({ length: size }, (_, peer) => peer);
     const recvs = ranks.map(() => new Float64Array(4));
@@ -364,7 +408,7 @@ await play({
     );
     if (rank < size - 1) {
       assert.equal(request.done, false);
-      structuredClone(null, { transfer: [recvs[0].buffer as ArrayBuffer] });
+      structuredClone(null, { transfer: [recvs[0].buffer] });
       world.isend(new Uint8Array(1), size - 1).wait();
     }
     request.wait();
