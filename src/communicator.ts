@@ -126,7 +126,7 @@ export class Communicator {
   /** Persistent {@link iexscan}. Source: MPI_Exscan_init. */
   declare readonly exscanInit: PersistentForm<Communicator['iexscan']>;
 
-  /** @internal */
+  /** Not for programs: {@link init}, {@link dup} and others make communicators. */
   protected constructor(world: World, members: Uint32Array, rank: number, context: Context) {
     // A program in JavaScript can call private constructors.
     if ((world as World | undefined) === undefined) {
