@@ -1,13 +1,13 @@
 /**
  * All operations for 1 to 17 ranks. One job per number of ranks and progress mode goes through all shapes:
- * programs/collectives.ts says which. From nine ranks on, in the short form and in one mode for each number.
+ * programs/collectives.ts says which. From five ranks on, in the short form and in one mode for each number.
  * NBC_TEST_BRIEF leaves only some numbers of ranks (NBC_TEST_RANKS says which), each in one mode and in the short form.
  */
 import assert from 'node:assert/strict';
 import { BRIEF, reports, runRanks } from './helpers.js';
 
 const MOST_RANKS = 17;
-const MOST_IN_FULL = 8;
+const MOST_IN_FULL = 4;
 const IN_BRIEF = (process.env['NBC_TEST_RANKS'] ?? '2,3,4,5,8').split(',').map(Number);
 /** What counts data that went past the mailboxes. */
 const MOVED = { verbs: 'workRequests', tcp: 'bytesReceived' }[process.env.NBC_TRANSPORT ?? ''] ?? 'mappedBytes';
