@@ -33,7 +33,7 @@ const TCP = [
   'views',
   'waiting',
 ];
-const TCP_ENV = { NBC_TRANSPORT: 'tcp', NBC_TEST_BRIEF: '1', NBC_TEST_RUNS: '6' };
+const TCP_ENV = { NBC_TRANSPORT: 'tcp', NBC_TEST_BRIEF: '1', NBC_TEST_RUNS: '6', NBC_TEST_RANKS: '2,3,5' };
 const TCP_QUICK = ['communicator', 'p2p'];
 
 /** A filter is a part of a file's name; "tcp/" in front of it means over TCP. */
