@@ -232,7 +232,7 @@ function buildNative() {
   const tests = ['plain', 'asan', 'tsan'].map((variant) => [
     'native/test',
     `VARIANT=${variant}`,
-    `../../build/native-test/${variant}/verbs_test`,
+    join(ROOT, 'build/native-test', variant, 'verbs_test'),
   ]);
   for (const make of [...tests, ['bench/patterns/native']]) {
     const { status } = spawnSync('make', ['-s', '-C', ...make], { cwd: ROOT, stdio: 'inherit' });
