@@ -151,9 +151,9 @@ const STEPS = [
   },
   {
     title: 'collectives',
-    what: 'all collectives on 2, 3, 4, 5 and 8 ranks, with roots, sizes and shapes in turns',
+    what: 'all collectives on 2, 3 and 5 ranks, with roots, sizes and shapes in turns',
     seconds: 600,
-    command: mocha('collectives.test'),
+    command: ['env', 'NBC_TEST_RANKS=2,3,5', ...mocha('collectives.test')],
   },
   {
     title: 'sends',
