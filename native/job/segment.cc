@@ -85,8 +85,6 @@ JobHeader read_header(int fd) {
 
 }  // namespace
 
-size_t system_page() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
-
 Layout::Layout(Rank size, size_t arena_bytes, size_t page) {
   const size_t pairs = static_cast<size_t>(size) * size;
   lines = round_up(sizeof(JobHeader), page);
