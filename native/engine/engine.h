@@ -30,6 +30,7 @@
 #include "engine/lock.h"
 #include "engine/plan.h"
 #include "engine/slots.h"
+#include "engine/spin_history.h"
 #include "engine/temporary.h"
 #include "fabric/fabric.h"
 #include "libof/libof.h"
@@ -75,20 +76,6 @@ struct LoadedPlan {
   Plan plan;
   std::shared_ptr<Group> group;
   bool messages = false;  // its transfers are point-to-point messages: see start_messages()
-};
-
-// Whether it was worth while lately to spin before sleeping.
-class SpinHistory {
- public:
-  bool worth_it() { return in_vain_ < kInVain || ++skipped_ % kSkips == 0; }
-  void in_vain() { ++in_vain_; }
-  void worked() { in_vain_ = 0; }
-
- private:
-  static constexpr uint32_t kInVain = 4;  // so many in a row, and most are left out
-  static constexpr uint32_t kSkips = 16;  // one of so many is not
-  uint32_t in_vain_ = 0;
-  uint32_t skipped_ = 0;
 };
 
 class Engine {
@@ -251,7 +238,8 @@ class Engine {
   bool notify_pending_ = false;
   bool has_loop_ = false;          // the fabric can wake the event loop
   uint64_t rung_at_ = UINT64_MAX;  // `entries_` when the progress thread first saw that the event loop was rung for
-  SpinHistory spin_history_;       // of the calling thread
+  SpinHistory wait_history_;       // of the calling thread: in wait
+  SpinHistory look_history_;       // and in looks, which last longer
   bool loop_armed_ = false;        // the doorbell was armed for the event loop, and nobody has had the engine since
   bool loop_looks_again_ = false;  // loop_armed_: the progress thread has to look again after a while
   // Ranks for each processor, rounded up. Stored by the calling thread, also read by the progress thread; nothing
