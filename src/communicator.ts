@@ -712,7 +712,8 @@ export class Communicator {
     options: Hints | undefined,
     op?: Op,
   ): Request {
-    return this.run(plans.operation.name, plans.find(send, recv, root, options, op), viewOf(send), viewOf(recv));
+    const called = this.called(plans);
+    return this.run(called, plans.find(called, send, recv, root, options, op), viewOf(send), viewOf(recv));
   }
 
   /** @internal */
@@ -725,22 +726,30 @@ export class Communicator {
     options: Hints | undefined,
     op?: Op,
   ): Request {
-    const plan = plans.lookUp(send, recv, root, lists, options, op);
-    return this.run(plans.operation.name, plan, viewOf(send), viewOf(recv));
+    const called = this.called(plans);
+    const plan = plans.lookUp(called, send, recv, root, lists, options, op);
+    return this.run(called, plan, viewOf(send), viewOf(recv));
   }
 
   /** @internal */
   launchParts(plans: PlanCache, sends: unknown, recvs: unknown, peers: Peers, options: Hints | undefined): Request {
-    const { name } = plans.operation;
-    this.requireOpen(name);
-    const placement = place(sends, recvs, peers, this.during(name));
+    const called = this.called(plans);
+    this.requireOpen(called);
+    const context = this.during(called);
+    const placement = place(sends, recvs, peers, context);
     if (this.prepares && placement.copied !== null) {
-      throw new ArgumentError(placement.copied, 'must lie in one ArrayBuffer; starts copy nothing', this.during(name));
+      throw new ArgumentError(placement.copied, 'must lie in one ArrayBuffer; starts copy nothing', context);
     }
-    const request = this.run(name, plans.lookUp(placement, null, 0, [], options), placement.send, placement.recv);
+    const plan = plans.lookUp(called, placement, null, 0, [], options);
+    const request = this.run(called, plan, placement.send, placement.recv);
     if (request.slot >= 0) request.arrived = placement.arrived;
     else placement.arrived?.();
     return request;
+  }
+
+  /** The method that was called: for errors. */
+  private called({ operation }: PlanCache): string {
+    return this.prepares ? initNameOf(operation.name) : operation.name;
   }
 
   private run(operation: string, plan: number, send: ArrayBufferView | null, receive: ArrayBufferView | null): Request {
@@ -765,7 +774,7 @@ export class Communicator {
       prepares: { value: true },
       run: {
         value: (operation: string, plan: number, send: ArrayBufferView | null, receive: ArrayBufferView | null) =>
-          this.prepare(initNameOf(operation), send, receive, (slot) => {
+          this.prepare(operation, send, receive, (slot) => {
             this.world.native.prepare(plan, slot, send, receive);
             return NO_MESSAGE;
           }),

@@ -125,10 +125,11 @@ export class PlanCache {
 
   /**
    * The plan of a call, compiled if need be.
+   * @param called the method that was called, for errors: the operation's or that of its persistent form
    * @throws {ClosedError} if the communicator is closed (closing it forgets the last call)
    * @throws {ArgumentError} naming the argument
    */
-  find(send: MaybeBuffer, recv: MaybeBuffer, root: number, hints: Hints | undefined, op?: Op): number {
+  find(called: string, send: MaybeBuffer, recv: MaybeBuffer, root: number, hints: Hints | undefined, op?: Op): number {
     if (
       hints === undefined &&
       root === this.root &&
@@ -140,7 +141,7 @@ export class PlanCache {
     ) {
       return this.plan;
     }
-    const plan = this.lookUp(send, recv, root, NO_LISTS, hints, op);
+    const plan = this.lookUp(called, send, recv, root, NO_LISTS, hints, op);
     if (hints === undefined && !(send instanceof Layout || recv instanceof Layout)) {
       this.remember(send, recv, root, op, plan);
     }
@@ -149,6 +150,7 @@ export class PlanCache {
 
   /** As {@link find}, of an operation with counts and displacements: these are looked at in every call. */
   lookUp(
+    called: string,
     send: MaybeBuffer | Placement,
     recv: MaybeBuffer,
     root: number,
@@ -157,16 +159,16 @@ export class PlanCache {
     op?: Op,
   ): number {
     const { operation, owner } = this;
-    owner.requireOpen(operation.name);
-    const call = new Call(operation.name, owner, send, recv, root, lists, op);
+    owner.requireOpen(called);
+    const call = new Call(called, owner, send, recv, root, lists, op);
     const shape = operation.shape(call);
-    const index = this.indexOf(hints?.algorithm);
+    const index = this.indexOf(hints?.algorithm, called);
     const layouts = new Layouts(send, recv);
     const key = keyOf(shape, index, operation.algorithms.length, layouts.detail);
     const plan = this.plans.get(key);
     if (plan !== undefined) return plan;
     operation.check?.(call);
-    return this.compile(key, shape, index, layouts);
+    return this.compile(key, shape, index, layouts, called);
   }
 
   /** The next call is looked up. */
@@ -191,30 +193,30 @@ export class PlanCache {
   }
 
   /** Index of an algorithm that the caller names; -1: the operation chooses. */
-  private indexOf(algorithm: string | undefined): number {
+  private indexOf(algorithm: string | undefined, called: string): number {
     if (algorithm === undefined) return -1;
-    const { name, algorithms } = this.operation;
+    const { algorithms } = this.operation;
     const index = algorithms.findIndex((row) => row.name === algorithm);
     if (index >= 0) return index;
     const names = algorithms.map((row) => `'${row.name}'`).join(', ');
-    const context = { operation: name, rank: this.owner.world.rank };
-    throw new ArgumentError('algorithm', `${name} has ${names}, but not ${show(algorithm)}`, context);
+    const context = { operation: called, rank: this.owner.world.rank };
+    throw new ArgumentError('algorithm', `${called} has ${names}, but not ${show(algorithm)}`, context);
   }
 
   /** @throws {ArgumentError} if the caller names one that gives an operator its operands in the wrong order */
-  private suited(algorithm: Algorithm, shape: Shape): Algorithm {
+  private suited(algorithm: Algorithm, shape: Shape, called: string): Algorithm {
     if (algorithm.reorders !== true || (shape as Partial<ReduceShape>).commutes !== false) return algorithm;
-    const context = { operation: this.operation.name, rank: this.owner.world.rank };
+    const context = { operation: called, rank: this.owner.world.rank };
     throw new ArgumentError('algorithm', `${algorithm.name} needs an operator that commutes`, context);
   }
 
-  private compile(key: number | string, shape: Shape, index: number, layouts: Layouts): number {
+  private compile(key: number | string, shape: Shape, index: number, layouts: Layouts, called: string): number {
     const { operation } = this;
-    const chosen = index >= 0 ? index : this.indexOf(operation.choose(shape));
+    const chosen = index >= 0 ? index : this.indexOf(operation.choose(shape), called);
     // The plan of the last call may have to make room.
     this.forget();
-    const schedule = this.suited(operation.algorithms[chosen], shape).build(shape);
-    return this.plans.add(key, layouts.apply(schedule), operation.name);
+    const schedule = this.suited(operation.algorithms[chosen], shape, called).build(shape);
+    return this.plans.add(key, layouts.apply(schedule), called);
   }
 }
 

@@ -64,7 +64,7 @@ export class Grid {
 
   /**
    * For each dimension the lower neighbour, then the upper one. Where both are the same rank, what it sends down
-   * arrives from above.
+   * arrives from above: MPI 4.1, 8.6 and example 8.10.
    */
   neighbors(rank: number): Neighbors {
     const list = this.dims.flatMap((_, dimension) => [this.moved(rank, dimension, -1), this.moved(rank, dimension, 1)]);

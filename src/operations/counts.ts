@@ -35,6 +35,20 @@ export function blocksOf(
   return blocks;
 }
 
+/** The buffer of a rank's own block, beside `all` with the blocks of all ranks. Argument `counts`. */
+export function checkOwnBlock(call: Call, argument: 'send' | 'recv', { bytes }: Block, all: Checked): void {
+  const own = call.view(argument);
+  if (own.bytes !== bytes) {
+    call.refuse(argument, `must have the bytes that counts gives its rank: ${bytes}, not ${own.bytes}`);
+  }
+  call.checkPair(...inOrder(argument, own, all));
+}
+
+/** Send first, receive second. `argument`: which the first one is. */
+export function inOrder(argument: 'send' | 'recv', own: Checked, all: Checked): [send: Checked, recv: Checked] {
+  return argument === 'send' ? [own, all] : [all, own];
+}
+
 /** Blocks as part of what tells shapes apart. */
 export function textOf(blocks: readonly Block[]): string {
   return blocks.map(({ offset, bytes }) => `${offset}+${bytes}`).join(' ');

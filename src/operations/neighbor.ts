@@ -42,35 +42,35 @@ const LINEAR: [Algorithm<'linear', NeighborShape>] = [
 
 const choose = (): 'linear' => 'linear';
 
-/** A buffer that is needed only where there are neighbours. */
-function bufferOf(call: Call, argument: 'send' | 'recv', neighbors: readonly unknown[]): Checked | null {
-  return neighbors.length === 0 ? null : call.view(argument);
+/** The two buffers; null: there are no neighbours to need it. */
+function buffersOf(call: Call): [send: Checked | null, recv: Checked | null] {
+  const { sources, destinations } = call.neighbors;
+  const send = destinations.length === 0 ? null : call.view('send');
+  const recv = sources.length === 0 ? null : call.view('recv');
+  if (send !== null && recv !== null) call.checkPair(send, recv);
+  return [send, recv];
 }
 
-function shapeOf(call: Call, sends: readonly Block[], recvs: readonly Block[]): NeighborShape {
+/** @param sized the argument that says how large the blocks are that are received */
+function shapeOf(call: Call, sends: readonly Block[], recvs: readonly Block[], sized: string): NeighborShape {
   const boxes = (blocks: readonly Block[]): Box[] => blocks.map(({ offset, bytes }) => contiguous(offset, bytes));
   const detail = `${textOf(sends)} / ${textOf(recvs)}`;
-  return checked(call, { from: Role.SEND, sends: boxes(sends), recvs: boxes(recvs), detail });
+  return checkOwn(call, { from: Role.SEND, sends: boxes(sends), recvs: boxes(recvs), detail }, sized);
 }
+
+type Exchange = Pick<NeighborShape, 'from' | 'sends' | 'recvs' | 'detail'>;
 
 /** What a rank sends to itself, it receives. */
-function checked(call: Call, parts: Pick<NeighborShape, 'from' | 'sends' | 'recvs' | 'detail'>): NeighborShape {
-  const { neighbors } = call;
-  const own = neighbors.destinations.flatMap((peer, index) =>
-    peer === call.rank ? [bytesOfBox(parts.sends[index])] : [],
-  );
+function checkOwn(call: Call, exchange: Exchange, sized: string): NeighborShape {
+  const { neighbors, rank } = call;
+  const own = exchange.sends.filter((_, index) => neighbors.destinations[index] === rank).map(bytesOfBox);
   for (const index of neighbors.order) {
-    if (neighbors.sources[index] !== call.rank) continue;
-    const [sent, received] = [own.shift(), bytesOfBox(parts.recvs[index])];
+    if (neighbors.sources[index] !== rank) continue;
+    const [sent, received] = [own.shift(), bytesOfBox(exchange.recvs[index])];
     if (sent === received) continue;
-    const message = `block ${index} comes from the rank itself, which sends ${sent} bytes, and has ${received}`;
-    call.refuse(call.lists.length > 0 ? 'recvCounts' : 'recvs', message);
+    call.refuse(sized, `block ${index} comes from the rank itself, which sends ${sent} bytes, and has ${received}`);
   }
-  return { ...call.shape(0), neighbors, ...parts };
-}
-
-function checkBoth(call: Call, send: Checked | null, recv: Checked | null): void {
-  if (send !== null && recv !== null) call.checkPair(send, recv);
+  return { ...call.shape(0), neighbors, ...exchange };
 }
 
 const repeated = (times: number, bytes: number, distance = bytes): Block[] =>
@@ -84,14 +84,12 @@ const ineighborAllgather = operation({
   algorithms: LINEAR,
   shape(call) {
     const { sources, destinations } = call.neighbors;
-    const send = bufferOf(call, 'send', destinations);
-    const recv = bufferOf(call, 'recv', sources);
+    const [send, recv] = buffersOf(call);
     const block = recv === null ? 0 : call.block('recv', recv, sources.length);
     if (send !== null && recv !== null && send.bytes !== block) {
       call.refuse('recv', `must have ${sources.length} blocks of ${send.bytes} bytes, as send has, not of ${block}`);
     }
-    checkBoth(call, send, recv);
-    return shapeOf(call, repeated(destinations.length, send?.bytes ?? 0, 0), repeated(sources.length, block));
+    return shapeOf(call, repeated(destinations.length, send?.bytes ?? 0, 0), repeated(sources.length, block), 'recv');
   },
   choose,
 });
@@ -105,19 +103,10 @@ const ineighborAllgatherv = operation({
   shape(call) {
     const { sources, destinations } = call.neighbors;
     const [counts, displs] = call.lists;
-    const send = bufferOf(call, 'send', destinations);
-    const recv = bufferOf(call, 'recv', sources);
+    const [send, recv] = buffersOf(call);
     const blocks =
       recv === null ? [] : blocksOf(call, ['counts', 'displs'], counts, displs, 'recv', recv, sources.length);
-    for (const [index, { bytes }] of blocks.entries()) {
-      if (sources[index] !== call.rank || bytes === send?.bytes) continue;
-      call.refuse(
-        'counts',
-        `block ${index} comes from the rank itself, which sends ${send?.bytes ?? 0} bytes, not ${bytes}`,
-      );
-    }
-    checkBoth(call, send, recv);
-    return shapeOf(call, repeated(destinations.length, send?.bytes ?? 0, 0), blocks);
+    return shapeOf(call, repeated(destinations.length, send?.bytes ?? 0, 0), blocks, 'counts');
   },
   choose,
 });
@@ -130,15 +119,13 @@ const ineighborAlltoall = operation({
   algorithms: LINEAR,
   shape(call) {
     const { sources, destinations } = call.neighbors;
-    const send = bufferOf(call, 'send', destinations);
-    const recv = bufferOf(call, 'recv', sources);
+    const [send, recv] = buffersOf(call);
     const out = send === null ? 0 : call.block('send', send, destinations.length);
     const into = recv === null ? 0 : call.block('recv', recv, sources.length);
     if (send !== null && recv !== null && out !== into) {
       call.refuse('recv', `must have blocks of ${out} bytes, as send has, not of ${into}`);
     }
-    checkBoth(call, send, recv);
-    return shapeOf(call, repeated(destinations.length, out), repeated(sources.length, into));
+    return shapeOf(call, repeated(destinations.length, out), repeated(sources.length, into), 'recv');
   },
   choose,
 });
@@ -152,14 +139,12 @@ const ineighborAlltoallv = operation({
   shape(call) {
     const { sources, destinations } = call.neighbors;
     const [sendCounts, sendDispls, recvCounts, recvDispls] = call.lists;
-    const send = bufferOf(call, 'send', destinations);
-    const recv = bufferOf(call, 'recv', sources);
+    const [send, recv] = buffersOf(call);
     const [sendNames, recvNames] = [['sendCounts', 'sendDispls'] as const, ['recvCounts', 'recvDispls'] as const];
     const out =
       send === null ? [] : blocksOf(call, sendNames, sendCounts, sendDispls, 'send', send, destinations.length);
     const into = recv === null ? [] : blocksOf(call, recvNames, recvCounts, recvDispls, 'recv', recv, sources.length);
-    checkBoth(call, send, recv);
-    return shapeOf(call, out, into);
+    return shapeOf(call, out, into, 'recvCounts');
   },
   choose,
 });
@@ -172,7 +157,7 @@ const ineighborAlltoallw = operation({
   algorithms: LINEAR,
   shape(call) {
     const { from, sends, recvs, detail } = call.send as Placement;
-    return checked(call, { from, sends, recvs, detail });
+    return checkOwn(call, { from, sends, recvs, detail }, 'recvs');
   },
   check(call) {
     checkDisjoint(call.send as Placement, call.context);

@@ -127,10 +127,6 @@ export class Call {
     return this.send === IN_PLACE;
   }
 
-  get recvInPlace(): boolean {
-    return this.recv === IN_PLACE;
-  }
-
   /** The part of a shape that all operations have. */
   shape(bytes: number, inPlace = false): Shape {
     const { rank, size, root, caller } = this;

@@ -421,12 +421,13 @@ await play({
     const refused = async (argument: string, call: () => Promise<unknown>): Promise<void> => {
       await assert.rejects(call, (error: unknown) => error instanceof ArgumentError && error.argument === argument);
     };
-    const thrown = (argument: string, call: () => unknown): void => {
+    const thrown = (argument: string, call: () => unknown, operation?: string): void => {
       assert.throws(
         call,
         (error: unknown) => {
           assert(error instanceof ArgumentError, `${String(call)} throws ${String(error)}`);
           assert.equal(error.argument, argument, `${String(call)}: ${error.message}`);
+          if (operation !== undefined) assert.equal(error.operation, operation, error.message);
           return true;
         },
         String(call),
@@ -468,7 +469,7 @@ await play({
     const layout = strided(overlapping, { shape: [2, 2], strides: [1, 1] });
     const before = world.stats().started;
     for (const { name, parameters } of NEIGHBOR_OPERATIONS as readonly Operation[]) {
-      const method = cart[name as 'ineighborAlltoall'].bind(cart) as (...args: unknown[]) => unknown;
+      const methods = cart as unknown as Record<string, (...args: unknown[]) => unknown>;
       const right: Record<string, unknown> = {
         send: name.startsWith('ineighborAllgather') ? new Int32Array(2) : four(),
         recv: four(),
@@ -493,7 +494,8 @@ await play({
         for (const wrong of wrongs[parameter]) {
           // In these operations a buffer that is too short is a wrong displacement.
           if (name.endsWith('v') && ArrayBuffer.isView(wrong)) continue;
-          thrown(parameter, () => method(...parameters.map((other) => (other === parameter ? wrong : right[other]))));
+          const args = parameters.map((other) => (other === parameter ? wrong : right[other]));
+          for (const form of [name, `${name.slice(1)}Init`]) thrown(parameter, () => methods[form](...args), form);
         }
       }
     }

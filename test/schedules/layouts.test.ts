@@ -3,51 +3,17 @@ import assert from 'node:assert/strict';
 import { strided } from 'node-nbc';
 import { describeElement, OPERATIONS, type OperationName, Role, Schedule } from 'node-nbc/schedules';
 import { Scattered } from '../layouts.js';
-import { arrange, type Case, contribution, ORACLES, ranksOf, withOperator } from '../oracle.js';
+import { type Case, ORACLES, withOperator } from '../oracle.js';
+import { assertAgrees } from './agree.js';
 import { capture } from './captured.js';
-import { simulate } from './simulator.js';
 
-/** Bytes that differ by rank and place. */
-const fill = (bytes: Uint8Array, seed: number): Uint8Array => bytes.map((_, i) => (i * 7 + seed * 31 + (i >> 8)) & 255);
-
-function check(name: OperationName, given: Omit<Case, 'op'>, algorithm: string | undefined, number: number): void {
-  const c = withOperator(given, number);
-  const oracle = ORACLES[name];
-  const parts = ranksOf(c).map((rank) => {
-    // Some of the buffers are plain.
-    const scattered = new Map<Uint8Array, Scattered>();
-    const part = arrange(oracle, c, rank, (length, role) => {
-      const bytes = fill(new Uint8Array(length), 1000 + rank);
-      if ((rank + number + (role === 'send' ? 1 : 0)) % 3 > 0)
-        scattered.set(bytes, new Scattered(length, number + rank));
-      return bytes;
-    });
-    const own = contribution(oracle, c, rank, part);
-    own?.set(fill(own, 1 + rank));
-    for (const [bytes, memory] of scattered) memory.write(bytes);
-    const args = part.args.map((arg) => scattered.get(arg as Uint8Array)?.layout ?? arg);
-    return { ...part, args, scattered, input: own?.slice() };
+/** Every third buffer is plain. */
+function check(name: OperationName, c: Omit<Case, 'op'>, algorithm: string | undefined, number: number): void {
+  assertAgrees(name, withOperator(c, number), {
+    algorithm,
+    scatter: (length, role, rank) =>
+      (rank + number + (role === 'send' ? 1 : 0)) % 3 > 0 ? new Scattered(length, number + rank) : null,
   });
-  const expected = parts.map(({ recv }, rank) => {
-    if (recv === null) return null;
-    const result = recv.slice();
-    oracle.result(c, rank, (from) => parts[from].input!, result);
-    return result;
-  });
-  const sent = parts.map(({ send }) => send?.slice());
-  simulate(
-    parts.map(({ args }, rank) => {
-      const { schedule, send, receive } = capture(name, rank, c.size, args, algorithm);
-      return { schedule, send: send as Uint8Array | null, receive: receive as Uint8Array | null };
-    }),
-  );
-  for (const [rank, { send, recv, scattered }] of parts.entries()) {
-    const what = `${name}, ${algorithm ?? 'chosen'}, rank ${rank}: ${JSON.stringify(given)}`;
-    const now = (buffer: Uint8Array): Uint8Array => scattered.get(buffer)?.read() ?? buffer;
-    if (recv !== null) assert.deepEqual(now(recv), expected[rank]!, what);
-    if (send !== null) assert.deepEqual(now(send), sent[rank]!, `${what}: the send buffer`);
-    for (const memory of scattered.values()) memory.assertBetween(what);
-  }
 }
 
 const both = (possible: boolean): boolean[] => (possible ? [false, true] : [false]);
