@@ -44,5 +44,6 @@ export async function render(operations) {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const { OPERATIONS } = await import('../dist/operations/index.js');
-  writeFileSync(TARGET, await render(OPERATIONS));
+  const { NEIGHBOR_OPERATIONS } = await import('../dist/operations/neighbor.js');
+  writeFileSync(TARGET, await render([...OPERATIONS, ...NEIGHBOR_OPERATIONS]));
 }

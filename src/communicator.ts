@@ -7,16 +7,28 @@
 import { OFFSET } from './contexts.js';
 import type { Stats } from './counters.js';
 import { ArgumentError, ClosedError, type ErrorContext, NbcError, show } from './errors.js';
-import { type Context, duplicate, splitByColor } from './groups.js';
+import { connect, type Context, duplicate, splitByColor } from './groups.js';
 import { errorFromNative } from './native-errors.js';
 import { type AlgorithmOf, OPERATIONS, type OperationName } from './operations/index.js';
+import { type Data, Layout } from './layouts.js';
+import { type End, MessagePlans } from './messages.js';
+import { NEIGHBOR_OPERATIONS, type NeighborOperationName } from './operations/neighbor.js';
 import type { Counts } from './operations/operation.js';
+import { type Parts, type Peers, place } from './operations/parts.js';
 import type { Op } from './operators.js';
 import { type Hints, OwnPlans, PlanCache } from './plans.js';
 import { PersistentRequest } from './persistent.js';
 import { NO_MESSAGE, Request } from './request.js';
 import type { Schedule } from './schedules/schedule.js';
 import { Values } from './values.js';
+import {
+  checkGraph,
+  checkGrid,
+  disagreementOnGraph,
+  disagreementOnGrid,
+  type Grid,
+  type Neighbors,
+} from './topologies.js';
 import { checkView, IN_PLACE, type InPlace, overlap } from './views.js';
 import { LENGTH_AWAITED, type World } from './world.js';
 
@@ -36,15 +48,18 @@ export type PersistentForm<Method extends (...args: never[]) => Request> = (
 /** Methods whose one buffer is called so. */
 const BUFFER_ONLY = new Set(['ibcast', 'bcastInit', 'isend', 'sendInit', 'irecv', 'recvInit']);
 
+/** Methods of which a buffer is a list of parts. */
+const PARTS_ONLY = new Set(['alltoallwInit', 'neighborAlltoallwInit']);
+
 /** Highest tag of a point-to-point message. */
 export const MAX_TAG = 32767;
 
 /**
  * A group of ranks. `init()` returns the one that has all of them; `dup` and `split` make others.
  *
- * Buffers are views: typed arrays of any kind, Buffer, DataView. A buffer belongs to the operation until that has
- * ended; see {@link Request}. Wrong arguments throw an {@link ArgumentError} that names the argument, before anything
- * is sent.
+ * Buffers are views: typed arrays of any kind, Buffer, DataView; or layouts of them ({@link strided}). A buffer belongs
+ * to the operation until that has ended; see {@link Request}. Wrong arguments throw an {@link ArgumentError} that names
+ * the argument, before anything is sent.
  */
 export class Communicator {
   /** This process's rank in the communicator: 0 to size − 1. */
@@ -66,10 +81,13 @@ export class Communicator {
   private closed = false;
   private ownControl: Communicator | null = null;
   private whatPrepares: Communicator | null = null;
+  /** Its collectives are prepared instead of started. */
+  private readonly prepares: boolean = false;
   private readonly ownPlans: OwnPlans;
   private ownValues: Values | null = null;
   /** @internal What the collectives of this communicator have been compiled to. */
   readonly plans: Record<OperationName, PlanCache>;
+  private messages: MessagePlans | null = null;
 
   // The persistent forms, which {@link addPersistentForms} makes from the others.
 
@@ -93,6 +111,8 @@ export class Communicator {
   declare readonly alltoallInit: PersistentForm<Communicator['ialltoall']>;
   /** Persistent {@link ialltoallv}. Source: MPI_Alltoallv_init. */
   declare readonly alltoallvInit: PersistentForm<Communicator['ialltoallv']>;
+  /** Persistent {@link ialltoallw}; parts must lie in one ArrayBuffer each way. Source: MPI_Alltoallw_init. */
+  declare readonly alltoallwInit: PersistentForm<Communicator['ialltoallw']>;
   /** Persistent {@link ireduce}. Source: MPI_Reduce_init. */
   declare readonly reduceInit: PersistentForm<Communicator['ireduce']>;
   /** Persistent {@link iallreduce}. Source: MPI_Allreduce_init. */
@@ -106,7 +126,8 @@ export class Communicator {
   /** Persistent {@link iexscan}. Source: MPI_Exscan_init. */
   declare readonly exscanInit: PersistentForm<Communicator['iexscan']>;
 
-  private constructor(world: World, members: Uint32Array, rank: number, context: Context) {
+  /** Not for programs: {@link init}, {@link dup} and others make communicators. */
+  protected constructor(world: World, members: Uint32Array, rank: number, context: Context) {
     // A program in JavaScript can call private constructors.
     if ((world as World | undefined) === undefined) {
       const message = 'Communicator: init() makes the first one, dup() and split() make others, new does not';
@@ -150,7 +171,7 @@ export class Communicator {
    *
    * Source: MPI_Ibcast.
    */
-  ibcast(buffer: ArrayBufferView, root: number, options?: CollectiveOptions<'ibcast'>): Request {
+  ibcast(buffer: Data, root: number, options?: CollectiveOptions<'ibcast'>): Request {
     return this.launch(this.plans.ibcast, null, buffer, root, options);
   }
 
@@ -163,12 +184,7 @@ export class Communicator {
    *
    * Source: MPI_Iscatter.
    */
-  iscatter(
-    send: ArrayBufferView | null,
-    recv: ArrayBufferView | InPlace,
-    root: number,
-    options?: CollectiveOptions<'iscatter'>,
-  ): Request {
+  iscatter(send: Data | null, recv: Data | InPlace, root: number, options?: CollectiveOptions<'iscatter'>): Request {
     return this.launch(this.plans.iscatter, root === this.rank ? send : null, recv, root, options);
   }
 
@@ -184,10 +200,10 @@ export class Communicator {
    * Source: MPI_Iscatterv.
    */
   iscatterv(
-    send: ArrayBufferView | null,
+    send: Data | null,
     counts: Counts | null,
     displs: Counts | null,
-    recv: ArrayBufferView | InPlace,
+    recv: Data | InPlace,
     root: number,
     options?: CollectiveOptions<'iscatterv'>,
   ): Request {
@@ -204,12 +220,7 @@ export class Communicator {
    *
    * Source: MPI_Igather.
    */
-  igather(
-    send: ArrayBufferView | InPlace,
-    recv: ArrayBufferView | null,
-    root: number,
-    options?: CollectiveOptions<'igather'>,
-  ): Request {
+  igather(send: Data | InPlace, recv: Data | null, root: number, options?: CollectiveOptions<'igather'>): Request {
     return this.launch(this.plans.igather, send, root === this.rank ? recv : null, root, options);
   }
 
@@ -226,8 +237,8 @@ export class Communicator {
    * Source: MPI_Igatherv.
    */
   igatherv(
-    send: ArrayBufferView | InPlace,
-    recv: ArrayBufferView | null,
+    send: Data | InPlace,
+    recv: Data | null,
     counts: Counts | null,
     displs: Counts | null,
     root: number,
@@ -245,11 +256,7 @@ export class Communicator {
    *
    * Source: MPI_Iallgather.
    */
-  iallgather(
-    send: ArrayBufferView | InPlace,
-    recv: ArrayBufferView,
-    options?: CollectiveOptions<'iallgather'>,
-  ): Request {
+  iallgather(send: Data | InPlace, recv: Data, options?: CollectiveOptions<'iallgather'>): Request {
     return this.launch(this.plans.iallgather, send, recv, 0, options);
   }
 
@@ -264,8 +271,8 @@ export class Communicator {
    * Source: MPI_Iallgatherv.
    */
   iallgatherv(
-    send: ArrayBufferView | InPlace,
-    recv: ArrayBufferView,
+    send: Data | InPlace,
+    recv: Data,
     counts: Counts,
     displs: Counts | null,
     options?: CollectiveOptions<'iallgatherv'>,
@@ -281,7 +288,7 @@ export class Communicator {
    *
    * Source: MPI_Ialltoall.
    */
-  ialltoall(send: ArrayBufferView | InPlace, recv: ArrayBufferView, options?: CollectiveOptions<'ialltoall'>): Request {
+  ialltoall(send: Data | InPlace, recv: Data, options?: CollectiveOptions<'ialltoall'>): Request {
     return this.launch(this.plans.ialltoall, send, recv, 0, options);
   }
 
@@ -297,16 +304,33 @@ export class Communicator {
    * Source: MPI_Ialltoallv.
    */
   ialltoallv(
-    send: ArrayBufferView | InPlace,
+    send: Data | InPlace,
     sendCounts: Counts | null,
     sendDispls: Counts | null,
-    recv: ArrayBufferView,
+    recv: Data,
     recvCounts: Counts,
     recvDispls: Counts | null,
     options?: CollectiveOptions<'ialltoallv'>,
   ): Request {
     const lists = [sendCounts, sendDispls, recvCounts, recvDispls];
     return this.launchListed(this.plans.ialltoallv, send, recv, 0, lists, options);
+  }
+
+  /**
+   * Exchanges parts between all ranks, each with a buffer of its own: `sends[i]` goes to rank i; what comes from rank i
+   * goes to `recvs[i]`, and has exactly its size. The parts are views, or layouts ({@link strided}), or null: no bytes.
+   *
+   * Views of one ArrayBuffer are sent from and received into their places. If those to send, or those to receive into,
+   * are in several, they are copied on this thread: the former in this call, the latter when the request is first seen
+   * to be complete.
+   *
+   * @param sends or `IN_PLACE`: what is to be sent stands in `recvs`, and is replaced by what is received
+   * @param recvs don't overlap each other, nor `sends`
+   *
+   * Source: MPI_Ialltoallw.
+   */
+  ialltoallw(sends: Parts | InPlace, recvs: Parts, options?: CollectiveOptions<'ialltoallw'>): Request {
+    return this.launchParts(this.plans.ialltoallw, sends, recvs, { sends: this.members, recvs: this.members }, options);
   }
 
   /**
@@ -320,8 +344,8 @@ export class Communicator {
    * Source: MPI_Ireduce.
    */
   ireduce(
-    send: ArrayBufferView | InPlace,
-    recv: ArrayBufferView | null,
+    send: Data | InPlace,
+    recv: Data | null,
     op: Op,
     root: number,
     options?: CollectiveOptions<'ireduce'>,
@@ -336,12 +360,7 @@ export class Communicator {
    *
    * Source: MPI_Iallreduce.
    */
-  iallreduce(
-    send: ArrayBufferView | InPlace,
-    recv: ArrayBufferView,
-    op: Op,
-    options?: CollectiveOptions<'iallreduce'>,
-  ): Request {
+  iallreduce(send: Data | InPlace, recv: Data, op: Op, options?: CollectiveOptions<'iallreduce'>): Request {
     return this.launch(this.plans.iallreduce, send, recv, 0, options, op);
   }
 
@@ -355,8 +374,8 @@ export class Communicator {
    * Source: MPI_Ireduce_scatter_block.
    */
   ireduceScatterBlock(
-    send: ArrayBufferView | InPlace,
-    recv: ArrayBufferView,
+    send: Data | InPlace,
+    recv: Data,
     op: Op,
     options?: CollectiveOptions<'ireduceScatterBlock'>,
   ): Request {
@@ -373,8 +392,8 @@ export class Communicator {
    * Source: MPI_Ireduce_scatter.
    */
   ireduceScatter(
-    send: ArrayBufferView | InPlace,
-    recv: ArrayBufferView,
+    send: Data | InPlace,
+    recv: Data,
     counts: Counts,
     op: Op,
     options?: CollectiveOptions<'ireduceScatter'>,
@@ -389,7 +408,7 @@ export class Communicator {
    *
    * Source: MPI_Iscan.
    */
-  iscan(send: ArrayBufferView | InPlace, recv: ArrayBufferView, op: Op, options?: CollectiveOptions<'iscan'>): Request {
+  iscan(send: Data | InPlace, recv: Data, op: Op, options?: CollectiveOptions<'iscan'>): Request {
     return this.launch(this.plans.iscan, send, recv, 0, options, op);
   }
 
@@ -400,12 +419,7 @@ export class Communicator {
    *
    * Source: MPI_Iexscan.
    */
-  iexscan(
-    send: ArrayBufferView | InPlace,
-    recv: ArrayBufferView,
-    op: Op,
-    options?: CollectiveOptions<'iexscan'>,
-  ): Request {
+  iexscan(send: Data | InPlace, recv: Data, op: Op, options?: CollectiveOptions<'iexscan'>): Request {
     return this.launch(this.plans.iexscan, send, recv, 0, options, op);
   }
 
@@ -415,8 +429,11 @@ export class Communicator {
    *
    * @param tag 0 to 32767, the same on both sides
    */
-  isend(buffer: ArrayBufferView, dest: number, tag = 0): Request {
+  isend(buffer: Data, dest: number, tag = 0): Request {
     this.checkMessage('isend', 'dest', dest, tag);
+    if (buffer instanceof Layout) {
+      return this.startMessages('isend', { argument: 'buffer', data: buffer, peer: dest, tag }, null);
+    }
     const { world } = this;
     const slot = world.nextSlot >= 0 ? world.nextSlot : world.findSlot('isend');
     let complete: boolean;
@@ -432,11 +449,15 @@ export class Communicator {
   /**
    * Receives the message that rank `source` sends with {@link isend} and the same tag.
    *
-   * @param buffer for the message, which may be shorter: the request's `bytes` then say how long it was, and the rest of
-   *   the buffer stays as it was. A longer message is a {@link TruncatedError}
+   * @param buffer for the message, which may be shorter: the request's `bytes` then say how long it was, and the rest
+   *   of the buffer stays as it was. A longer message is a {@link TruncatedError}. A layout with gaps has exactly the
+   *   size of the message
    */
-  irecv(buffer: ArrayBufferView, source: number, tag = 0): Request {
+  irecv(buffer: Data, source: number, tag = 0): Request {
     this.checkMessage('irecv', 'source', source, tag);
+    if (buffer instanceof Layout) {
+      return this.startMessages('irecv', null, { argument: 'buffer', data: buffer, peer: source, tag });
+    }
     const { world } = this;
     const slot = world.nextSlot >= 0 ? world.nextSlot : world.findSlot('irecv');
     let complete: boolean;
@@ -456,7 +477,7 @@ export class Communicator {
    *
    * @param schedule of this rank. One that is started again, unchanged, is not compiled again
    * @param send holds at least the bytes that the schedule reads of it; null if it reads none. It is not written
-   * @param recv holds at least the bytes that the schedule uses of it; null if it uses none. Without overlap with `send`
+   * @param recv holds at least the bytes that the schedule uses of it; null if it uses none. No overlap with `send`
    * @throws {ScheduleError} if the schedule cannot run: a rank that the communicator does not have, elements of one
    *   round that touch the same bytes while one writes
    */
@@ -499,11 +520,62 @@ export class Communicator {
   }
 
   /**
+   * Sends a message and receives another one: one request, which is complete when both are. The messages are as those
+   * of {@link isend} and {@link irecv}, and meet them.
+   *
+   * @param dest the rank to send to; null: nothing is sent, and `send` is ignored
+   * @param recv for the message, as the buffer of {@link irecv}, without overlap with `send`
+   * @param source the rank to receive from; null: nothing is received, and `recv` stays as it is
+   * @returns a request whose `bytes` are those of the message that was received; 0 if there was none to receive
+   *
+   * Source: MPI_Isendrecv, with null for MPI_PROC_NULL.
+   */
+  isendrecv(
+    send: Data | null,
+    dest: number | null,
+    recv: Data | null,
+    source: number | null,
+    sendTag = 0,
+    recvTag = 0,
+  ): Request {
+    const operation = 'isendrecv';
+    this.checkMessage(operation, 'dest', dest ?? this.rank, sendTag, 'sendTag');
+    this.checkMessage(operation, 'source', source ?? this.rank, recvTag, 'recvTag');
+    return this.startMessages(
+      operation,
+      dest === null ? null : { argument: 'send', data: send!, peer: dest, tag: sendTag },
+      source === null ? null : { argument: 'recv', data: recv!, peer: source, tag: recvTag },
+    );
+  }
+
+  private startMessages(operation: string, send: End | null, recv: End | null): Request {
+    this.messages ??= new MessagePlans(this);
+    const plan = this.messages.find(operation, send, recv);
+    const from = viewOf(send?.data ?? null);
+    const into = viewOf(recv?.data ?? null);
+    const { world } = this;
+    const slot = world.nextSlot >= 0 ? world.nextSlot : world.findSlot(operation);
+    let complete: boolean;
+    try {
+      complete = world.native.startMessages(plan, slot, from, into, send?.tag ?? 0, recv?.tag ?? 0);
+    } catch (thrown) {
+      throw this.explain(thrown, operation, from, into);
+    }
+    // Of a message that is only sent, its own length.
+    const known = operation === 'isend' ? bytesOfData(send!.data) : 0;
+    if (recv === null) {
+      return complete ? this.ended(operation, known) : this.pending(operation, slot, from, into, known);
+    }
+    if (complete) return this.ended(operation, world.lengthOf(slot));
+    return this.pending(operation, slot, from, into, LENGTH_AWAITED);
+  }
+
+  /**
    * A communicator of the same ranks, whose messages never meet those of this one. Collective: all ranks call `dup` and
    * `split` in the same order; other operations may go on meanwhile.
    */
   dup(): Promise<Communicator> {
-    return duplicate(this);
+    return duplicate(this, (members, rank, context) => this.derive(members, rank, context));
   }
 
   /**
@@ -514,7 +586,48 @@ export class Communicator {
    * @returns this rank's group, or null
    */
   split(color: number | undefined, key = 0): Promise<Communicator | null> {
-    return splitByColor(this, color, key);
+    return splitByColor(this, color, key, (members, rank, context) => this.derive(members, rank, context));
+  }
+
+  /**
+   * Arranges the ranks in a grid, the last dimension fastest. Collective, as {@link dup}; all ranks pass the same grid.
+   *
+   * @returns a communicator of the ranks in the grid, which have the same order as here; null: this rank is not in it
+   * @throws {ArgumentError} also, on all ranks, where grids differ
+   *
+   * Source: MPI_Cart_create.
+   */
+  async cart({ dims, periods }: CartOptions): Promise<CartCommunicator | null> {
+    const context = this.during('cart');
+    const grid = checkGrid(dims, periods, this.size, context);
+    return connect(
+      this,
+      'cart',
+      grid.ranks,
+      (control) => disagreementOnGrid(control, grid, context),
+      (members, rank, id) => CartCommunicator.on(this.world, members, rank, id, grid),
+    );
+  }
+
+  /**
+   * Tells which ranks this one receives from and sends to. A rank may be there several times, and this one, too.
+   * Collective, as {@link dup}. The ranks tell each other how often they name each other: one number for each pair.
+   *
+   * @throws {ArgumentError} also, on all ranks, where a rank sends to another that does not name it as a source
+   *
+   * Source: MPI_Dist_graph_create_adjacent.
+   */
+  async distGraph({ sources, destinations }: GraphOptions): Promise<GraphCommunicator> {
+    const context = this.during('distGraph');
+    const neighbors = checkGraph(sources, destinations, this.size, this.rank, context);
+    const made = await connect(
+      this,
+      'distGraph',
+      this.size,
+      (control) => disagreementOnGraph(control, neighbors, context),
+      (members, rank, id) => new GraphCommunicator(this.world, members, rank, id, neighbors),
+    );
+    return made!;
   }
 
   /**
@@ -541,7 +654,8 @@ export class Communicator {
       return;
     }
     this.closed = true;
-    for (const plans of Object.values(this.plans)) plans.release();
+    for (const plans of this.caches()) plans.release();
+    this.messages?.release();
     this.ownPlans.release();
     this.world.native.freeCommunicator(this.handle);
     this.world.communicators.delete(this);
@@ -569,7 +683,12 @@ export class Communicator {
   /** @internal The world is gone: every later call must notice. */
   forget(): void {
     this.closed = true;
-    for (const plans of Object.values(this.plans)) plans.forget();
+    for (const plans of this.caches()) plans.forget();
+  }
+
+  /** @internal */
+  protected caches(): PlanCache[] {
+    return Object.values(this.plans);
   }
 
   /** @internal @throws {ClosedError} */
@@ -587,27 +706,50 @@ export class Communicator {
   /** @internal The one way in which a collective starts; those with counts come by {@link launchListed}. */
   launch(
     plans: PlanCache,
-    send: ArrayBufferView | InPlace | null,
-    recv: ArrayBufferView | InPlace | null,
+    send: Data | InPlace | null,
+    recv: Data | InPlace | null,
     root: number,
     options: Hints | undefined,
     op?: Op,
   ): Request {
-    return this.run(plans.operation.name, plans.find(send, recv, root, options, op), viewOf(send), viewOf(recv));
+    const called = this.called(plans);
+    return this.run(called, plans.find(called, send, recv, root, options, op), viewOf(send), viewOf(recv));
   }
 
   /** @internal */
   launchListed(
     plans: PlanCache,
-    send: ArrayBufferView | InPlace | null,
-    recv: ArrayBufferView | InPlace | null,
+    send: Data | InPlace | null,
+    recv: Data | InPlace | null,
     root: number,
     lists: readonly (Counts | null)[],
     options: Hints | undefined,
     op?: Op,
   ): Request {
-    const plan = plans.lookUp(send, recv, root, lists, options, op);
-    return this.run(plans.operation.name, plan, viewOf(send), viewOf(recv));
+    const called = this.called(plans);
+    const plan = plans.lookUp(called, send, recv, root, lists, options, op);
+    return this.run(called, plan, viewOf(send), viewOf(recv));
+  }
+
+  /** @internal */
+  launchParts(plans: PlanCache, sends: unknown, recvs: unknown, peers: Peers, options: Hints | undefined): Request {
+    const called = this.called(plans);
+    this.requireOpen(called);
+    const context = this.during(called);
+    const placement = place(sends, recvs, peers, context);
+    if (this.prepares && placement.copied !== null) {
+      throw new ArgumentError(placement.copied, 'must lie in one ArrayBuffer; starts copy nothing', context);
+    }
+    const plan = plans.lookUp(called, placement, null, 0, [], options);
+    const request = this.run(called, plan, placement.send, placement.recv);
+    if (request.slot >= 0) request.arrived = placement.arrived;
+    else placement.arrived?.();
+    return request;
+  }
+
+  /** The method that was called: for errors. */
+  private called({ operation }: PlanCache): string {
+    return this.prepares ? initNameOf(operation.name) : operation.name;
   }
 
   private run(operation: string, plan: number, send: ArrayBufferView | null, receive: ArrayBufferView | null): Request {
@@ -629,9 +771,10 @@ export class Communicator {
    */
   private get preparing(): Communicator {
     this.whatPrepares ??= Object.create(this, {
+      prepares: { value: true },
       run: {
         value: (operation: string, plan: number, send: ArrayBufferView | null, receive: ArrayBufferView | null) =>
-          this.prepare(initNameOf(operation), send, receive, (slot) => {
+          this.prepare(operation, send, receive, (slot) => {
             this.world.native.prepare(plan, slot, send, receive);
             return NO_MESSAGE;
           }),
@@ -657,18 +800,19 @@ export class Communicator {
       throw this.explain(thrown, operation, send, receive);
     }
     const one = receive === null || send === null ? bufferNameOf(operation) : null;
+    const s = PARTS_ONLY.has(operation) ? 's' : '';
     const held = [];
-    if (send !== null) held.push({ view: send, bytes: send.byteLength, argument: one ?? 'send' });
-    if (receive !== null) held.push({ view: receive, bytes: receive.byteLength, argument: one ?? 'recv' });
+    if (send !== null) held.push({ view: send, bytes: send.byteLength, argument: one ?? `send${s}` });
+    if (receive !== null) held.push({ view: receive, bytes: receive.byteLength, argument: one ?? `recv${s}` });
     return PersistentRequest.prepared(world, this, operation, slot, held, length);
   }
 
-  /** @internal Gives a class the persistent form of each operation of the table that it has a method for. */
-  static addPersistentForms(prototype: Communicator): void {
-    for (const { name } of OPERATIONS) {
+  /** @internal Gives a class the persistent form of each operation of a table that it has a method for. */
+  static addPersistentForms(prototype: Communicator, operations: readonly { name: string }[]): void {
+    for (const { name } of operations) {
       if (!(name in prototype)) continue;
       const form = function (this: Communicator, ...args: unknown[]): Request {
-        return (this.preparing[name] as (...args: unknown[]) => Request)(...args);
+        return (this.preparing as unknown as Record<string, (...args: unknown[]) => Request>)[name](...args);
       };
       Object.defineProperty(prototype, initNameOf(name), { value: form, writable: true, configurable: true });
     }
@@ -710,35 +854,278 @@ export class Communicator {
     return request;
   }
 
-  private checkMessage(operation: string, argument: string, peer: number, tag: number): void {
+  private checkMessage(operation: string, argument: string, peer: number, tag: number, tagArgument = 'tag'): void {
     if (this.closed || !this.isRank(peer) || !isTag(tag)) {
-      this.refuseMessage(operation, argument, peer, tag);
+      this.refuseMessage(operation, argument, peer, tag, tagArgument);
     }
   }
 
-  private refuseMessage(operation: string, argument: string, peer: number, tag: number): never {
+  private refuseMessage(operation: string, argument: string, peer: number, tag: number, tagArgument: string): never {
     this.requireOpen(operation);
     const context = this.during(operation);
     this.checkRank(peer, argument, context);
-    throw new ArgumentError('tag', `must be a whole number from 0 to ${MAX_TAG}, not ${show(tag)}`, context);
+    throw new ArgumentError(tagArgument, `must be a whole number from 0 to ${MAX_TAG}, not ${show(tag)}`, context);
   }
 
   private isRank(value: number): boolean {
     return Number.isInteger(value) && value >= 0 && value < this.size;
   }
 
-  private checkRank(value: number, argument: string, context: ErrorContext): void {
+  /** @internal */
+  protected checkRank(value: number, argument: string, context: ErrorContext): void {
     if (this.isRank(value)) return;
     const message = `must be a rank of the communicator, 0 to ${this.size - 1}, not ${show(value)}`;
     throw new ArgumentError(argument, message, context);
   }
 
-  private during(operation: string): ErrorContext {
+  /** @internal */
+  protected during(operation: string): ErrorContext {
     return { operation, rank: this.world.rank };
   }
 }
 
-Communicator.addPersistentForms(Communicator.prototype);
+/** A grid of ranks. */
+export interface CartOptions {
+  /** Ranks in each dimension; see {@link dimsCreate}. */
+  dims: readonly number[];
+  /** Whether the last rank of a dimension is a neighbour of the first; default: none. */
+  periods?: readonly boolean[];
+  /** Whether ranks may have other numbers in the grid. They keep theirs. */
+  reorder?: boolean;
+}
+
+/** The neighbours of a rank. */
+export interface GraphOptions {
+  /** Ranks that it receives from. */
+  sources: readonly number[];
+  /** Ranks that it sends to. */
+  destinations: readonly number[];
+}
+
+/**
+ * A communicator whose ranks have neighbours: sources and destinations. Blocks are in the order of these lists. A
+ * neighbour that is listed several times has a block for each time; messages between two ranks match in the order of
+ * the lists. Where a grid ends (null in the lists) nothing is sent, and the block of `recv` stays as it was.
+ *
+ * A rank without sources may pass null as `recv`, and one without destinations null as `send`.
+ */
+export class NeighborCommunicator extends Communicator {
+  private readonly neighborPlans: Record<NeighborOperationName, PlanCache>;
+
+  /** Persistent {@link ineighborAllgather}. Source: MPI_Neighbor_allgather_init. */
+  declare readonly neighborAllgatherInit: PersistentForm<NeighborCommunicator['ineighborAllgather']>;
+  /** Persistent {@link ineighborAllgatherv}. Source: MPI_Neighbor_allgatherv_init. */
+  declare readonly neighborAllgathervInit: PersistentForm<NeighborCommunicator['ineighborAllgatherv']>;
+  /** Persistent {@link ineighborAlltoall}. Source: MPI_Neighbor_alltoall_init. */
+  declare readonly neighborAlltoallInit: PersistentForm<NeighborCommunicator['ineighborAlltoall']>;
+  /** Persistent {@link ineighborAlltoallv}. Source: MPI_Neighbor_alltoallv_init. */
+  declare readonly neighborAlltoallvInit: PersistentForm<NeighborCommunicator['ineighborAlltoallv']>;
+  /**
+   * Persistent {@link ineighborAlltoallw}; parts must lie in one ArrayBuffer each way. Source:
+   * MPI_Neighbor_alltoallw_init.
+   */
+  declare readonly neighborAlltoallwInit: PersistentForm<NeighborCommunicator['ineighborAlltoallw']>;
+
+  /** @internal */
+  constructor(
+    world: World,
+    members: Uint32Array,
+    rank: number,
+    context: Context,
+    /** @internal */ readonly neighbors: Neighbors,
+  ) {
+    super(world, members, rank, context);
+    const plans = NEIGHBOR_OPERATIONS.map((operation) => [operation.name, new PlanCache(this, operation)]);
+    this.neighborPlans = Object.fromEntries(plans) as Record<NeighborOperationName, PlanCache>;
+  }
+
+  /** Ranks that this one receives from; null: none, where a grid ends. */
+  get sources(): readonly (number | null)[] {
+    return this.neighbors.sources;
+  }
+
+  /** Ranks that this one sends to; null: none, where a grid ends. */
+  get destinations(): readonly (number | null)[] {
+    return this.neighbors.destinations;
+  }
+
+  /**
+   * Sends one block to all destinations, and collects a block of each source.
+   *
+   * @param recv blocks as large as `send`, one for each source, without overlap with it
+   *
+   * Source: MPI_Ineighbor_allgather.
+   */
+  ineighborAllgather(send: Data | null, recv: Data | null): Request {
+    return this.launch(this.neighborPlans.ineighborAllgather, send, recv, 0, undefined);
+  }
+
+  /**
+   * As {@link ineighborAllgather}; `counts[i]` elements come from source i, and go to element `displs[i]` of `recv`.
+   *
+   * @param displs null: one block behind the other
+   *
+   * Source: MPI_Ineighbor_allgatherv.
+   */
+  ineighborAllgatherv(send: Data | null, recv: Data | null, counts: Counts, displs: Counts | null): Request {
+    const plans = this.neighborPlans.ineighborAllgatherv;
+    return this.launchListed(plans, send, recv, 0, [counts, displs], undefined);
+  }
+
+  /**
+   * Sends a block to each destination, and collects a block of each source.
+   *
+   * @param send equal blocks, one for each destination
+   * @param recv blocks of the same size, one for each source, without overlap with `send`
+   *
+   * Source: MPI_Ineighbor_alltoall.
+   */
+  ineighborAlltoall(send: Data | null, recv: Data | null): Request {
+    return this.launch(this.neighborPlans.ineighborAlltoall, send, recv, 0, undefined);
+  }
+
+  /**
+   * As {@link ineighborAlltoall}; each block has a size and a place of its own, as in {@link ialltoallv}.
+   *
+   * Source: MPI_Ineighbor_alltoallv.
+   */
+  ineighborAlltoallv(
+    send: Data | null,
+    sendCounts: Counts,
+    sendDispls: Counts | null,
+    recv: Data | null,
+    recvCounts: Counts,
+    recvDispls: Counts | null,
+  ): Request {
+    const lists = [sendCounts, sendDispls, recvCounts, recvDispls];
+    return this.launchListed(this.neighborPlans.ineighborAlltoallv, send, recv, 0, lists, undefined);
+  }
+
+  /**
+   * Sends a part to each destination, and collects a part of each source: views, layouts or null, as in
+   * {@link ialltoallw}. Ghost layers and the layers inside them may be parts of one array.
+   *
+   * Source: MPI_Ineighbor_alltoallw.
+   */
+  ineighborAlltoallw(sends: Parts, recvs: Parts): Request {
+    const peers = { sends: this.destinations, recvs: this.sources };
+    return this.launchParts(this.neighborPlans.ineighborAlltoallw, sends, recvs, peers, undefined);
+  }
+
+  /** @internal */
+  protected override caches(): PlanCache[] {
+    return [...super.caches(), ...Object.values(this.neighborPlans)];
+  }
+}
+
+/** A communicator with neighbours from lists: {@link Communicator.distGraph}. */
+export class GraphCommunicator extends NeighborCommunicator {
+  /** A communicator of the same ranks with the same neighbours. Collective. */
+  override dup(): Promise<GraphCommunicator> {
+    const { world, neighbors } = this;
+    return duplicate(this, (members, rank, id) => new GraphCommunicator(world, members, rank, id, neighbors));
+  }
+}
+
+/**
+ * A communicator whose ranks are in a grid: {@link Communicator.cart}. Its neighbours are, for each dimension, the
+ * lower one and then the upper one. What a rank sends to its lower neighbour arrives there as coming from the upper
+ * one, also where both are the same rank.
+ */
+export class CartCommunicator extends NeighborCommunicator {
+  private constructor(
+    world: World,
+    members: Uint32Array,
+    rank: number,
+    context: Context,
+    private readonly grid: Grid,
+  ) {
+    super(world, members, rank, context, grid.neighbors(rank));
+  }
+
+  /** @internal */
+  static on(world: World, members: Uint32Array, rank: number, context: Context, grid: Grid): CartCommunicator {
+    return new CartCommunicator(world, members, rank, context, grid);
+  }
+
+  /** Ranks in each dimension. */
+  get dims(): readonly number[] {
+    return this.grid.dims;
+  }
+
+  /** Whether a dimension wraps round. */
+  get periods(): readonly boolean[] {
+    return this.grid.periods;
+  }
+
+  /** Where a rank is in the grid; default: this one. */
+  coords(rank = this.rank): number[] {
+    this.checkRank(rank, 'rank', this.during('coords'));
+    return this.grid.coords(rank);
+  }
+
+  /** The rank at these coordinates, which wrap round in periodic dimensions; null: there is none. */
+  rankAt(coords: readonly number[]): number | null {
+    const { length } = this.dims;
+    if (!Array.isArray(coords) || coords.length !== length || !coords.every((at) => Number.isSafeInteger(at))) {
+      const message = `must be ${length} whole numbers, not ${show(coords)}`;
+      throw new ArgumentError('coords', message, this.during('rankAt'));
+    }
+    return this.grid.rankAt(coords);
+  }
+
+  /**
+   * The ranks that are `displacement` away in a dimension: with these, every rank sends to `dest` and receives from
+   * `source` in an {@link isendrecv}. null: outside of the grid.
+   *
+   * Source: MPI_Cart_shift.
+   */
+  shift(dimension: number, displacement: number): { source: number | null; dest: number | null } {
+    const context = this.during('shift');
+    if (!Number.isInteger(dimension) || dimension < 0 || dimension >= this.dims.length) {
+      const message = `must be a whole number below ${this.dims.length}, not ${show(dimension)}`;
+      throw new ArgumentError('dimension', message, context);
+    }
+    if (!Number.isSafeInteger(displacement)) {
+      throw new ArgumentError('displacement', `must be a whole number, not ${show(displacement)}`, context);
+    }
+    const moved = (by: number): number | null => this.grid.moved(this.rank, dimension, by);
+    return { source: moved(-displacement), dest: moved(displacement) };
+  }
+
+  /**
+   * Cuts the grid into grids of fewer dimensions: the ranks that differ only in dimensions that are kept. Collective.
+   *
+   * @param keep for each dimension, whether it is kept
+   *
+   * Source: MPI_Cart_sub.
+   */
+  async sub(keep: readonly boolean[]): Promise<CartCommunicator> {
+    const { world, grid } = this;
+    const { length } = grid.dims;
+    if (!Array.isArray(keep) || keep.length !== length || !keep.every((value) => typeof value === 'boolean')) {
+      const message = `must have true or false for each of ${length} dimensions, not ${show(keep)}`;
+      throw new ArgumentError('keep', message, this.during('sub'));
+    }
+    const [kept, dropped] = [grid.only(keep), grid.only(keep.map((value) => !value))];
+    const coords = grid.coords(this.rank);
+    const color = dropped.rankAt(coords.filter((_, dimension) => !keep[dimension]))!;
+    const key = kept.rankAt(coords.filter((_, dimension) => keep[dimension]))!;
+    const made = await splitByColor(this, color, key, (members, rank, id) =>
+      CartCommunicator.on(world, members, rank, id, kept),
+    );
+    return made!;
+  }
+
+  /** A communicator of the same ranks in the same grid. Collective. */
+  override dup(): Promise<CartCommunicator> {
+    const { world, grid } = this;
+    return duplicate(this, (members, rank, id) => CartCommunicator.on(world, members, rank, id, grid));
+  }
+}
+
+Communicator.addPersistentForms(Communicator.prototype, OPERATIONS);
+Communicator.addPersistentForms(NeighborCommunicator.prototype, NEIGHBOR_OPERATIONS);
 
 /** 'bcastInit' for 'ibcast'. */
 function initNameOf(operation: string): string {
@@ -750,8 +1137,14 @@ function bufferNameOf(operation: string): string | null {
   return BUFFER_ONLY.has(operation) ? 'buffer' : null;
 }
 
-function viewOf(buffer: ArrayBufferView | InPlace | null): ArrayBufferView | null {
+/** What native code is given of a buffer. */
+function viewOf(buffer: Data | InPlace | null): ArrayBufferView | null {
+  if (buffer instanceof Layout) return buffer.range;
   return buffer === IN_PLACE ? null : buffer;
+}
+
+function bytesOfData(data: Data): number {
+  return data instanceof Layout ? data.bytes : data.byteLength;
 }
 
 function isTag(value: number): boolean {

@@ -12,6 +12,7 @@
  * Source: MPI 3.1, 6.4.2 (MPI_Comm_dup, MPI_Comm_split).
  */
 import { ArgumentError, show } from './errors.js';
+import type { Agreeing } from './topologies.js';
 
 /** A 64-bit id, as two words. */
 export interface Context {
@@ -20,16 +21,14 @@ export interface Context {
 }
 
 /** What dup and split need of the control communicator. */
-interface Control {
-  readonly rank: number;
-  readonly size: number;
+interface Control extends Agreeing {
   readonly world: { newContext(): Context };
   ibcast(buffer: ArrayBufferView, root: number): PromiseLike<void>;
   igather(send: ArrayBufferView, recv: ArrayBufferView | null, root: number): PromiseLike<void>;
 }
 
-/** What dup and split need of the communicator that they divide; `derive` makes one of the same kind. */
-interface Parent<Child> {
+/** What dup and split need of the communicator that they divide. */
+interface Parent {
   readonly rank: number;
   readonly members: Uint32Array;
   readonly world: { readonly rank: number };
@@ -37,7 +36,6 @@ interface Parent<Child> {
   /** The last dup or split that was called. */
   lastControl: Promise<unknown>;
   requireOpen(operation: string): void;
-  derive(members: Uint32Array, rank: number, context: Context): Child;
 }
 
 /** Rank that chooses ids and groups. */
@@ -46,19 +44,49 @@ const ROOT = 0;
 const INT32_MAX = 2 ** 31 - 1;
 const INT32_MIN = -(2 ** 31);
 
-export function duplicate<Child>(parent: Parent<Child>): Promise<Child> {
+/** Makes a communicator. */
+type Derive<Child> = (members: Uint32Array, rank: number, context: Context) => Child;
+
+export function duplicate<Child>(parent: Parent, derive: Derive<Child>): Promise<Child> {
   return inOrder(parent, 'dup', async (control) => {
-    const id = new Uint32Array(2);
-    if (control.rank === ROOT) writeNewContext(control, id);
-    await control.ibcast(id, ROOT);
-    return parent.derive(parent.members, parent.rank, { high: id[0], low: id[1] });
+    return derive(parent.members, parent.rank, await agreeOnContext(control));
   });
 }
 
+/**
+ * A communicator of the first `ranks` ranks, with a topology; null for the others.
+ *
+ * @param disagreement why the ranks cannot make it: on all of them, or on none
+ */
+export async function connect<Child>(
+  parent: Parent,
+  operation: string,
+  ranks: number,
+  disagreement: (control: Agreeing) => Promise<ArgumentError | null>,
+  derive: Derive<Child>,
+): Promise<Child | null> {
+  const made = await inOrder(parent, operation, async (control) => {
+    const error = await disagreement(control);
+    if (error !== null) return error;
+    const context = await agreeOnContext(control);
+    return parent.rank < ranks ? derive(parent.members.slice(0, ranks), parent.rank, context) : null;
+  });
+  if (made instanceof ArgumentError) throw made;
+  return made;
+}
+
+async function agreeOnContext(control: Control): Promise<Context> {
+  const id = new Uint32Array(2);
+  if (control.rank === ROOT) writeNewContext(control, id);
+  await control.ibcast(id, ROOT);
+  return { high: id[0], low: id[1] };
+}
+
 export async function splitByColor<Child>(
-  parent: Parent<Child>,
+  parent: Parent,
   color: number | undefined,
   key: number,
+  derive: Derive<Child>,
 ): Promise<Child | null> {
   const context = { operation: 'split', rank: parent.world.rank };
   if (color !== undefined && !(Number.isInteger(color) && color >= 0 && color <= INT32_MAX)) {
@@ -89,7 +117,7 @@ export async function splitByColor<Child>(
       if (places[2 * rank] === own) members[places[2 * rank + 1]] = worldRank;
     }
     const id = { high: answer[0] >>> 0, low: answer[1] >>> 0 };
-    return parent.derive(Uint32Array.from(members), places[2 * parent.rank + 1], id);
+    return derive(Uint32Array.from(members), places[2 * parent.rank + 1], id);
   });
 }
 
@@ -121,7 +149,7 @@ function writeNewContext(control: Control, target: Int32Array | Uint32Array): vo
  * Runs a task when all earlier ones of this communicator have ended. One that fails leaves the ranks out of step: later
  * ones fail too.
  */
-function inOrder<T>(parent: Parent<unknown>, operation: string, task: (control: Control) => Promise<T>): Promise<T> {
+function inOrder<T>(parent: Parent, operation: string, task: (control: Control) => Promise<T>): Promise<T> {
   const result = parent.lastControl.then(() => {
     parent.requireOpen(operation);
     return task(parent.control);

@@ -33,11 +33,15 @@ export {
   SUM,
 } from './operators.js';
 export { Values } from './values.js';
+export { type Data, type Layout, strided, type StridedOptions } from './layouts.js';
 export { IN_PLACE } from './views.js';
 export type { InPlace } from './views.js';
 export type { Stats } from './counters.js';
-export { Communicator, MAX_TAG } from './communicator.js';
-export type { CollectiveOptions, PersistentForm } from './communicator.js';
+export { CartCommunicator, Communicator, GraphCommunicator, MAX_TAG, NeighborCommunicator } from './communicator.js';
+export type { CartOptions, CollectiveOptions, GraphOptions, PersistentForm } from './communicator.js';
+export { dimsCreate } from './topologies.js';
+export type { NeighborOperationName } from './operations/neighbor.js';
+export type { Parts } from './operations/parts.js';
 export type { AlgorithmOf, OperationName } from './operations/index.js';
 export type { Counts } from './operations/operation.js';
 export { PersistentRequest, startAll } from './persistent.js';

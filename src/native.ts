@@ -127,9 +127,9 @@ export interface Native {
 
   /**
    * Validates an encoded schedule completely (ERR_NBC_SCHEDULE names the word and the reason) and compiles it. Returns
-   * a handle.
+   * a handle. `messages`: its transfers are point-to-point messages, at most one each way; for `startMessages`.
    */
-  compile(communicator: number, words: Uint32Array): number;
+  compile(communicator: number, words: Uint32Array, messages?: boolean): number;
   /** Gives a plan back; operations in flight keep it until they end. */
   releasePlan(plan: number): void;
 
@@ -140,6 +140,15 @@ export interface Native {
    * untouched and free at once).
    */
   start(plan: number, slot: number, send: ArrayBufferView | null, receive: ArrayBufferView | null): boolean;
+  /** As `start`, of a plan for messages. They meet those of `isend` and `irecv` with the same tags. */
+  startMessages(
+    plan: number,
+    slot: number,
+    send: ArrayBufferView | null,
+    receive: ArrayBufferView | null,
+    sendTag: number,
+    receiveTag: number,
+  ): boolean;
   /** Point-to-point send to / receive from communicator rank `peer`, tag 0…32767. Return value as in `start`. */
   isend(communicator: number, slot: number, view: ArrayBufferView, peer: number, tag: number): boolean;
   irecv(communicator: number, slot: number, view: ArrayBufferView, peer: number, tag: number): boolean;

@@ -90,8 +90,8 @@ export class PersistentRequest extends Request {
   }
 
   /**
-   * Gives back what the request holds: its buffers and its place. It cannot be started afterwards. To free it twice does
-   * nothing. A request that is dropped without this is freed by garbage collection.
+   * Gives back what the request holds: its buffers and its place. It cannot be started afterwards. To free it twice
+   * does nothing. A request that is dropped without this is freed by garbage collection.
    *
    * @throws {ActiveError} if it is active
    */

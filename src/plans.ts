@@ -5,9 +5,13 @@
 import { ArgumentError, show } from './errors.js';
 import type { Native } from './native.js';
 import { errorFromNative } from './native-errors.js';
+import { type Data, Layout } from './layouts.js';
 import { type Algorithm, Call, type Caller, type Counts, type Operation } from './operations/operation.js';
+import type { Placement } from './operations/parts.js';
 import type { Op } from './operators.js';
+import { type Box, textOfBox } from './schedules/box.js';
 import type { ReduceShape } from './schedules/combine.js';
+import { withLayouts } from './schedules/layout.js';
 import { Schedule } from './schedules/schedule.js';
 import type { Shape } from './schedules/shape.js';
 import { bytesOf, IN_PLACE, type InPlace } from './views.js';
@@ -28,12 +32,77 @@ export interface Hints {
 }
 
 /** A buffer argument. Programs in JavaScript may pass anything else: to find that out is the look-up's work. */
-export type MaybeBuffer = ArrayBufferView | InPlace | null;
+export type MaybeBuffer = Data | InPlace | null;
 
 const NO_LISTS: readonly never[] = [];
 
 /** Equals no constructor, no byte count and no rank, so that a call never equals a forgotten one. */
 const NOTHING = Symbol('nothing');
+
+/** Compiled schedules by key. The one that was kept longest makes room for another. */
+export class PlanStore {
+  private readonly plans = new Map<number | string, number>();
+
+  constructor(
+    private readonly owner: Owner,
+    private readonly messages = false,
+  ) {}
+
+  get(key: number | string): number | undefined {
+    return this.plans.get(key);
+  }
+
+  /** Compiles a schedule for an operation. */
+  add(key: number | string, schedule: Schedule, operation: string): number {
+    const { handle, world } = this.owner;
+    let plan: number;
+    try {
+      plan = world.native.compile(handle, schedule.encode(), this.messages);
+    } catch (thrown) {
+      throw errorFromNative(thrown, { operation, rank: world.rank });
+    }
+    if (this.plans.size >= MAX_PLANS) {
+      const [oldest, old] = this.plans.entries().next().value!;
+      this.plans.delete(oldest);
+      world.native.releasePlan(old);
+    }
+    this.plans.set(key, plan);
+    return plan;
+  }
+
+  /** Gives all plans back. */
+  release(): void {
+    for (const plan of this.plans.values()) this.owner.world.native.releasePlan(plan);
+    this.plans.clear();
+  }
+}
+
+/** The layouts of a call's buffers; null for a buffer whose elements are one behind the other. */
+export class Layouts {
+  readonly send: Box | null;
+  readonly recv: Box | null;
+
+  constructor(send: unknown, recv: unknown) {
+    this.send = boxOf(send);
+    this.recv = boxOf(recv);
+  }
+
+  /** As part of what tells shapes apart; undefined: there is none. */
+  get detail(): string | undefined {
+    const { send, recv } = this;
+    if (send === null && recv === null) return undefined;
+    return ` layouts ${send === null ? '' : textOfBox(send)} / ${recv === null ? '' : textOfBox(recv)}`;
+  }
+
+  apply(schedule: Schedule): Schedule {
+    const { send, recv } = this;
+    return send === null && recv === null ? schedule : withLayouts(schedule, send, recv);
+  }
+}
+
+function boxOf(buffer: unknown): Box | null {
+  return buffer instanceof Layout && buffer.box.steps.length > 0 ? buffer.box : null;
+}
 
 export class PlanCache {
   // The last call: most programs repeat one for a while, and then these comparisons are all of the look-up.
@@ -45,19 +114,22 @@ export class PlanCache {
   private op: Op | undefined = undefined;
   private plan = -1;
 
-  private readonly plans = new Map<number | string, number>();
+  private readonly plans: PlanStore;
 
   constructor(
     private readonly owner: Owner,
     readonly operation: Operation,
-  ) {}
+  ) {
+    this.plans = new PlanStore(owner);
+  }
 
   /**
    * The plan of a call, compiled if need be.
+   * @param called the method that was called, for errors: the operation's or that of its persistent form
    * @throws {ClosedError} if the communicator is closed (closing it forgets the last call)
    * @throws {ArgumentError} naming the argument
    */
-  find(send: MaybeBuffer, recv: MaybeBuffer, root: number, hints: Hints | undefined, op?: Op): number {
+  find(called: string, send: MaybeBuffer, recv: MaybeBuffer, root: number, hints: Hints | undefined, op?: Op): number {
     if (
       hints === undefined &&
       root === this.root &&
@@ -69,14 +141,17 @@ export class PlanCache {
     ) {
       return this.plan;
     }
-    const plan = this.lookUp(send, recv, root, NO_LISTS, hints, op);
-    if (hints === undefined) this.remember(send, recv, root, op, plan);
+    const plan = this.lookUp(called, send, recv, root, NO_LISTS, hints, op);
+    if (hints === undefined && !(send instanceof Layout || recv instanceof Layout)) {
+      this.remember(send, recv, root, op, plan);
+    }
     return plan;
   }
 
   /** As {@link find}, of an operation with counts and displacements: these are looked at in every call. */
   lookUp(
-    send: MaybeBuffer,
+    called: string,
+    send: MaybeBuffer | Placement,
     recv: MaybeBuffer,
     root: number,
     lists: readonly (Counts | null | undefined)[],
@@ -84,11 +159,16 @@ export class PlanCache {
     op?: Op,
   ): number {
     const { operation, owner } = this;
-    owner.requireOpen(operation.name);
-    const shape = operation.shape(new Call(operation.name, owner, send, recv, root, lists, op));
-    const index = this.indexOf(hints?.algorithm);
-    const key = keyOf(shape, index, operation.algorithms.length);
-    return this.plans.get(key) ?? this.compile(key, shape, index);
+    owner.requireOpen(called);
+    const call = new Call(called, owner, send, recv, root, lists, op);
+    const shape = operation.shape(call);
+    const index = this.indexOf(hints?.algorithm, called);
+    const layouts = new Layouts(send, recv);
+    const key = keyOf(shape, index, operation.algorithms.length, layouts.detail);
+    const plan = this.plans.get(key);
+    if (plan !== undefined) return plan;
+    operation.check?.(call);
+    return this.compile(key, shape, index, layouts, called);
   }
 
   /** The next call is looked up. */
@@ -99,8 +179,7 @@ export class PlanCache {
   /** Gives all plans back. */
   release(): void {
     this.forget();
-    for (const plan of this.plans.values()) this.owner.world.native.releasePlan(plan);
-    this.plans.clear();
+    this.plans.release();
   }
 
   private remember(send: MaybeBuffer, recv: MaybeBuffer, root: number, op: Op | undefined, plan: number): void {
@@ -114,46 +193,30 @@ export class PlanCache {
   }
 
   /** Index of an algorithm that the caller names; -1: the operation chooses. */
-  private indexOf(algorithm: string | undefined): number {
+  private indexOf(algorithm: string | undefined, called: string): number {
     if (algorithm === undefined) return -1;
-    const { name, algorithms } = this.operation;
+    const { algorithms } = this.operation;
     const index = algorithms.findIndex((row) => row.name === algorithm);
     if (index >= 0) return index;
     const names = algorithms.map((row) => `'${row.name}'`).join(', ');
-    const context = { operation: name, rank: this.owner.world.rank };
-    throw new ArgumentError('algorithm', `${name} has ${names}, but not ${show(algorithm)}`, context);
+    const context = { operation: called, rank: this.owner.world.rank };
+    throw new ArgumentError('algorithm', `${called} has ${names}, but not ${show(algorithm)}`, context);
   }
 
   /** @throws {ArgumentError} if the caller names one that gives an operator its operands in the wrong order */
-  private suited(algorithm: Algorithm, shape: Shape): Algorithm {
+  private suited(algorithm: Algorithm, shape: Shape, called: string): Algorithm {
     if (algorithm.reorders !== true || (shape as Partial<ReduceShape>).commutes !== false) return algorithm;
-    const context = { operation: this.operation.name, rank: this.owner.world.rank };
+    const context = { operation: called, rank: this.owner.world.rank };
     throw new ArgumentError('algorithm', `${algorithm.name} needs an operator that commutes`, context);
   }
 
-  private compile(key: number | string, shape: Shape, index: number): number {
-    const { operation, owner } = this;
-    const { native, rank } = owner.world;
-    const chosen = index >= 0 ? index : this.indexOf(operation.choose(shape));
-    const words = this.suited(operation.algorithms[chosen], shape).build(shape).encode();
-    let plan: number;
-    try {
-      plan = native.compile(owner.handle, words);
-    } catch (thrown) {
-      throw errorFromNative(thrown, { operation: operation.name, rank });
-    }
-    this.makeRoom();
-    this.plans.set(key, plan);
-    return plan;
-  }
-
-  /** Gives back the plan that was kept longest. */
-  private makeRoom(): void {
-    if (this.plans.size < MAX_PLANS) return;
-    const [oldest, plan] = this.plans.entries().next().value!;
-    this.plans.delete(oldest);
-    if (plan === this.plan) this.forget();
-    this.owner.world.native.releasePlan(plan);
+  private compile(key: number | string, shape: Shape, index: number, layouts: Layouts, called: string): number {
+    const { operation } = this;
+    const chosen = index >= 0 ? index : this.indexOf(operation.choose(shape), called);
+    // The plan of the last call may have to make room.
+    this.forget();
+    const schedule = this.suited(operation.algorithms[chosen], shape, called).build(shape);
+    return this.plans.add(key, layouts.apply(schedule), called);
   }
 }
 
@@ -205,9 +268,10 @@ export class OwnPlans {
 }
 
 /** A number below 2^53 for all sizes that memory and ranks can have, and a text where numbers do not suffice. */
-function keyOf(shape: Shape, index: number, algorithms: number): number | string {
+function keyOf(shape: Shape, index: number, algorithms: number, layouts?: string): number | string {
   const { bytes, size, root, inPlace, detail } = shape;
   const key = ((bytes * size + root) * (1 + algorithms) + 1 + index) * 2 + (inPlace ? 1 : 0);
+  if (layouts !== undefined) return `${key} ${detail ?? ''}${layouts}`;
   return detail === undefined ? key : `${key} ${detail}`;
 }
 
@@ -220,6 +284,7 @@ function sizeOf(buffer: MaybeBuffer): number {
   return !isView(buffer) ? 0 : bytesOf(buffer);
 }
 
+/** A layout passes for one, too, and has no bytes to tell: it equals nothing that is remembered. */
 function isView(buffer: MaybeBuffer): buffer is ArrayBufferView {
   return buffer != null && buffer !== IN_PLACE;
 }

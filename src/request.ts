@@ -35,6 +35,8 @@ export class Request implements PromiseLike<void> {
   awaiters: Awaiter[] | null;
   /** @internal Bytes of the message; NO_MESSAGE, or LENGTH_AWAITED (world.ts). */
   length: number;
+  /** @internal What is to be done when it is complete, before anybody is told. */
+  arrived: (() => void) | null;
 
   protected constructor(
     world: World,
@@ -56,6 +58,7 @@ export class Request implements PromiseLike<void> {
     this.error = null;
     this.awaiters = null;
     this.length = length;
+    this.arrived = null;
   }
 
   /** @internal The only way to make one. A slot of -1: the operation has ended. */
@@ -77,8 +80,8 @@ export class Request implements PromiseLike<void> {
   }
 
   /**
-   * Bytes of the message that was sent or received, once it is complete. Undefined for collectives, and as long as the
-   * operation is pending or if it has failed.
+   * Bytes of the message that was sent or received, once it is complete; of an `isendrecv`, of the message that was
+   * received. Undefined for collectives, and as long as the operation is pending or if it has failed.
    *
    * Source: MPI_Get_count.
    */

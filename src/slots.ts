@@ -29,6 +29,8 @@ export interface Pending {
   /** Why it failed, once settled. */
   error: NbcError | null;
   awaiters: Awaiter[] | null;
+  /** What is to be done when it is complete, before anybody is told. */
+  arrived: (() => void) | null;
 }
 
 /** Slots that may be in use before finished requests, which nobody looked at, are collected for the first time. */

@@ -206,6 +206,8 @@ export class World {
     request.error = error;
     request.send = null;
     request.receive = null;
+    if (error === null && request.arrived !== null) request.arrived();
+    request.arrived = null;
     this.slots.release(request);
     if (this.slots.pendingCount === 0) this.loop.allEnded();
     if (request.awaiters !== null) notify(request);

@@ -3,13 +3,11 @@
  */
 import assert from 'node:assert/strict';
 import { BRIEF, describeJob, type RankResult, reports, runJob, runRanks } from './helpers.js';
+import { assertLostPeer } from './support/lost-peer.js';
 
 const LEAVER = 1;
 /** The moment of an exit is chance: each scenario is played several times. */
 const ROUNDS = BRIEF ? 1 : 5;
-
-/** Of the operations after the first one in programs/exits.ts, leave(). */
-const PEER_CLOSED = Array(6).fill('ERR_NBC_PEER_CLOSED');
 
 interface Left {
   codes: string[];
@@ -51,12 +49,7 @@ describe('a rank that leaves', function () {
           assert.equal(results[LEAVER].code, code, describeJob(results));
           const others = results.filter(({ rank }) => rank !== LEAVER);
           for (const { codes } of reports<Left>(others)) {
-            const [first, ...rest] = codes;
-            // A rank may hear first from another one, whose operation failed and which gave its message up.
-            const failed = (code: string) => assert.match(code, /^ERR_NBC_(PEER_CLOSED|ABANDONED)$/);
-            assert.equal(rest.length, PEER_CLOSED.length);
-            rest.forEach(failed);
-            if (!takesPart || first !== 'fulfilled') failed(first);
+            assertLostPeer(codes, takesPart);
           }
           assert(
             others.every((result) => result.code === 0),
@@ -79,8 +72,7 @@ describe('a rank that is killed', function () {
     const others = results.filter(({ rank }) => rank !== LEAVER);
     assertNoSignal(others);
     for (const { codes, elapsed } of reports<Left>(others)) {
-      assert.equal(codes.length - 1, PEER_CLOSED.length);
-      for (const code of codes.slice(1)) assert.match(code, /^ERR_NBC_(PEER_CLOSED|ABANDONED)$/);
+      assertLostPeer(codes);
       assert(elapsed < HEARD_WITHIN_MS, `${elapsed} ms until all was known to have failed`);
     }
   });

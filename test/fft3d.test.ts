@@ -193,24 +193,31 @@ describe('examples/fft3d', () => {
         [13, 11, 20],
       ]) {
         it(`${from} x ${to} on ${ranks} ranks, ${chunk} a chunk: every row arrives where it is looked for`, () => {
-          const layout = new TransposeLayout(new Slabs(from, ranks), new Slabs(to, ranks), 1, chunk);
-          const received = Array.from({ length: ranks }, () => new Float64Array(layout.receiveLength).fill(-1));
-          for (let part = 0; part < layout.chunks; part++) {
-            const block = layout.lengthOf(part) / ranks;
-            for (let source = 0; source < ranks; source++) {
-              const send = new Float64Array(layout.lengthOf(part));
+          const layouts = Array.from(
+            { length: ranks },
+            (_, rank) => new TransposeLayout(rank, new Slabs(from, ranks), new Slabs(to, ranks), 1, chunk),
+          );
+          const received = layouts.map((layout) => new Float64Array(layout.receiveLength).fill(-1));
+          for (const layout of layouts) {
+            for (let part = 0; part < layout.chunks; part++) {
+              const send = new Float64Array(layout.sendLength);
               for (let nth = 0; nth < layout.sizeOf(part); nth++) {
-                const index = layout.from.first(source) + part * chunk + nth;
-                if (part * chunk + nth >= layout.from.count(source)) continue;
-                layout.sendRows(part, nth).forEach((at, other) => (send[at] = 1000 * index + other));
+                const index = layout.from.first(layout.rank) + part * chunk + nth;
+                layout.sendRows(nth).forEach((at, other) => (send[at] = 1000 * index + other));
               }
-              for (let target = 0; target < ranks; target++) {
-                const at = layout.receiveOffset(part) + source * block;
-                received[target].set(send.subarray(target * block, (target + 1) * block), at);
+              for (const target of layouts) {
+                const { shape, strides, offset } = layout.sendBox(part, target.rank);
+                const [begin, end] = target.receiveRange(part, layout.rank);
+                assert.equal(shape[0] * shape[1], end - begin);
+                for (let at = begin; at < end; at++) {
+                  const [outer, inner] = [Math.floor((at - begin) / shape[1]), (at - begin) % shape[1]];
+                  received[target.rank][at] = send[offset + outer * strides[0] + inner * strides[1]];
+                }
               }
             }
           }
           for (let rank = 0; rank < ranks; rank++) {
+            const layout = layouts[rank];
             for (let nth = 0; nth < layout.to.count(rank); nth++) {
               const rows = layout.receivedRows(nth).map((at) => received[rank][at]);
               const other = layout.to.first(rank) + nth;

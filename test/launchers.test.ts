@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { program, skip } from './helpers.js';
 import { commandsOf, freePort, LIMIT_MS, makeUsersFolder, run } from './support/commands.js';
 import { type End, ROOT } from './support/launch.js';
+import { assertLostPeer } from './support/lost-peer.js';
 
 const RANKS = 3;
 
@@ -258,7 +259,7 @@ describe('launchers', function () {
           if (rank === 1) continue;
           assert.equal(code, 0, stdout + stderr);
           const { codes } = JSON.parse(stdout.replace(/^report /, '')) as { codes: string[] };
-          for (const code of codes.slice(1)) assert.match(code, /^ERR_NBC_(PEER_CLOSED|ABANDONED)$/);
+          assertLostPeer(codes);
         }
       });
     }

@@ -7,6 +7,7 @@
  */
 import { IN_PLACE, type Op, OPERATORS, SUM } from 'node-nbc';
 import type { OperationName } from 'node-nbc/schedules';
+import type { Lists } from './neighbors.js';
 
 export interface Case {
   size: number;
@@ -18,6 +19,8 @@ export interface Case {
   gaps: boolean;
   /** Of a reduction: of bytes, here. */
   op: Op;
+  /** The neighbours of each rank, where there are some: neighbors.ts. */
+  lists?: readonly Lists[];
 }
 
 /** Bytes or elements. A rank without such a buffer passes null. */
@@ -79,8 +82,8 @@ const combineBytes: Record<string, (a: number, b: number) => number> = {
 };
 
 /**
- * Composes maps x → a x + b of bytes, as pairs (a, b): an operator that does not commute. Only the simulator can run it,
- * in the place of the operator that it is made from.
+ * Composes maps x → a x + b of bytes, as pairs (a, b): an operator that does not commute. Only the simulator can run
+ * it, in the place of the operator that it is made from.
  */
 export const COMPOSE = Object.create(SUM, { name: { value: 'COMPOSE' }, commutes: { value: false } }) as Op;
 
@@ -133,7 +136,50 @@ const all = (c: Case): number => c.size * c.count;
 const block = (source: Uint8Array, index: number, count: number): Uint8Array =>
   source.subarray(index * count, (index + 1) * count);
 const countsOf = (c: Case, other = 0): number[] => ranksOf(c).map((rank) => uneven(c, rank, other));
-const displsOf = (c: Case, counts: readonly number[]): number[] | null => (c.gaps ? placesOf(c, counts) : null);
+
+/** Where blocks of these lengths begin, as an argument. */
+export const displsOf = (c: Case, counts: readonly number[]): number[] | null => (c.gaps ? placesOf(c, counts) : null);
+
+/** Blocks of these lengths as an argument: parts of a buffer. Those without bytes are null at every second rank. */
+export function partsOf(c: Case, rank: number, buffer: unknown, counts: readonly number[]): unknown[] {
+  const places = placesOf(c, counts);
+  return counts.map((count, peer) =>
+    count === 0 && rank % 2 === 0 ? null : (buffer as Uint8Array).subarray(places[peer], places[peer] + count),
+  );
+}
+
+/** Exchanges of blocks with sizes of their own. */
+const alltoallv: Oracle = {
+  rooted: false,
+  listed: true,
+  inPlace: true,
+  send: (c, rank) => lengthOf(c, countsOf(c, rank)),
+  recv: (c, rank) => lengthOf(c, countsOf(c, rank)),
+  place: () => 0,
+  args(c, rank, send, recv) {
+    const counts = countsOf(c, rank);
+    const displs = displsOf(c, counts);
+    return c.inPlace ? [send, null, null, recv, counts, displs] : [send, counts, displs, recv, counts, displs];
+  },
+  result(c, rank, input, recv) {
+    const places = placesOf(c, countsOf(c, rank));
+    for (const from of ranksOf(c)) {
+      const start = placesOf(c, countsOf(c, from))[rank];
+      recv.set(input(from).subarray(start, start + uneven(c, from, rank)), places[from]);
+    }
+  },
+};
+
+/** Reductions of which every rank has a result: which one, its row says. */
+const reduceToAll: Omit<Oracle, 'result'> = {
+  rooted: false,
+  listed: false,
+  inPlace: true,
+  send: (c) => c.count,
+  recv: (c) => c.count,
+  place: () => 0,
+  args: (c, _rank, send, recv) => [send, recv, c.op],
+};
 
 export const ORACLES: Record<OperationName, Oracle> = {
   ibcast: {
@@ -247,24 +293,12 @@ export const ORACLES: Record<OperationName, Oracle> = {
       placesOf(c, countsOf(c)).forEach((place, from) => recv.set(input(from), place));
     },
   },
-  ialltoallv: {
-    rooted: false,
-    listed: true,
-    inPlace: true,
-    send: (c, rank) => lengthOf(c, countsOf(c, rank)),
-    recv: (c, rank) => lengthOf(c, countsOf(c, rank)),
-    place: () => 0,
+  ialltoallv: alltoallv,
+  ialltoallw: {
+    ...alltoallv,
     args(c, rank, send, recv) {
       const counts = countsOf(c, rank);
-      const displs = displsOf(c, counts);
-      return c.inPlace ? [send, null, null, recv, counts, displs] : [send, counts, displs, recv, counts, displs];
-    },
-    result(c, rank, input, recv) {
-      const places = placesOf(c, countsOf(c, rank));
-      for (const from of ranksOf(c)) {
-        const start = placesOf(c, countsOf(c, from))[rank];
-        recv.set(input(from).subarray(start, start + uneven(c, from, rank)), places[from]);
-      }
+      return [c.inPlace ? send : partsOf(c, rank, send, counts), partsOf(c, rank, recv, counts)];
     },
   },
   ireduce: {
@@ -278,13 +312,7 @@ export const ORACLES: Record<OperationName, Oracle> = {
     result: (c, _rank, input, recv) => recv.set(combined(c, input)),
   },
   iallreduce: {
-    rooted: false,
-    listed: false,
-    inPlace: true,
-    send: (c) => c.count,
-    recv: (c) => c.count,
-    place: () => 0,
-    args: (c, _rank, send, recv) => [send, recv, c.op],
+    ...reduceToAll,
     result: (c, _rank, input, recv) => recv.set(combined(c, input)),
   },
   ireduceScatterBlock: {
@@ -313,23 +341,11 @@ export const ORACLES: Record<OperationName, Oracle> = {
     },
   },
   iscan: {
-    rooted: false,
-    listed: false,
-    inPlace: true,
-    send: (c) => c.count,
-    recv: (c) => c.count,
-    place: () => 0,
-    args: (c, _rank, send, recv) => [send, recv, c.op],
+    ...reduceToAll,
     result: (c, rank, input, recv) => recv.set(combined(c, input, rank)),
   },
   iexscan: {
-    rooted: false,
-    listed: false,
-    inPlace: true,
-    send: (c) => c.count,
-    recv: (c) => c.count,
-    place: () => 0,
-    args: (c, _rank, send, recv) => [send, recv, c.op],
+    ...reduceToAll,
     result(c, rank, input, recv) {
       if (rank > 0) recv.set(combined(c, input, rank - 1));
     },

@@ -20,6 +20,8 @@ describe('point-to-point messages', function () {
       it('cross in both directions', () => play('both', 2));
       it('may have no bytes', () => play('zero', 2));
       it('may be shorter than their receive, which tells their size', () => play('shorter', 2));
+      it('go both ways in one request', () => play('sendrecv', 3));
+      it('that go both ways fail where one is too long', () => play('sendrecvSizes', 2));
       it('wait for slots and RTRs, and lose nothing', () => play('exhaustion', 2));
     });
   }

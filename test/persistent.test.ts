@@ -1,7 +1,7 @@
 /** Persistent requests, between real processes: started again and again, in any order; their states; and their end. */
 import assert from 'node:assert/strict';
-import { Communicator, NbcError, PersistentRequest } from 'node-nbc';
-import { OPERATIONS } from 'node-nbc/schedules';
+import { NbcError, NeighborCommunicator, PersistentRequest } from 'node-nbc';
+import { NEIGHBOR_OPERATIONS, OPERATIONS } from 'node-nbc/schedules';
 import { runRanks } from './helpers.js';
 
 describe('persistent requests', function () {
@@ -28,8 +28,8 @@ describe('persistent requests', function () {
   }
 
   it('exist for every operation of the table', () => {
-    for (const { name } of OPERATIONS) {
-      assert.equal(typeof (Communicator.prototype as never)[`${name.slice(1)}Init`], 'function', name);
+    for (const { name } of [...OPERATIONS, ...NEIGHBOR_OPERATIONS]) {
+      assert.equal(typeof (NeighborCommunicator.prototype as never)[`${name.slice(1)}Init`], 'function', name);
     }
   });
 

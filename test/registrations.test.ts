@@ -26,9 +26,9 @@ describe('registered memory', function () {
   ];
   const onlyRankZero = (kib: number) => (rank: number) => (rank === 0 ? mayLock(kib) : []);
 
-  /** How much was wanted, how much there may be, and what to do. */
-  function assertAdvice(text: string, bytes: number, kib: number): void {
-    assert.match(text, new RegExp(`registering ${bytes} bytes .* failed: .* may lock ${kib} KiB`));
+  /** How much was wanted (if the test knows it), how much there may be, and what to do. */
+  function assertAdvice(text: string, bytes: number | undefined, kib: number): void {
+    assert.match(text, new RegExp(`registering ${bytes ?? '\\d+'} bytes .* failed: .* may lock ${kib} KiB`));
     for (const remedy of ['ulimit -l', 'limits.conf', 'LimitMEMLOCK', '--ulimit memlock']) {
       assert(text.includes(remedy), `${remedy}: ${text}`);
     }
@@ -55,6 +55,7 @@ describe('registered memory', function () {
       },
     });
     const [[text]] = reports<string[]>(results);
-    assertAdvice(text, 128 << 10, 64);
+    // Which part of a connection the card refuses first is the engine's business.
+    assertAdvice(text, undefined, 64);
   });
 });

@@ -2,11 +2,10 @@
  * Who owns what, before and after a transposition. Pure arithmetic: no communication, no data.
  *
  * A dimension is cut into slabs of equal width, one a rank. Where its length is not divisible by the number of ranks,
- * the last slabs are partly (or wholly) padding: it travels with the rest, because an alltoall moves equal blocks, but
- * no rank reads it.
+ * the last slabs are narrower, or empty.
  */
 export class Slabs {
-  /** Indices a rank has room for; the last ranks may own fewer. */
+  /** Indices of the widest slab; the last ranks may own fewer. */
   readonly width: number;
 
   constructor(
@@ -27,66 +26,74 @@ export class Slabs {
   }
 }
 
+/** An n-dimensional box inside an array: what `strided` of node-nbc takes. */
+export interface Box {
+  shape: number[];
+  strides: number[];
+  offset: number;
+}
+
 /**
  * The memory layout of one pipelined transposition of *rows*, runs of complex numbers along x that stay together.
  *
  * Before it a rank owns a slab of `from` and, within it, every index of `to`; afterwards the reverse. The slab goes out
- * in chunks of at most `chunk` indices of `from`, one `ialltoall` each:
+ * in chunks of at most `chunk` indices of `from`, one `ialltoallw` each. Both sides have their data in the order in
+ * which they compute:
  *
- *     sent by a rank     [destination][index in chunk][index in the destination's slab of `to`][row]
- *     received by a rank [chunk][source][index in chunk][index in our slab of `to`][row]
+ *     sent by a rank     [index in chunk][index of `to`][row]
+ *     received by a rank [index of `from`][index in our slab of `to`][row]
  *
- * so that a chunk is received in its final place and nothing is copied after it arrived. All offsets and lengths are in
- * doubles.
+ * so nothing is copied before it is sent, or after it arrived. All offsets and lengths are in doubles.
  */
 export class TransposeLayout {
   readonly chunks: number;
+  /** Length of the buffer that a chunk is computed into. */
+  readonly sendLength: number;
   readonly receiveLength: number;
 
   constructor(
+    readonly rank: number,
     readonly from: Slabs,
     readonly to: Slabs,
     readonly rowLength: number,
     readonly chunk: number,
   ) {
     this.chunks = Math.ceil(from.width / chunk);
-    this.receiveLength = from.ranks * from.width * to.width * rowLength;
+    this.sendLength = Math.min(chunk, from.width) * to.length * rowLength;
+    this.receiveLength = from.length * to.count(rank) * rowLength;
   }
 
-  /** Indices of `from` in a chunk: `chunk`, but for the last. */
-  sizeOf(chunk: number): number {
-    return Math.min(this.chunk, this.from.width - chunk * this.chunk);
+  /** Indices of `from` that a rank has in a chunk: `chunk`, but for the last ones. */
+  sizeOf(chunk: number, rank = this.rank): number {
+    return Math.max(0, Math.min(this.chunk, this.from.count(rank) - chunk * this.chunk));
   }
 
-  /** Length of what a rank sends, and of what it receives, in a chunk. */
-  lengthOf(chunk: number): number {
-    return this.from.ranks * this.sizeOf(chunk) * this.to.width * this.rowLength;
+  /** What goes to a rank, in the send buffer of a chunk. */
+  sendBox(chunk: number, rank: number): Box {
+    const { to, rowLength } = this;
+    return {
+      shape: [this.sizeOf(chunk), to.count(rank) * rowLength],
+      strides: [to.length * rowLength, 1],
+      offset: to.first(rank) * rowLength,
+    };
   }
 
-  /** Where a chunk begins in the receive buffer. */
-  receiveOffset(chunk: number): number {
-    return chunk * this.lengthOf(0);
+  /** Where what a rank sends in a chunk goes, in the receive buffer. */
+  receiveRange(chunk: number, rank: number): [begin: number, end: number] {
+    const plane = this.to.count(this.rank) * this.rowLength;
+    const first = this.from.first(rank) + Math.min(chunk * this.chunk, this.from.count(rank));
+    return [first * plane, (first + this.sizeOf(chunk, rank)) * plane];
   }
 
   /** Where the row of each index of `to` goes in the send buffer of a chunk, for the chunk's `nth` index of `from`. */
-  sendRows(chunk: number, nth: number): number[] {
+  sendRows(nth: number): number[] {
     const { to, rowLength } = this;
-    const size = this.sizeOf(chunk);
-    return Array.from({ length: to.length }, (_, index) => {
-      const destination = Math.floor(index / to.width);
-      return ((destination * size + nth) * to.width + (index % to.width)) * rowLength;
-    });
+    return Array.from({ length: to.length }, (_, index) => (nth * to.length + index) * rowLength);
   }
 
   /** Where the row of each index of `from` is in the receive buffer, for the `nth` index of our slab of `to`. */
   receivedRows(nth: number): number[] {
-    const { from, to, rowLength } = this;
-    return Array.from({ length: from.length }, (_, index) => {
-      const source = Math.floor(index / from.width);
-      const inSlab = index % from.width;
-      const chunk = Math.floor(inSlab / this.chunk);
-      const row = (source * this.sizeOf(chunk) + (inSlab % this.chunk)) * to.width + nth;
-      return this.receiveOffset(chunk) + row * rowLength;
-    });
+    const { from, to, rank, rowLength } = this;
+    return Array.from({ length: from.length }, (_, index) => (index * to.count(rank) + nth) * rowLength);
   }
 }

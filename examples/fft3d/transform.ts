@@ -57,7 +57,7 @@ export class ParallelFft3d {
    * @param grid points of the transform: powers of two, none smaller than `size`
    */
   constructor(
-    communicator: Pick<Communicator, 'rank' | 'size' | 'ialltoall'>,
+    communicator: Pick<Communicator, 'rank' | 'size' | 'ialltoallw'>,
     readonly size: Triple,
     readonly grid: Triple,
     options: TransformOptions,
@@ -71,7 +71,7 @@ export class ParallelFft3d {
     this.columns = this.#alongX.columns;
     const rowLength = 2 * this.columns;
     const pipeline = (from: Slabs, to: Slabs) => {
-      const layout = new TransposeLayout(from, to, rowLength, options.planes);
+      const layout = new TransposeLayout(communicator.rank, from, to, rowLength, options.planes);
       return new TransposePipeline(communicator, layout, options.ahead, this.times, options);
     };
     this.#forward = pipeline(this.planes, this.rows);
@@ -110,7 +110,7 @@ export class ParallelFft3d {
    */
   sendForward(volume: Float64Array, depth: number): void {
     this.#forward.send(depth, (z, target, rows) => {
-      if (z < this.planes.count(this.#rank)) this.#forwardPlane(volume, z, target, rows);
+      this.#forwardPlane(volume, z, target, rows);
       this.#testAll();
     });
   }
@@ -133,12 +133,10 @@ export class ParallelFft3d {
   sendBackward(depth: number): void {
     const [, alongZ] = this.#back;
     this.#backward.send(depth, (y, target, planes) => {
-      if (y < this.rows.count(this.#rank)) {
-        this.#batches(alongZ, (x, count) => {
-          alongZ.transformColumnsFrom(this.spectrum, this.#column(x, y), count);
-          alongZ.scatter(target, planes, x, count);
-        });
-      }
+      this.#batches(alongZ, (x, count) => {
+        alongZ.transformColumnsFrom(this.spectrum, this.#column(x, y), count);
+        alongZ.scatter(target, planes, x, count);
+      });
       this.#testAll();
     });
   }

@@ -1,4 +1,4 @@
-import type { Communicator, Request } from 'node-nbc';
+import { strided, type Communicator, type Request } from 'node-nbc';
 import type { Floats } from './precision.js';
 import type { TransposeLayout } from './slab.js';
 
@@ -28,7 +28,7 @@ export interface PipelineOptions {
  * after starting it.
  */
 export class TransposePipeline {
-  readonly #communicator: Pick<Communicator, 'ialltoall'>;
+  readonly #communicator: Pick<Communicator, 'ialltoallw'>;
   readonly #options: PipelineOptions;
   /**
    * One send buffer to compute into, and one for each transpose in flight: those belong to the library until it is
@@ -47,7 +47,7 @@ export class TransposePipeline {
    * @param times what communication costs is added to these
    */
   constructor(
-    communicator: Pick<Communicator, 'ialltoall'>,
+    communicator: Pick<Communicator, 'ialltoallw'>,
     readonly layout: TransposeLayout,
     slabs: number,
     readonly times: CommunicationTimes,
@@ -56,7 +56,7 @@ export class TransposePipeline {
     this.#communicator = communicator;
     this.#options = options;
     const buffers = (count: number, length: number) => Array.from({ length: count }, () => options.allocate(length));
-    this.#send = buffers(Math.min(options.maxDepth + 1, slabs * layout.chunks), layout.lengthOf(0));
+    this.#send = buffers(Math.min(options.maxDepth + 1, slabs * layout.chunks), layout.sendLength);
     this.#received = buffers(slabs, layout.receiveLength);
   }
 
@@ -71,12 +71,11 @@ export class TransposePipeline {
     const { layout } = this;
     const received = this.#received[this.#slabsSent % this.#received.length];
     for (let chunk = 0; chunk < layout.chunks; chunk++) {
-      const target = this.#send[this.#chunksSent++ % this.#send.length].subarray(0, layout.lengthOf(chunk));
+      const target = this.#send[this.#chunksSent++ % this.#send.length];
       for (let nth = 0; nth < layout.sizeOf(chunk); nth++) {
-        compute(chunk * layout.chunk + nth, target, layout.sendRows(chunk, nth));
+        compute(chunk * layout.chunk + nth, target, layout.sendRows(nth));
       }
-      const begin = layout.receiveOffset(chunk);
-      this.#start(target, received.subarray(begin, begin + layout.lengthOf(chunk)));
+      this.#start(chunk, target, received);
       while (this.#inFlight.length > depth) this.#waitForOldest();
       this.#options.onChunk();
     }
@@ -92,7 +91,8 @@ export class TransposePipeline {
 
   /** Most bytes that a rank sends another in one transpose. */
   get blockBytes(): number {
-    return this.#received[0].BYTES_PER_ELEMENT * (this.layout.lengthOf(0) / this.layout.from.ranks);
+    const { from, to, rowLength, chunk } = this.layout;
+    return this.#received[0].BYTES_PER_ELEMENT * Math.min(chunk, from.width) * to.width * rowLength;
   }
 
   /** Tests what is in flight. */
@@ -102,9 +102,13 @@ export class TransposePipeline {
     this.times.test += performance.now() - before;
   }
 
-  #start(send: Floats, receive: Floats): void {
+  #start(chunk: number, target: Floats, received: Floats): void {
     const before = performance.now();
-    this.#inFlight.push({ request: this.#communicator.ialltoall(send, receive), slab: this.#slabsSent });
+    const { layout } = this;
+    const ranks = Array.from({ length: layout.from.ranks }, (_, rank) => rank);
+    const sends = ranks.map((rank) => strided(target, layout.sendBox(chunk, rank)));
+    const receives = ranks.map((rank) => received.subarray(...layout.receiveRange(chunk, rank)));
+    this.#inFlight.push({ request: this.#communicator.ialltoallw(sends, receives), slab: this.#slabsSent });
     this.times.start += performance.now() - before;
   }
 

@@ -52,8 +52,9 @@ Napi::Value compile(const Napi::CallbackInfo& info) {
   const Pinned words = words_of(env, info[1], "words");
   try {
     auto plan = std::make_shared<LoadedPlan>();
+    plan->messages = info[2].ToBoolean();
     plan->plan = compile_schedule(reinterpret_cast<const uint32_t*>(words.data), words.bytes / sizeof(uint32_t),
-                                  group->members, group->rank);
+                                  group->members, group->rank, plan->messages);
     plan->group = group;
     return Napi::Number::New(env, world.add_plan(std::move(plan)));
   } catch (const ScheduleError& error) {

@@ -10,9 +10,11 @@
 namespace nbc::addon {
 namespace {
 
+bool get_tag(napi_env env, napi_value value, uint32_t& tag) { return get_uint32(env, value, tag) && tag <= 32767; }
+
 // --- one request -----------------------------------------------------------------------------------------------------
 
-// What both ways to start a plan are given: the plan, a slot and the buffers.
+// What the ways to start a plan are given: the plan, a slot and the buffers.
 struct Start {
   World* world;
   const std::shared_ptr<LoadedPlan>* plan;
@@ -20,21 +22,18 @@ struct Start {
   Pinned buffers[2];
 };
 
-// False after throwing.
-bool get_start(napi_env env, napi_callback_info info, Start& out) {
-  napi_value arguments[4];
+// False after throwing. `messages`: the plan must be one for messages, else it must not.
+bool get_start(napi_env env, const napi_value* arguments, bool messages, Start& out) {
+  const auto refuse = [env](const char* argument, Reason reason) {
+    bad_argument(argument, reason).raise(env);
+    return false;
+  };
   out.world = open_world(env);
-  if (out.world == nullptr || !get_arguments(env, info, arguments)) return false;
+  if (out.world == nullptr) return false;
   uint32_t handle;
   out.plan = get_uint32(env, arguments[0], handle) ? out.world->plan(handle) : nullptr;
-  if (out.plan == nullptr) {
-    bad_argument("plan", Reason::not_a_plan).raise(env);
-    return false;
-  }
-  if (!get_slot(env, arguments[1], out.slot)) {
-    bad_argument("slot", Reason::not_in_range).raise(env);
-    return false;
-  }
+  if (out.plan == nullptr || (*out.plan)->messages != messages) return refuse("plan", Reason::not_a_plan);
+  if (!get_slot(env, arguments[1], out.slot)) return refuse("slot", Reason::not_in_range);
   const uint64_t* bytes = (*out.plan)->plan.role_bytes;
   Pinned(&buffers)[2] = out.buffers;
   for (uint32_t role = 0; role < 2; ++role) {
@@ -43,17 +42,28 @@ bool get_start(napi_env env, napi_callback_info info, Start& out) {
     if (!get_buffer(env, arguments[2 + role], name, bytes[role], buffers[role])) return false;
   }
   if (bytes[0] > 0 && bytes[1] > 0 && buffers[0].data < buffers[1].data + bytes[1] &&
-      buffers[1].data < buffers[0].data + bytes[0]) {
-    bad_argument("recv", Reason::overlaps_send).raise(env);
-    return false;
-  }
+      buffers[1].data < buffers[0].data + bytes[0])
+    return refuse("recv", Reason::overlaps_send);
   return true;
 }
 
 napi_value start(napi_env env, napi_callback_info info) {
+  napi_value arguments[4];
   Start s;
-  if (!get_start(env, info, s)) return nullptr;
+  if (!get_arguments(env, info, arguments) || !get_start(env, arguments, false, s)) return nullptr;
   return boolean(env, s.world->engine().start(*s.plan, s.slot, std::move(s.buffers[0]), std::move(s.buffers[1])));
+}
+
+napi_value start_messages(napi_env env, napi_callback_info info) {
+  napi_value arguments[6];
+  Start s;
+  uint32_t tags[2];
+  if (!get_arguments(env, info, arguments) || !get_start(env, arguments, true, s)) return nullptr;
+  for (uint32_t i = 0; i < 2; ++i) {
+    if (!get_tag(env, arguments[4 + i], tags[i])) return bad_argument("tag", Reason::not_a_tag).raise(env);
+  }
+  return boolean(env, s.world->engine().start_messages(*s.plan, s.slot, std::move(s.buffers[0]),
+                                                       std::move(s.buffers[1]), tags[0], tags[1]));
 }
 
 struct Message {
@@ -78,7 +88,7 @@ bool get_message(napi_env env, napi_callback_info info, Message& out) {
     bad_argument("slot", Reason::not_in_range).raise(env);
   } else if (!get_uint32(env, arguments[3], out.peer) || out.peer >= out.group->members.size()) {
     bad_argument("peer", Reason::not_a_peer).raise(env);
-  } else if (!get_uint32(env, arguments[4], out.tag) || out.tag > 32767) {
+  } else if (!get_tag(env, arguments[4], out.tag)) {
     bad_argument("tag", Reason::not_a_tag).raise(env);
   } else {
     return get_buffer(env, arguments[2], "buffer", 0, out.buffer);
@@ -101,8 +111,9 @@ napi_value irecv(napi_env env, napi_callback_info info) {
 // --- persistent requests ---------------------------------------------------------------------------------------------
 
 napi_value prepare(napi_env env, napi_callback_info info) {
+  napi_value arguments[4];
   Start s;
-  if (!get_start(env, info, s)) return nullptr;
+  if (!get_arguments(env, info, arguments) || !get_start(env, arguments, false, s)) return nullptr;
   s.world->engine().prepare(*s.plan, s.slot, std::move(s.buffers[0]), std::move(s.buffers[1]));
   return undefined(env);
 }
@@ -244,6 +255,7 @@ napi_value rest(napi_env env, napi_callback_info /*info*/) {
 void export_requests(Napi::Env env, Napi::Object exports) {
   const napi_property_descriptor functions[] = {
       {"start", nullptr, start, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
+      {"startMessages", nullptr, start_messages, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
       {"isend", nullptr, isend, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
       {"irecv", nullptr, irecv, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
       {"prepare", nullptr, prepare, nullptr, nullptr, nullptr, napi_enumerable, nullptr},

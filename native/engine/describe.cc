@@ -41,6 +41,8 @@ std::string Engine::describe_pending() {
     text += "request " + std::to_string(operation->slot);
     if (operation->loaded == nullptr) {
       text += ", a message";
+    } else if (operation->loaded->messages) {
+      text += ", messages";
     } else {
       text += ", collective " + std::to_string(operation->tag) + ", round " + std::to_string(operation->round) +
               " of " + std::to_string(operation->loaded->plan.rounds.size());

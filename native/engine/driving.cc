@@ -38,9 +38,9 @@ constexpr uint32_t kFruitlessTests = 64;
 // briefly.
 constexpr uint64_t kSliceNanoseconds = 100'000;
 
-// A sleeper that counts several arrivals does not see that the first of them has failed its operation; and the time that
-// peers have for what was given up passes without any arrival. So it looks again after so many nanoseconds; a look costs
-// some microseconds.
+// A sleeper that counts several arrivals does not see that the first of them has failed its operation; and the time
+// that peers have for what was given up passes without any arrival. So it looks again after so many nanoseconds; a look
+// costs some microseconds.
 constexpr int64_t kLookAgain = 100'000'000;
 
 // Operations that are examined for what the doorbell counts. With more, it counts to 1: to ring too early is no error.
@@ -353,7 +353,7 @@ bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanosec
   const bool limited = nanoseconds >= 0;
   const auto limit = limited ? Clock::now() + std::chrono::nanoseconds(nanoseconds) : Clock::time_point::max();
   measure_crowd();
-  Spinning spinning(crowd_.load(std::memory_order_relaxed) <= 1, libof_, spin_history_, kSpin);
+  Spinning spinning(crowd_.load(std::memory_order_relaxed) <= 1, libof_, wait_history_, kSpin);
   bool done;
   for (;;) {
     const bool moved = pass(Effort::helping);
@@ -431,7 +431,7 @@ void Engine::drive_until_ended(int64_t nanoseconds) {
   const std::chrono::nanoseconds duration(nanoseconds);
   const auto limit = Clock::now() + duration;
   measure_crowd();
-  Spinning spinning(crowd_.load(std::memory_order_relaxed) <= 1, libof_, spin_history_, duration);
+  Spinning spinning(crowd_.load(std::memory_order_relaxed) <= 1, libof_, look_history_, duration);
   for (uint32_t passes = 1;; ++passes) {
     if (pass(Effort::helping) || work() > 0) {
       spinning.renew();

@@ -11,7 +11,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kCloseLimit = std::chrono::seconds(1);
 
-// Messages to or from this peer with this tag so far. It stays where it is as long as the group lives.
+// Messages to or from this world rank with this tag so far. It stays where it is as long as the group lives.
 uint32_t& count_of(Group& group, Rank peer, uint32_t tag, bool sends) {
   return (sends ? group.sent : group.received)[static_cast<uint64_t>(peer) << 32 | tag];
 }
@@ -127,6 +127,21 @@ bool Engine::start(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinne
   return after_start(slot);
 }
 
+bool Engine::start_messages(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinned send, Pinned receive,
+                            uint32_t send_tag, uint32_t receive_tag) {
+  enter();
+  Operation& operation = new_operation(slot);
+  Group& group = *plan->group;
+  const uint64_t context = group.context + 1;
+  for (const Transfer& t : plan->plan.sends)
+    operation.send_key = {context, send_tag, count_of(group, t.peer, send_tag, true)++};
+  for (const Transfer& t : plan->plan.receives)
+    operation.receive_key = {context, receive_tag, count_of(group, t.peer, receive_tag, false)++};
+  operation.use(plan, std::move(send), std::move(receive));
+  run_plan(operation);
+  return after_start(slot);
+}
+
 void Engine::Operation::use(const std::shared_ptr<LoadedPlan>& with, Pinned send, Pinned receive) {
   loaded = with;
   plan = &with->plan;
@@ -151,7 +166,8 @@ bool Engine::message(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint
   enter();
   Operation& operation = new_operation(slot);
   operation.buffers[0] = std::move(buffer);
-  run_message(operation, group.members[peer], {group.context + 1, tag, count_of(group, peer, tag, sends)++}, sends);
+  const Rank world = group.members[peer];
+  run_message(operation, world, {group.context + 1, tag, count_of(group, world, tag, sends)++}, sends);
   return after_start(slot);
 }
 
@@ -200,8 +216,8 @@ void Engine::prepare_message(std::shared_ptr<Group> group, uint32_t slot, Pinned
   operation.tag = tag;
   operation.buffers[0] = std::move(buffer);
   Persistent& persistent = persistent_[slot];
-  persistent.count = &count_of(*group, peer, tag, sends);
   persistent.peer = group->members[peer];
+  persistent.count = &count_of(*group, persistent.peer, tag, sends);
   persistent.sends = sends;
   leave();
 }

@@ -30,6 +30,7 @@
 #include "engine/lock.h"
 #include "engine/plan.h"
 #include "engine/slots.h"
+#include "engine/spin_history.h"
 #include "engine/temporary.h"
 #include "fabric/fabric.h"
 #include "libof/libof.h"
@@ -66,7 +67,7 @@ struct Group {
   uint64_t context;                             // collectives; + 1 is point-to-point, + 2 persistent collectives
   uint32_t next_tag = 0;                        // of the next collective; wraps
   uint32_t next_persistent = 0;                 // tag of the next persistent collective; wraps
-  std::unordered_map<uint64_t, uint32_t> sent;  // point-to-point: messages by (peer, tag)
+  std::unordered_map<uint64_t, uint32_t> sent;  // point-to-point: messages by (world rank, tag)
   std::unordered_map<uint64_t, uint32_t> received;
 };
 
@@ -74,20 +75,7 @@ struct Group {
 struct LoadedPlan {
   Plan plan;
   std::shared_ptr<Group> group;
-};
-
-// Whether it was worth while lately to spin before sleeping.
-class SpinHistory {
- public:
-  bool worth_it() { return in_vain_ < kInVain || ++skipped_ % kSkips == 0; }
-  void in_vain() { ++in_vain_; }
-  void worked() { in_vain_ = 0; }
-
- private:
-  static constexpr uint32_t kInVain = 4;  // so many in a row, and most are left out
-  static constexpr uint32_t kSkips = 16;  // one of so many is not
-  uint32_t in_vain_ = 0;
-  uint32_t skipped_ = 0;
+  bool messages = false;  // its transfers are point-to-point messages: see start_messages()
 };
 
 class Engine {
@@ -108,6 +96,9 @@ class Engine {
 
   // All of these: calling thread. `slot`: a free slot. True: complete already, and the slot was not touched.
   bool start(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinned send, Pinned receive);
+  // As start, of a plan that was compiled for messages: they meet those of isend and irecv.
+  bool start_messages(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinned send, Pinned receive,
+                      uint32_t send_tag, uint32_t receive_tag);
   bool isend(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag);
   bool irecv(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag);
 
@@ -160,6 +151,9 @@ class Engine {
     uint32_t tag = 0;
     uint64_t context = 0;
     uint32_t repetition = 0;  // number of the start of a persistent collective, from 0; wraps
+    // Of a plan for messages: what the message that it sends, and the one that it receives, are known by.
+    libof::MessageKey send_key;
+    libof::MessageKey receive_key;
     TemporaryPool::Block temporary;
     Pinned buffers[2];  // of the user: what RequestOwner::pins points to
     bool persistent = false;
@@ -244,7 +238,8 @@ class Engine {
   bool notify_pending_ = false;
   bool has_loop_ = false;          // the fabric can wake the event loop
   uint64_t rung_at_ = UINT64_MAX;  // `entries_` when the progress thread first saw that the event loop was rung for
-  SpinHistory spin_history_;       // of the calling thread
+  SpinHistory wait_history_;       // of the calling thread: in wait
+  SpinHistory look_history_;       // and in looks, which last longer
   bool loop_armed_ = false;        // the doorbell was armed for the event loop, and nobody has had the engine since
   bool loop_looks_again_ = false;  // loop_armed_: the progress thread has to look again after a while
   // Ranks for each processor, rounded up. Stored by the calling thread, also read by the progress thread; nothing

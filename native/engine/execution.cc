@@ -4,19 +4,27 @@
 namespace nbc {
 
 void Engine::start_round(Operation& operation, const Round& round) {
-  const Plan& plan = operation.loaded->plan;
-  const auto key_of = [&](const Transfer& t) {
+  const LoadedPlan& loaded = *operation.loaded;
+  const Plan& plan = loaded.plan;
+  const auto key_of = [&](const Transfer& t, const libof::MessageKey& message) {
+    if (loaded.messages) return message;
     return libof::MessageKey{operation.context, operation.tag, t.sequence + operation.repetition * t.of};
+  };
+  // A message may be shorter than the buffer of the caller; what is unpacked from temporary memory may not.
+  const auto length_of = [&](const Transfer& t) {
+    return loaded.messages && t.role == Role::receive ? libof::Length::at_most : libof::Length::exact;
   };
   ++counters_.rounds;
   for (uint32_t i = round.receive_first; i < round.receive_last; ++i) {
     const Transfer& t = plan.receives[i];
-    libof_.irecv(operation, t.peer, key_of(t), operation.base[static_cast<size_t>(t.role)] + t.offset, t.bytes);
+    libof_.irecv(operation, t.peer, key_of(t, operation.receive_key),
+                 operation.base[static_cast<size_t>(t.role)] + t.offset, t.bytes, length_of(t));
   }
   for (uint32_t i = round.send_first; i < round.send_last; ++i) {
     const Transfer& t = plan.sends[i];
     const uint32_t before = operation.waiting_rtr;
-    libof_.isend(operation, t.peer, key_of(t), operation.base[static_cast<size_t>(t.role)] + t.offset, t.bytes);
+    libof_.isend(operation, t.peer, key_of(t, operation.send_key),
+                 operation.base[static_cast<size_t>(t.role)] + t.offset, t.bytes);
     poll_for_rtr(operation, before, options_.wait_on_send_us);
   }
   if (round.local_first < round.local_last) start_local_work(operation, round);

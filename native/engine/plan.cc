@@ -35,8 +35,8 @@ Role role_of(uint32_t word) { return static_cast<Role>(word); }
 
 class Compiler {
  public:
-  Compiler(const uint32_t* words, size_t count, const std::vector<Rank>& members, Rank rank)
-      : words_(words), count_(count), members_(members), rank_(rank) {}
+  Compiler(const uint32_t* words, size_t count, const std::vector<Rank>& members, Rank rank, bool messages)
+      : words_(words), count_(count), members_(members), rank_(rank), messages_(messages) {}
 
   Plan run() {
     if (count_ > kMaxWords) fail(0, "the schedule is longer than 2^26 words");
@@ -48,6 +48,8 @@ class Compiler {
     if (at_ != count_) fail(at_, "words are left over after the last round");
     for (Transfer& transfer : plan_.sends) transfer.of = sent_[transfer.peer];
     for (Transfer& transfer : plan_.receives) transfer.of = received_[transfer.peer];
+    if (messages_ && (plan_.sends.size() > 1 || plan_.receives.size() > 1))
+      fail(at_, "more than one message is sent or received");
     return std::move(plan_);
   }
 
@@ -85,7 +87,7 @@ class Compiler {
         if (value >= members_.size())
           fail(at,
                "rank " + std::to_string(value) + " is not in this communicator of " + std::to_string(members_.size()));
-        if (value == rank_) fail(at, "a schedule does not send to its own rank; use COPY");
+        if (value == rank_ && !messages_) fail(at, "a schedule does not send to its own rank; use COPY");
         break;
       case FieldType::target:
         if (value == static_cast<uint32_t>(Role::send)) fail(at, "the send buffer is not written by a collective");
@@ -298,6 +300,7 @@ class Compiler {
   size_t count_;
   const std::vector<Rank>& members_;
   Rank rank_;
+  bool messages_;
   size_t at_ = 0;
   Plan plan_;
   std::vector<Range> ranges_;
@@ -309,8 +312,8 @@ class Compiler {
 
 }  // namespace
 
-Plan compile_schedule(const uint32_t* words, size_t count, const std::vector<Rank>& members, Rank rank) {
-  return Compiler(words, count, members, rank).run();
+Plan compile_schedule(const uint32_t* words, size_t count, const std::vector<Rank>& members, Rank rank, bool messages) {
+  return Compiler(words, count, members, rank, messages).run();
 }
 
 }  // namespace nbc

@@ -73,7 +73,9 @@ struct Plan {
 };
 
 // Checks every word and every range. Nothing that passes can touch memory outside the three buffers, or send to nobody.
-// Throws ScheduleError. `members`: world ranks of the communicator; `rank`: ours in it.
-Plan compile_schedule(const uint32_t* words, size_t count, const std::vector<Rank>& members, Rank rank);
+// Throws ScheduleError. `members`: world ranks of the communicator; `rank`: ours in it. `messages`: the transfers are
+// point-to-point messages, at most one each way; only these may go to the own rank.
+Plan compile_schedule(const uint32_t* words, size_t count, const std::vector<Rank>& members, Rank rank,
+                      bool messages = false);
 
 }  // namespace nbc

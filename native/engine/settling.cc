@@ -30,7 +30,7 @@ void Engine::finish(Operation& operation) {
     for (const Pinned& pin : operation.buffers) left_behind_.push_back(pin.keeper);
   }
   temporary_.give_back(std::exchange(operation.temporary, {}));
-  if (operation.loaded == nullptr) slots_->set_length(operation.slot, operation.received);
+  if (operation.loaded == nullptr || operation.loaded->messages) slots_->set_length(operation.slot, operation.received);
   if (operation.watched) note_end(operation.slot);
   by_slot_[operation.slot] = nullptr;
   if (operation.error != Error::none) {

@@ -8,7 +8,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-
 namespace nbc::job {
 namespace {
 

@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-
 namespace nbc::job {
 namespace {
 
@@ -85,8 +84,6 @@ JobHeader read_header(int fd) {
 }
 
 }  // namespace
-
-size_t system_page() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
 Layout::Layout(Rank size, size_t arena_bytes, size_t page) {
   const size_t pairs = static_cast<size_t>(size) * size;

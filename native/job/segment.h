@@ -26,6 +26,7 @@
 
 #include "fabric/descriptor.h"
 #include "fabric/fabric.h"
+#include "job/page.h"
 
 namespace nbc::job {
 
@@ -60,7 +61,6 @@ struct Layout {
   size_t end;
 };
 
-size_t system_page();
 // What each rank can expose where nobody says otherwise: as much as the machine has memory, or, where the address space
 // of a process is limited, what fits in it beside the arenas of all peers and what the process maps already. The limit
 // and what is in use of it are in bytes; limit SIZE_MAX: none.

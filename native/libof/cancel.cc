@@ -2,10 +2,10 @@
 //
 // What peers count on still happens, without the buffers. A small message that has not left yet is sent from a copy. A
 // large one is answered with Error::abandoned when its RTR comes. A receive stays, and drops what comes for it. The
-// owner of all these is then `orphans_`. The operation waits only for transfers that the fabric cannot stop at once, and
-// only for a limited time. Then a peer that is reached asynchronously is rejected. A peer on shared memory cannot be kept
-// from a copy that it is in the middle of, not even if its process is stopped: then the operation ends, and its buffers
-// stay in use.
+// owner of all these is then `orphans_`. The operation waits only for transfers that the fabric cannot stop at once,
+// and only for a limited time. Then a peer that is reached asynchronously is rejected. A peer on shared memory cannot
+// be kept from a copy that it is in the middle of, not even if its process is stopped: then the operation ends, and its
+// buffers stay in use.
 #include <algorithm>
 #include <cstring>
 

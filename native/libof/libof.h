@@ -26,8 +26,8 @@ struct Options {
   uint32_t first_message = 0;
   // How long a request that was given up may wait for its peer, in milliseconds.
   int64_t revoke_limit = 3000;
-  // RTRs that wait for one peer's answers. Others stay with the receiver, unless an RTS says that their send waits. So a
-  // peer keeps at most this many RTRs without a send, about 80 bytes each. Equal on all ranks.
+  // RTRs that wait for one peer's answers. Others stay with the receiver, unless an RTS says that their send waits. So
+  // a peer keeps at most this many RTRs without a send, about 80 bytes each. Equal on all ranks.
   uint32_t rtr_window = 1u << 17;
   // Messages pending at a time, over all peers: as many as an immediate value can tell apart.
   uint32_t most_requests = 1u << 22;

@@ -65,8 +65,8 @@ TEST(room_that_comes_in_the_last_look_is_used) {
 }
 
 // While this thread spins, a peer on the same processor cannot send what it waits for.
-// A thread that has waited for the lock holds it like any other: nobody else wants it. Local work would stand still, since
-// it gives way to a thread that waits.
+// A thread that has waited for the lock holds it like any other: nobody else wants it. Local work would stand still,
+// since it gives way to a thread that waits.
 TEST(a_lock_that_was_waited_for_is_not_wanted) {
   EngineLock lock;
   lock.lock();

@@ -57,8 +57,8 @@ inline void late_block(TestRank& me, Meeting& meeting, size_t block, bool in_are
 // When the sender of the right block begins: before the other block has failed the gather, at the same time, or after.
 enum class Begins { before, meanwhile, after };
 
-// Three ranks. Rank 0 gathers a block from each other rank. One of them, `good`, sends the right size, the other one not.
-// Nothing may be written to the buffer after the error.
+// Three ranks. Rank 0 gathers a block from each other rank. One of them, `good`, sends the right size, the other one
+// not. Nothing may be written to the buffer after the error.
 inline void revoked_block(TestRank& me, Meeting& meeting, size_t block, bool in_arena, Begins begins, Rank good) {
   Schedule schedule(block, 2 * block);
   schedule.round();

@@ -1414,8 +1414,8 @@ TEST(a_peer_that_does_not_answer_is_rejected_when_the_time_is_up) {
   CHECK_EQ(job[1].of.active_peers(), 0u);
 }
 
-// The same over shared memory: nobody can keep the peer from its copy. The operation ends in a bounded time all the same,
-// and says that its buffer is in use.
+// The same over shared memory: nobody can keep the peer from its copy. The operation ends in a bounded time all the
+// same, and says that its buffer is in use.
 TEST(a_peer_that_stops_amid_a_copy_keeps_the_buffer) {
   Options options = options_with(true);
   options.revoke_limit = 0;

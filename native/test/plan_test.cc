@@ -270,6 +270,21 @@ TEST(messages_to_oneself_are_refused) {
   CHECK_EQ(refused_at(Schedule(8, 8).round().send(kRank, kSend, 0, 0)), 10);
 }
 
+TEST(messages_may_go_to_oneself_but_there_is_one_each_way) {
+  const auto compiles = [](const Schedule& schedule) {
+    try {
+      compile_schedule(schedule.words.data(), schedule.words.size(), kMembers, kRank, true);
+      return true;
+    } catch (const ScheduleError&) {
+      return false;
+    }
+  };
+  CHECK(compiles(Schedule(8, 8).round().send(kRank, kSend, 0, 8).receive(kRank, kReceive, 0, 8)));
+  CHECK(!compiles(Schedule(8, 8).round().send(0, kSend, 0, 4).send(0, kSend, 4, 4)));
+  CHECK(!compiles(Schedule(8, 8).round().receive(0, kReceive, 0, 4).round().receive(0, kReceive, 4, 4)));
+  CHECK(!compiles(Schedule(8, 8).round().send(99, kSend, 0, 8)));
+}
+
 TEST(the_send_buffer_is_not_written) {
   CHECK_EQ(refused_at(Schedule(8, 8).round().receive(0, kSend, 0, 8)), 11);
   CHECK_EQ(refused_at(Schedule(8, 8).round().copy(kReceive, 0, kSend, 0, 8)), 13);

@@ -673,7 +673,7 @@ TEST(frames_that_make_no_sense_end_the_connection) {
            {FrameKind::done, 1, 0, 0, 0},
            {FrameKind::done, 0, 1u << kImmediateBits, 0, 0},
            {FrameKind::done, 0, 0, 1 << 20, 100},
-           {FrameKind::done, 0, 0, 1 << 20, 0},
+           {FrameKind::done, 0, 0, 1 << 20, 1},
            {FrameKind::done, 0, 0, 0, 100},
            {FrameKind::failed, 0, 0, 0, 0},
            {FrameKind::failed, 0, 0, UINT32_MAX, 0},
@@ -701,7 +701,7 @@ TEST(the_end_of_data_of_which_a_part_is_missing_ends_the_connection) {
   ExposedBuffer exposed;
   CHECK(scene.rank.fabric->expose(1, {to.data(), to.size(), nullptr}, exposed));
   const std::string text = bytes_of({FrameKind::data, 60, 0, exposed.key, 0}, std::string(60, 'x')) +
-                           bytes_of({FrameKind::done, 0, 9, exposed.key, 60});
+                           bytes_of({FrameKind::done, 0, 9, exposed.key, 100});
   scene.say(text.data(), text.size());
   until([&] { return scene.rank.find(Completion::Kind::broken) != nullptr; }, [&] { scene.rank.pass(); });
   CHECK(scene.rank.find(Completion::Kind::immediate) == nullptr);

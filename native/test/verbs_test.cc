@@ -110,7 +110,7 @@ bool conforms(const std::string& name, Eager eager) {
       return make_fabric(segment, rank, by(eager), options.eager_limit);
     };
   };
-  return conformance::conforms({name, job, {mode(true), mode(false)}, 60});
+  return conformance::conforms({name, job, {mode(true), mode(false)}, 60, false});
 }
 const bool registered = conforms("verbs", Eager::write) && conforms("verbs_by_send", Eager::send);
 

@@ -9,13 +9,13 @@ const RESULTS = join(ROOT, 'build/test-results');
 /** They compare times, or want the whole machine for a virtual one: nothing else may run beside them. */
 const ALONE = ['control-delay', 'figures', 'slow-link', 'rdma-guest'];
 /** The files that take longest; they start first, so that none of them runs at the end beside nothing. */
-const LONG = ['collectives', 'nbcbench', 'nbcrun', 'property', 'exits', 'launchers'];
+const LONG = ['collectives', 'schedules/algorithms', 'nbcbench', 'package', 'nbcrun', 'property', 'exits', 'launchers'];
 
 /**
  * What the quick run has of the tests in TypeScript: every file, each scenario once (NBC_TEST_BRIEF), and few random
  * programs. Files that are named here are left to `npm run test:all`: other programs than node-nbc take their time.
  */
-const QUICK_ENV = { NBC_TEST_BRIEF: '1', NBC_TEST_RUNS: '4' };
+const QUICK_ENV = { NBC_TEST_BRIEF: '1', NBC_TEST_RUNS: '4', NBC_TEST_RANKS: '2,3,5' };
 const NOT_QUICK = ['rdma-guest', 'slurm'];
 
 /** The same tests over TCP, of those whose jobs can run over any transport: each scenario once. */
@@ -33,7 +33,7 @@ const TCP = [
   'views',
   'waiting',
 ];
-const TCP_ENV = { NBC_TRANSPORT: 'tcp', NBC_TEST_BRIEF: '1', NBC_TEST_RUNS: '6' };
+const TCP_ENV = { NBC_TRANSPORT: 'tcp', NBC_TEST_BRIEF: '1', NBC_TEST_RUNS: '6', NBC_TEST_RANKS: '2,3,5' };
 const TCP_QUICK = ['communicator', 'p2p'];
 
 /** A filter is a part of a file's name; "tcp/" in front of it means over TCP. */

@@ -1,5 +1,5 @@
 import { allgathervLinear, allgathervRing } from '../schedules/allgather.js';
-import { blocksOf, textOf } from './counts.js';
+import { blocksOf, checkOwnBlock, textOf } from './counts.js';
 import { operation } from './operation.js';
 
 /** As in an allgather: with more ranks, one neighbour at a time. */
@@ -32,14 +32,7 @@ export const iallgatherv = operation({
     const [counts, displs] = call.lists;
     const recv = call.view('recv');
     const blocks = blocksOf(call, ['counts', 'displs'], counts, displs, 'recv', recv);
-    if (!call.sendInPlace) {
-      const send = call.view('send');
-      const { bytes } = blocks[call.rank];
-      if (send.bytes !== bytes) {
-        call.refuse('send', `must have the bytes that counts gives its rank: ${bytes}, not ${send.bytes}`);
-      }
-      call.checkPair(send, recv);
-    }
+    if (!call.sendInPlace) checkOwnBlock(call, 'send', blocks[call.rank], recv);
     return { ...call.shape(0, call.sendInPlace), blocks, detail: textOf(blocks) };
   },
   choose: ({ size }) => (size <= LINEAR_MAX_RANKS ? 'linear' : 'ring'),

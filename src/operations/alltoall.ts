@@ -20,8 +20,8 @@ const PAIRWISE_MIN_BYTES = 256 * 1024;
 const PAIRWISE_MIN_RANKS = 32;
 
 /**
- * Up to this many bytes a block, messages between hosts are what costs. Measured with two hosts of four ranks and a link
- * of 1 Gbit/s: up to here 0.4 to 0.9 of the linear time, 1.2 of it with 32 KiB.
+ * Up to this many bytes a block, messages between hosts are what costs. Measured with two hosts of four ranks and a
+ * link of 1 Gbit/s: up to here 0.4 to 0.9 of the linear time, 1.2 of it with 32 KiB.
  */
 const HIERARCHICAL_MAX_BYTES = 4096;
 

@@ -9,6 +9,7 @@ import type { Call, Checked, Counts } from './operation.js';
  * @param names what the documentation calls the two arguments
  * @param counts elements of each block
  * @param displs the element at which each begins; null: one behind the other
+ * @param length how many blocks there are, if not one for each rank
  * @param buffer what the documentation calls the buffer; blocks that are received into it must not overlap
  * @throws {ArgumentError} naming `counts` or `displs`
  */
@@ -19,9 +20,10 @@ export function blocksOf(
   displs: Counts | null | undefined,
   buffer: 'send' | 'recv',
   { width, bytes }: Checked,
+  length = call.size,
 ): Block[] {
-  const sizes = checkCounts(call, names[0], counts);
-  const places = displs == null ? packed(sizes) : checkCounts(call, names[1], displs);
+  const sizes = checkCounts(call, names[0], counts, length);
+  const places = displs == null ? packed(sizes) : checkCounts(call, names[1], displs, length);
   const blocks = sizes.map((count, rank) => ({ offset: places[rank] * width, bytes: count * width }));
   for (const [rank, block] of blocks.entries()) {
     if (block.offset + block.bytes <= bytes) continue;
@@ -31,6 +33,20 @@ export function blocksOf(
   }
   if (displs != null && buffer === 'recv') checkApart(call, names[1], blocks);
   return blocks;
+}
+
+/** The buffer of a rank's own block, beside `all` with the blocks of all ranks. Argument `counts`. */
+export function checkOwnBlock(call: Call, argument: 'send' | 'recv', { bytes }: Block, all: Checked): void {
+  const own = call.view(argument);
+  if (own.bytes !== bytes) {
+    call.refuse(argument, `must have the bytes that counts gives its rank: ${bytes}, not ${own.bytes}`);
+  }
+  call.checkPair(...inOrder(argument, own, all));
+}
+
+/** Send first, receive second. `argument`: which the first one is. */
+export function inOrder(argument: 'send' | 'recv', own: Checked, all: Checked): [send: Checked, recv: Checked] {
+  return argument === 'send' ? [own, all] : [all, own];
 }
 
 /** Blocks as part of what tells shapes apart. */
@@ -43,13 +59,12 @@ function packed(counts: readonly number[]): number[] {
   return counts.map((count) => (next += count) - count);
 }
 
-function checkCounts(call: Call, argument: string, values: Counts | null | undefined): number[] {
-  const { size } = call;
+function checkCounts(call: Call, argument: string, values: Counts | null | undefined, size: number): number[] {
   if (typeof values !== 'object' || values === null || !Number.isInteger(values.length)) {
     return call.refuse(argument, `must be an array of ${size} numbers, not ${show(values)}`);
   }
   if (values.length !== size) {
-    call.refuse(argument, `must have a number for each of ${size} ranks, not ${values.length}`);
+    call.refuse(argument, `must have ${size} numbers, one for each block, not ${values.length}`);
   }
   return Array.from({ length: size }, (_, rank) => {
     const value = values[rank];

@@ -3,6 +3,7 @@ import { iallgather } from './allgather.js';
 import { iallgatherv } from './allgatherv.js';
 import { ialltoall } from './alltoall.js';
 import { ialltoallv } from './alltoallv.js';
+import { ialltoallw } from './alltoallw.js';
 import { ibarrier } from './barrier.js';
 import { ibcast } from './bcast.js';
 import { igather } from './gather.js';
@@ -25,6 +26,7 @@ export const OPERATIONS = [
   iallgatherv,
   ialltoall,
   ialltoallv,
+  ialltoallw,
   ireduce,
   iallreduce,
   ireduceScatterBlock,

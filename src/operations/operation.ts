@@ -3,10 +3,12 @@
  * go over the table, so an entry says all that they need.
  */
 import { BYTES, bytesOfType, elementTypeOf, nameOfType } from '../elements.js';
-import { ArgumentError, show } from '../errors.js';
+import { ArgumentError, type ErrorContext, show } from '../errors.js';
 import type { ElementType } from '../schedules/encoding.js';
 import type { Schedule } from '../schedules/schedule.js';
 import type { Shape } from '../schedules/shape.js';
+import { Layout } from '../layouts.js';
+import type { Neighbors } from '../topologies.js';
 import { checkView, IN_PLACE, overlap } from '../views.js';
 
 /** Numbers, one for each rank: an array or a typed array. */
@@ -40,6 +42,8 @@ export interface Operation<Name extends string = string, Hint extends string = s
   readonly algorithms: readonly Algorithm<Hint, S>[];
   /** Checks the arguments, and says what the plan depends on. @throws {ArgumentError} */
   shape(call: Call): S;
+  /** Checks that cost more: made only where there is no plan of the shape yet. @throws {ArgumentError} */
+  check?(call: Call): void;
   /** The algorithm that is taken where the caller names none: the same on all ranks. */
   choose(shape: S): NoInfer<Hint>;
 }
@@ -58,15 +62,38 @@ export interface Caller {
   readonly world: { readonly rank: number };
   /** The host of each rank; undefined: all ranks are on one. */
   readonly hosts: readonly number[] | undefined;
+  /** Of a communicator with a topology. */
+  readonly neighbors?: Neighbors;
 }
 
-/** A checked view. */
+/** A checked view or layout. */
 export interface Checked {
+  /** Of a layout: from its first to its last byte. */
   readonly view: ArrayBufferView;
+  /** Bytes of its elements. */
   readonly bytes: number;
   readonly type: ElementType;
   /** Bytes of an element. */
   readonly width: number;
+}
+
+/**
+ * What should be a view or a layout of one.
+ * @param written it is received into
+ * @throws {ArgumentError}
+ */
+export function checkData(data: unknown, name: string, written: boolean, context: ErrorContext): Checked {
+  if (!(data instanceof Layout)) {
+    const bytes = checkView(data, name, context);
+    const type = elementTypeOf(data as ArrayBufferView);
+    return { view: data as ArrayBufferView, bytes, type, width: bytesOfType(type) };
+  }
+  checkView(data.view, name, context);
+  if (written && !data.distinct) {
+    throw new ArgumentError(name, 'is a layout in which elements overlap; it can be sent, but not received', context);
+  }
+  const type = elementTypeOf(data.view);
+  return { view: data.range, bytes: data.bytes, type, width: bytesOfType(type) };
 }
 
 /** The arguments of a call, and the checks that operations share. All of them throw an {@link ArgumentError}. */
@@ -87,16 +114,17 @@ export class Call {
     this.size = caller.size;
   }
 
+  /** Of a communicator with a topology. */
+  get neighbors(): Neighbors {
+    return this.caller.neighbors!;
+  }
+
   get isRoot(): boolean {
     return this.root === this.rank;
   }
 
   get sendInPlace(): boolean {
     return this.send === IN_PLACE;
-  }
-
-  get recvInPlace(): boolean {
-    return this.recv === IN_PLACE;
   }
 
   /** The part of a shape that all operations have. */
@@ -106,7 +134,11 @@ export class Call {
   }
 
   refuse(argument: string, message: string): never {
-    throw new ArgumentError(argument, message, { operation: this.operation, rank: this.caller.world.rank });
+    throw new ArgumentError(argument, message, this.context);
+  }
+
+  get context(): ErrorContext {
+    return { operation: this.operation, rank: this.caller.world.rank };
   }
 
   checkRoot(): void {
@@ -117,18 +149,15 @@ export class Call {
 
   /** @param name what the documentation calls the argument, if not 'send' or 'recv' */
   view(argument: 'send' | 'recv', name: string = argument): Checked {
-    const view: unknown = this[argument];
-    const bytes = checkView(view, name, { operation: this.operation, rank: this.caller.world.rank });
-    const type = elementTypeOf(view as ArrayBufferView);
-    return { view: view as ArrayBufferView, bytes, type, width: bytesOfType(type) };
+    return checkData(this[argument], name, argument === 'recv', this.context);
   }
 
-  /** Bytes of one of `size` equal blocks that fill the buffer and consist of whole elements. */
-  block(argument: 'send' | 'recv', { bytes, width }: Checked): number {
-    const { size } = this;
-    if (bytes % (size * width) === 0) return bytes / size;
+  /** Bytes of one of equal blocks, one per rank or neighbour, that fill the buffer and consist of whole elements. */
+  block(argument: 'send' | 'recv', { bytes, width }: Checked, blocks = this.size): number {
+    if (bytes % (blocks * width) === 0) return bytes / blocks;
     const what = `${bytes / width} elements of ${width} bytes`;
-    return this.refuse(argument, `must hold ${size} equal blocks of whole elements, one per rank, not ${what}`);
+    const who = this.caller.neighbors === undefined ? 'rank' : 'neighbour';
+    return this.refuse(argument, `must hold ${blocks} equal blocks of whole elements, one per ${who}, not ${what}`);
   }
 
   /** What is sent and what is received, in one rank: elements of the same type, in memory of their own. */

@@ -5,6 +5,7 @@ import { spansHosts } from '../schedules/hosts.js';
 import { HAN } from './hierarchy.js';
 import { operation } from './operation.js';
 import { checkEqual, reduceShape, THAKUR } from './reducing.js';
+import { viewAway } from './rooted.js';
 
 /** Up to this many ranks the root combines everything itself. */
 const LINEAR_MAX_RANKS = 4;
@@ -54,8 +55,7 @@ export const ireduce = operation({
   shape(call) {
     call.checkRoot();
     if (!call.isRoot) {
-      if (call.sendInPlace) call.refuse('send', 'IN_PLACE is for the root only');
-      const send = call.view('send');
+      const send = viewAway(call, 'send');
       return reduceShape(call, send, send.bytes, false);
     }
     const recv = call.view('recv');

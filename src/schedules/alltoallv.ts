@@ -38,8 +38,8 @@ export const ALLTOALLV_SLOT_BYTES = 256;
 
 /**
  * Bruck's algorithm needs blocks of one size: a rank does not know the sizes of the blocks that it passes on. So every
- * block travels in a slot of fixed size. Only what does not fit into its slot goes straight to its rank; both ranks know
- * that.
+ * block travels in a slot of fixed size. Only what does not fit into its slot goes straight to its rank; both ranks
+ * know that.
  *
  *     temp:  | in place: saved blocks | the slot for each distance | of travel() |
  */

@@ -1,6 +1,6 @@
 /**
- * Broadcast in n blocks, in ⌈log₂ p⌉ − 1 + n rounds, which is the fewest there can be where a rank sends one message and
- * receives one in a round.
+ * Broadcast in n blocks, in ⌈log₂ p⌉ − 1 + n rounds, which is the fewest there can be where a rank sends one message
+ * and receives one in a round.
  *
  * In round i every rank sends to rank + skip and receives from rank − skip, where the skips 1, 2, 3, …, ⌈p / 2⌉ take
  * turns. The root hands out block i in round i. Which block another rank receives in each of the q = ⌈log₂ p⌉ rounds of
@@ -14,8 +14,8 @@ import type { Shape } from './shape.js';
 import { toVirtual } from './tree.js';
 
 /**
- * Bytes whose transfer takes as long as a message costs without its bytes. With m bytes in n blocks, the rounds take the
- * least time where n = √((q − 1) m / this).
+ * Bytes whose transfer takes as long as a message costs without its bytes. With m bytes in n blocks, the rounds take
+ * the least time where n = √((q − 1) m / this).
  */
 const MESSAGE_COST_BYTES = 8 * 1024;
 
@@ -111,8 +111,8 @@ function baseBlock(virtual: number, skips: readonly number[]): number {
 }
 
 /**
- * The first sum of skips in a range, where those with larger skips come first: the sum, and where its smallest one stands
- * in the list. The lower bound itself is taken only where nothing can be added to it.
+ * The first sum of skips in a range, where those with larger skips come first: the sum, and where its smallest one
+ * stands in the list. The lower bound itself is taken only where nothing can be added to it.
  */
 function largest(
   left: readonly number[],

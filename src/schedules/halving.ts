@@ -82,7 +82,7 @@ export function allreduceRabenseifner(shape: ReduceShape): Schedule {
   return schedule;
 }
 
-/** Rabenseifner: recursive halving, then the parts are gathered at the root, or at the rank beside a root that waits. */
+/** Rabenseifner: recursive halving, then the root gathers the parts, or the rank beside a root that waits does. */
 export function reduceRabenseifner(shape: ReduceShape): Schedule {
   const { rank, root, bytes } = shape;
   const schedule = rank === root ? begin(shape) : new Schedule();

@@ -100,8 +100,8 @@ export function barrierHierarchical(shape: Shape): Schedule {
 }
 
 /**
- * The blocks of a host go to its leader, those of all its ranks in one message to the other leaders, and all blocks from
- * each leader to the ranks of its host. Where the ranks of each host are neighbours, nothing is packed.
+ * The blocks of a host go to its leader, those of all its ranks in one message to the other leaders, and all blocks
+ * from each leader to the ranks of its host. Where the ranks of each host are neighbours, nothing is packed.
  */
 export function allgatherHierarchical(shape: Shape): Schedule {
   const { rank, size, bytes, inPlace } = shape;

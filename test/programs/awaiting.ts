@@ -68,14 +68,14 @@ async function chain(): Promise<void> {
   await opened(async (world) => {
     const word = new Int32Array(1);
     if (world.rank === 0) {
-      let fired = false;
-      setTimeout(() => (fired = true), 20);
+      const timer = { fired: false };
+      setTimeout(() => (timer.fired = true), 20);
       do {
-        word[0] = fired ? 1 : 0;
+        word[0] = timer.fired ? 1 : 0;
         await world.isend(word, 1);
         await world.irecv(word, 1);
       } while (word[0] === 0);
-      assert(fired);
+      assert(timer.fired);
     } else {
       do {
         world.irecv(word, 0).wait();

@@ -4,8 +4,8 @@
  *
  * A variant is an algorithm or the default, plain or alloc() memory or both, in place or not, places with gaps or not.
  * For each operation and size, variants and roots take turns, so that each variant and each root occurs. On up to four
- * ranks, small sizes go through every combination of them instead, but for the short form. Large sizes share them: each
- * variant and each root occurs with one of these sizes.
+ * ranks, small sizes go through every combination of them instead. Large sizes share them: each variant and each root
+ * occurs with one of these sizes. In the short form, so do the small sizes, and the medium ones.
  *
  * Nothing separates the operations, so ranks run ahead of each other by as much as the operations allow.
  */
@@ -25,8 +25,6 @@ const MEDIUM = [
 /** Of a message, or of all blocks together. */
 const LARGE = [512 * 1024 - 1, 512 * 1024, 512 * 1024 + 1, 3 * 1024 * 1024 - 64];
 const COMBINED_MAX_RANKS = 4;
-/** In the short form, so many medium sizes share the variants and roots among them, as the large ones always do. */
-const MEDIUM_SHARES = 3;
 
 /** Mixed: a rank has one kind or the other. */
 const MEMORIES = ['plain', 'alloc', 'mixed'] as const;
@@ -57,8 +55,8 @@ function variantsOf({ name, algorithms }: (typeof OPERATIONS)[number]): Variant[
 /** How many times the length of a block the longest buffer of any rank has. */
 function blocksOf(name: OperationName, size: number): number {
   const one = withOperator({ size, root: 0, count: 1, inPlace: false, gaps: false }, 0);
-  const { send, recv } = ORACLES[name];
-  return Math.max(1, ...ranksOf(one).flatMap((rank) => [send(one, rank) ?? 0, recv(one, rank) ?? 0]));
+  const oracle = ORACLES[name];
+  return Math.max(1, ...ranksOf(one).flatMap((rank) => [oracle.send(one, rank) ?? 0, oracle.recv(one, rank) ?? 0]));
 }
 
 /** Every `shares`-th: with `turn` from 0 to `shares` - 1, each is there once. */
@@ -74,12 +72,15 @@ function runsOf(size: number, brief: boolean): Run[] {
     const inTurns = Array.from({ length: Math.max(variants.length, roots.length) }, (_, i) => {
       return { ...variants[i % variants.length], root: roots[i % roots.length], size };
     });
-    const some = brief || size > COMBINED_MAX_RANKS ? inTurns : combined;
-    for (const count of SMALL) runs.push(...some.map((run) => ({ ...run, count })));
+    const some = size > COMBINED_MAX_RANKS ? inTurns : combined;
+    for (const [turn, count] of SMALL.entries()) {
+      runs.push(...(brief ? share(inTurns, turn, SMALL.length) : some).map((run) => ({ ...run, count })));
+    }
     const blocks = blocksOf(operation.name, size);
     const fits = (count: number): boolean => count * blocks <= Math.max(...LARGE);
-    for (const [turn, count] of MEDIUM.filter(fits).entries()) {
-      runs.push(...(brief ? share(inTurns, turn, MEDIUM_SHARES) : inTurns).map((run) => ({ ...run, count })));
+    const medium = MEDIUM.filter(fits);
+    for (const [turn, count] of medium.entries()) {
+      runs.push(...(brief ? share(inTurns, turn, medium.length) : inTurns).map((run) => ({ ...run, count })));
     }
     for (const [turn, bytes] of LARGE.entries()) {
       runs.push(...share(inTurns, turn, LARGE.length).map((run) => ({ ...run, count: Math.floor(bytes / blocks) })));

@@ -12,6 +12,7 @@ import {
   NbcError,
   type Request,
   startall,
+  strided,
   SUM,
   testAll,
   TimeoutError,
@@ -71,7 +72,7 @@ async function wrongArguments(): Promise<void> {
   ];
   const notRanks: unknown[] = [-1, 2, 0.5, NaN, Infinity, '0', undefined, null, [0], 2 ** 32, -(2 ** 32)];
 
-  const calls: [argument: string, call: () => unknown][] = [];
+  const calls: WrongCall[] = [];
   for (const value of [...notViews, IN_PLACE]) {
     calls.push(['buffer', () => world.ibcast(any(value), 0)]);
     calls.push(['buffer', () => world.isend(any(value), peer)]);
@@ -179,6 +180,38 @@ async function wrongArguments(): Promise<void> {
     ['length', () => alloc(Float64Array, 2 ** 53)],
   );
 
+  for (const value of [...notViews, IN_PLACE]) {
+    calls.push(['send', () => world.isendrecv(any(value), peer, eight, peer)]);
+    calls.push(['recv', () => world.isendrecv(eight, peer, any(value), peer)]);
+  }
+  for (const value of notRanks) {
+    if (value === null || value === undefined) continue;
+    calls.push(['dest', () => world.isendrecv(eight, any(value), sixteen, peer)]);
+    calls.push(['source', () => world.isendrecv(eight, peer, sixteen, any(value))]);
+  }
+  const overlapping = strided(eight, { shape: [4, 4], strides: [1, 1] });
+  const detachedLayout = strided(new Uint8Array(8), { shape: [2], strides: [3] });
+  structuredClone(null, { transfer: [detachedLayout.view.buffer as ArrayBuffer] });
+  const everySecond = strided(sixteen, { shape: [8], strides: [2] });
+  calls.push(
+    ['sendTag', () => world.isendrecv(eight, peer, sixteen, peer, -1)],
+    ['recvTag', () => world.isendrecv(eight, peer, sixteen, peer, 0, 32_768)],
+    ['recv', () => world.isendrecv(eight, peer, eight, peer)],
+    ['recv', () => world.isendrecv(sixteen.subarray(8), peer, sixteen, peer)],
+    ['recv', () => world.isendrecv(everySecond, peer, sixteen.subarray(1, 9), peer)],
+    ['buffer', () => world.irecv(overlapping, peer)],
+    ['recv', () => world.isendrecv(sixteen, peer, overlapping, peer)],
+    ['recv', () => world.ialltoall(sixteen, overlapping)],
+    ['buffer', () => world.ibcast(strided(eight, { shape: [2], strides: [0] }), 0)],
+    ['buffer', () => world.isend(detachedLayout, peer)],
+    ['buffer', () => world.ibcast(detachedLayout, 0)],
+    ['send', () => world.ialltoall(detachedLayout, eight)],
+    ['recv', () => world.ialltoall(everySecond, eight.subarray(2))],
+    ['recv', () => world.ialltoall(strided(new Float64Array(9), { shape: [3], strides: [2] }), new Float64Array(3))],
+    ['recv', () => world.ialltoall(everySecond, sixteen.subarray(3, 11))],
+    ['recv', () => world.iallgather(strided(new Int32Array(8), { shape: [2], strides: [4] }), new Float32Array(4))],
+  );
+
   calls.push(...wrongArgumentsOfAll(world, notViews, notRanks));
 
   /** A shape that was used last takes a shorter way through the checks: all mistakes are made on both. */
@@ -199,7 +232,7 @@ async function wrongArguments(): Promise<void> {
   for (const warmed of [false, true]) {
     if (warmed) warm();
     const before = traffic();
-    for (const [argument, call] of calls) {
+    for (const [argument, call, operation] of calls) {
       assert.throws(
         call,
         (error: unknown) => {
@@ -207,6 +240,7 @@ async function wrongArguments(): Promise<void> {
           assert.equal(error.argument, argument, `${String(call)} blames ${error.argument}: ${error.message}`);
           assert.equal(error.code, 'ERR_NBC_ARGUMENT');
           assert(error.message.startsWith(`${argument}: `), error.message);
+          if (operation !== undefined) assert.equal(error.operation, operation, error.message);
           return true;
         },
         `${String(call)} must throw`,
@@ -234,38 +268,43 @@ async function wrongArguments(): Promise<void> {
   report(calls.length);
 }
 
-/** For each operation, the arguments of a call that would be right, with one of them replaced. */
+/** The argument and, where it is given, the method that the error names. */
+type WrongCall = [argument: string, call: () => unknown, operation?: string];
+
+/** For each operation and its persistent form, the arguments of a call that would be right, with one of them replaced. */
 function wrongArgumentsOfAll(
   world: Communicator,
   notViews: readonly unknown[],
   notRanks: readonly unknown[],
-): [argument: string, call: () => unknown][] {
+): WrongCall[] {
   const { rank, size } = world;
-  const notCounts = [undefined, 5, 'all', [1], [1, 1, 1], [-1, 1], [1, 0.5], [1, '1'], [1, 2 ** 40]];
-  const calls: [argument: string, call: () => unknown][] = [];
-  for (const { name, parameters, algorithms } of OPERATIONS) {
+  const calls: WrongCall[] = [];
+  const methods = world as unknown as Record<string, (...given: unknown[]) => unknown>;
+  for (const { name, parameters } of OPERATIONS) {
     const right = withOperator({ size, root: rank, count: 8, inPlace: false, gaps: false }, 0);
     const { args } = arrange(ORACLES[name], right, rank, (bytes) => new Uint8Array(bytes));
-    const method = world[name].bind(world) as (...given: unknown[]) => unknown;
-    for (const [index, parameter] of parameters.entries()) {
-      const wrong =
-        parameter === 'root'
-          ? notRanks
-          : parameter === 'op'
-            ? ['SUM', 0, null, undefined, {}, () => 0]
-            : /counts$/i.test(parameter)
-              ? notCounts
-              : /displs$/i.test(parameter)
-                ? notCounts.filter((value) => value !== undefined)
-                : notViews;
-      for (const value of wrong) calls.push([parameter, () => method(...args.toSpliced(index, 1, value))]);
+    for (const form of [name, `${name.slice(1)}Init`]) {
+      const call = (...given: unknown[]): unknown => methods[form](...given);
+      for (const [index, parameter] of parameters.entries()) {
+        for (const value of wrongValuesOf(parameter, notViews, notRanks)) {
+          calls.push([parameter, () => call(...args.toSpliced(index, 1, value)), form]);
+        }
+      }
+      for (const algorithm of ['quick', '', 1, null, {}]) {
+        calls.push(['algorithm', () => call(...args, { algorithm }), form]);
+      }
     }
-    for (const algorithm of ['quick', '', 1, null, {}]) {
-      calls.push(['algorithm', () => method(...args, { algorithm })]);
-    }
-    assert(algorithms.length > 0);
   }
   return calls;
+}
+
+/** What an argument of this name cannot be, on two ranks. */
+function wrongValuesOf(parameter: string, notViews: readonly unknown[], notRanks: readonly unknown[]) {
+  const notCounts = [5, 'all', [1], [1, 1, 1], [-1, 1], [1, 0.5], [1, '1'], [1, 2 ** 40]];
+  if (parameter === 'root') return notRanks;
+  if (parameter === 'op') return ['SUM', 0, null, undefined, {}, () => 0];
+  if (/counts$/i.test(parameter)) return [undefined, ...notCounts];
+  return /displs$/i.test(parameter) ? notCounts : notViews;
 }
 
 /** Which sizes the ranks have, by rank. */

@@ -87,8 +87,8 @@ async function algorithms(): Promise<void> {
 }
 
 /**
- * Broadcasts from rank 0 and barriers, of all ranks or of all but rank 1 ('split'), by the default algorithm or 'linear':
- * who received frames for them?
+ * Broadcasts from rank 0 and barriers, of all ranks or of all but rank 1 ('split'), by the default algorithm or
+ * 'linear': who received frames for them?
  */
 async function leaders(): Promise<void> {
   const world = await init();

@@ -1,6 +1,6 @@
 /** Point-to-point messages; see p2p.test.ts. */
 import assert from 'node:assert/strict';
-import { alloc, init, type Request, startall, waitAll } from 'node-nbc';
+import { AbandonedError, alloc, init, type Request, startall, TruncatedError, waitAll } from 'node-nbc';
 import { assertBytes } from './noise.js';
 import { play } from './scenario.js';
 
@@ -125,6 +125,79 @@ await play({
       }
     }
     assert.equal(world.ibarrier().bytes, undefined, 'collectives have no count');
+  },
+
+  /** One request for both directions: small, large, of different sizes; it meets messages of isend and irecv. */
+  async sendrecv() {
+    for (const [n, bytes] of [0, 8, 5000, 1_000_000].entries()) {
+      // Each rank sends 16 bytes more than the rank before it.
+      const sized = (from: number): number => bytes + 16 * from;
+      const into = new Uint8Array(sized(before));
+      const request = world.isendrecv(message(rank, sized(rank)), peer, into, before, 4, 4);
+      if (n % 2 === 0) request.wait();
+      else await request;
+      assert.equal(request.done, true);
+      assert.equal(request.bytes, sized(before));
+      check(into, before, `sendrecv, ${bytes} bytes`);
+      const own = new Uint8Array(bytes);
+      world.isendrecv(message(n, bytes), rank, own, rank, 1, 1).wait();
+      check(own, n, 'sendrecv with oneself');
+    }
+    // The first of three messages is of isend, the second is received by irecv; tags differ.
+    const [first, second, third] = [0, 1, 2].map(() => new Uint8Array(100));
+    const requests = [
+      world.isend(message(1, 100), peer, 6),
+      world.isendrecv(message(2, 100), peer, third, before, 6, 7),
+      world.isendrecv(message(3, 100), peer, first, before, 7, 6),
+      world.irecv(second, before, 6),
+    ];
+    waitAll(requests);
+    check(first, 1, 'the message of isend');
+    check(second, 2, 'received by irecv');
+    check(third, 3, 'the other tag');
+    // null is MPI_PROC_NULL.
+    const untouched = Uint8Array.of(9);
+    const nothing = world.isendrecv(null, null, untouched, null);
+    assert.equal(nothing.test(), true);
+    assert.equal(nothing.bytes, 0);
+    assert.deepEqual([...untouched], [9]);
+    const only = new Uint8Array(8);
+    const half = [world.isendrecv(message(4, 8), peer, null, null, 8), world.isendrecv(null, null, only, before, 0, 8)];
+    waitAll(half);
+    check(only, 4, 'one direction');
+    assert.deepEqual(
+      half.map((request) => request.bytes),
+      [0, 8],
+    );
+    // What comes may be shorter than the buffer, on both sides of the eager limit.
+    for (const bytes of [0, 100, 100_000]) {
+      const room = new Uint8Array(bytes + 50).fill(0xee);
+      const request = world.isendrecv(message(5, bytes), peer, room, before);
+      request.wait();
+      assert.equal(request.bytes, bytes);
+      check(room.subarray(0, bytes), 5, 'shorter than its buffer');
+      assertBytes(room.subarray(bytes), new Uint8Array(50).fill(0xee), 'the rest');
+    }
+  },
+
+  /** A message that is too long fails the whole request of its receiver, with an error of one of its messages. */
+  sendrecvSizes() {
+    const other = 1 - rank;
+    const into = new Uint8Array(rank === 0 ? 4000 : 4096);
+    const request = world.isendrecv(message(1, 4096), other, into, other);
+    const isError = (error: unknown): boolean =>
+      (error instanceof TruncatedError || error instanceof AbandonedError) && error.operation === 'isendrecv';
+    if (rank === 0) {
+      assert.throws(() => request.wait(), isError);
+      return;
+    }
+    // Where the receiver asks for a message, the sender learns of the size, too; else all is well here.
+    try {
+      request.wait();
+      check(into, 1, 'sendrecv');
+    } catch (error) {
+      assert(isError(error), String(error));
+    }
   },
 
   /** Many more messages than slots and RTRs, none of them awaited at first. */

@@ -1,6 +1,13 @@
 /** The schedule that a call on a communicator would run: everything that start does, but for native code. */
-import { Communicator } from 'node-nbc';
-import { decodeSchedule, type DecodedSchedule, OPERATIONS, type OperationName } from 'node-nbc/schedules';
+import { Communicator, NeighborCommunicator, type NeighborOperationName } from 'node-nbc';
+import {
+  decodeSchedule,
+  type DecodedSchedule,
+  NEIGHBOR_OPERATIONS,
+  OPERATIONS,
+  type OperationName,
+} from 'node-nbc/schedules';
+import type { Neighbors } from '../../src/topologies.js';
 
 const { PlanCache } = (await import(
   new URL('../../../dist/plans.js', import.meta.url).href
@@ -12,14 +19,22 @@ export interface Captured {
   receive: ArrayBufferView | null;
 }
 
-/** What a rank starts. `algorithm` undefined: the one that the operation chooses; `hosts`: of each rank. */
+export interface Options {
+  /** Default: the one that the operation chooses. */
+  algorithm?: string | undefined;
+  /** The host of each rank. */
+  hosts?: readonly number[] | undefined;
+  /** The neighbours of each rank, on a communicator that has some. */
+  neighbors?: readonly Neighbors[] | undefined;
+}
+
+/** What a rank starts. */
 export function capture(
-  name: OperationName,
+  name: OperationName | NeighborOperationName,
   rank: number,
   size: number,
   args: readonly unknown[],
-  algorithm?: string,
-  hosts?: readonly number[],
+  { algorithm, hosts, neighbors }: Options = {},
 ): Captured {
   let schedule: DecodedSchedule | undefined;
   let buffers: Pick<Captured, 'send' | 'receive'> | undefined;
@@ -33,12 +48,25 @@ export function capture(
       return true;
     },
   };
-  const communicator = Object.create(Communicator.prototype) as Communicator;
-  const plans: Record<string, unknown> = {};
-  Object.assign(communicator, { rank, size, hosts, handle: 0, world: { rank, native, nextSlot: 0 }, plans });
+  const { prototype } = neighbors === undefined ? Communicator : NeighborCommunicator;
+  const communicator = Object.create(prototype) as Record<string, (...given: unknown[]) => unknown>;
+  const [plans, neighborPlans]: Record<string, unknown>[] = [{}, {}];
+  Object.assign(communicator, {
+    rank,
+    size,
+    hosts,
+    handle: 0,
+    members: new Uint32Array(size),
+    world: { rank, native, nextSlot: 0 },
+    plans,
+    neighborPlans,
+    neighbors: neighbors?.[rank],
+  });
   for (const operation of OPERATIONS) plans[operation.name] = new PlanCache(communicator as never, operation as never);
-  const start = communicator[name].bind(communicator) as (...given: unknown[]) => unknown;
-  start(...args, ...(algorithm === undefined ? [] : [{ algorithm }]));
+  for (const operation of NEIGHBOR_OPERATIONS) {
+    neighborPlans[operation.name] = new PlanCache(communicator as never, operation as never);
+  }
+  communicator[name](...args, ...(algorithm === undefined ? [] : [{ algorithm }]));
   if (schedule === undefined || buffers === undefined) throw new Error(`${name} started nothing`);
   return { schedule, ...buffers };
 }

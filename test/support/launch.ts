@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { describeHang, REPORT_ENV } from './hang.js';
+import { describeHang } from './hang.js';
 import { kill, processesWith } from './processes.js';
 import { until } from './until.js';
 

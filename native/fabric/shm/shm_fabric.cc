@@ -7,7 +7,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-
 namespace nbc::shm {
 namespace {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <sys/mman.h>
 
-#include "job/segment.h"
+#include "job/page.h"
 
 namespace nbc::tcp {
 

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 
 #include "fabric/verbs/locked_memory.h"
-#include "job/segment.h"
+#include "job/page.h"
 
 namespace nbc::verbs {
 namespace {

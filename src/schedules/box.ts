@@ -1,0 +1,73 @@
+/** Boxes: bytes at regular distances in several dimensions, as a strided copy reads or writes them. */
+
+/** A dimension: how often what is inside it comes, and how many bytes apart. */
+export interface Step {
+  readonly count: number;
+  readonly stride: number;
+}
+
+/** Blocks of equal length, the steps with the outermost first. Without steps: one block. All in bytes. */
+export interface Box {
+  readonly offset: number;
+  readonly block: number;
+  readonly steps: readonly Step[];
+}
+
+/** A box in its simplest form: no dimensions of one block, and none whose blocks are neighbours. */
+export function simplified(offset: number, block: number, given: readonly Step[]): Box {
+  if (given.some(({ count }) => count === 0)) return contiguous(offset, 0);
+  const steps: Step[] = [];
+  for (const step of given.toReversed()) {
+    const inner = steps[0] as Step | undefined;
+    if (step.count === 1) continue;
+    if (inner === undefined && step.stride === block) block *= step.count;
+    else if (inner !== undefined && step.stride === inner.count * inner.stride) {
+      steps[0] = { count: inner.count * step.count, stride: inner.stride };
+    } else steps.unshift(step);
+  }
+  return { offset, block, steps };
+}
+
+export function contiguous(offset: number, bytes: number): Box {
+  return { offset, block: bytes, steps: [] };
+}
+
+/** Bytes in all blocks. */
+export function bytesOfBox({ block, steps }: Box): number {
+  return steps.reduce((bytes, { count }) => bytes * count, block);
+}
+
+/** Bytes from the first to the last one. */
+export function extentOf({ block, steps }: Box): number {
+  return steps.reduce((bytes, { count, stride }) => bytes + (count - 1) * stride, block);
+}
+
+/** No byte belongs to two blocks: each dimension steps over all of the dimensions with shorter strides. */
+export function isDistinct({ block, steps }: Box): boolean {
+  let extent = block;
+  return [...steps]
+    .sort((a, b) => a.stride - b.stride)
+    .every(({ count, stride }) => {
+      const over = stride >= extent;
+      extent += (count - 1) * stride;
+      return over;
+    });
+}
+
+/** Calls back with the offset of each block, in the order of the dimensions. */
+export function eachBlock({ offset, steps }: Box, visit: (offset: number) => void): void {
+  const walk = (dimension: number, at: number): void => {
+    if (dimension === steps.length) {
+      visit(at);
+      return;
+    }
+    const { count, stride } = steps[dimension];
+    for (let index = 0; index < count; index++) walk(dimension + 1, at + index * stride);
+  };
+  walk(0, offset);
+}
+
+/** As part of what tells shapes apart. */
+export function textOfBox({ offset, block, steps }: Box): string {
+  return steps.reduce((text, { count, stride }) => `${text}*${count}+${stride}`, `${offset}:${block}`);
+}

@@ -1,0 +1,55 @@
+/** Layouts: buffers whose elements are not one behind the other. */
+import assert from 'node:assert/strict';
+import { ArgumentError, strided } from 'node-nbc';
+import { BRIEF, runRanks } from './helpers.js';
+
+describe('strided', () => {
+  const view = new Float64Array(12);
+  const wrong: [argument: string, call: () => unknown][] = [
+    ['view', () => strided([1, 2] as never, { shape: [1], strides: [1] })],
+    ['view', () => strided(null as never, { shape: [1], strides: [1] })],
+    ['shape', () => strided(view, { shape: [], strides: [] })],
+    ['shape', () => strided(view, { shape: 3 as never, strides: [1] })],
+    ['shape', () => strided(view, { shape: [-1], strides: [1] })],
+    ['shape', () => strided(view, { shape: [1.5], strides: [1] })],
+    ['shape', () => strided(view, { shape: new Array<number>(17).fill(1), strides: new Array<number>(17).fill(1) })],
+    ['shape', () => strided(view, { shape: [13], strides: [1] })],
+    ['shape', () => strided(view, { shape: [4, 4], strides: [3, 1] })],
+    ['shape', () => strided(view, { shape: [2], strides: [2 ** 52] })],
+    ['shape', () => strided(view, { shape: [2 ** 30, 2 ** 30], strides: [0, 0] })],
+    ['shape', () => strided(view, { shape: [1], strides: [1], offset: 12 })],
+    ['strides', () => strided(view, { shape: [2, 2], strides: [1] })],
+    ['strides', () => strided(view, { shape: [2], strides: [-1], offset: 4 })],
+    ['strides', () => strided(view, { shape: [2], strides: [NaN] })],
+    ['strides', () => strided(view, { shape: [2] } as never)],
+    ['offset', () => strided(view, { shape: [2], strides: [1], offset: -1 })],
+    ['offset', () => strided(view, { shape: [2], strides: [1], offset: 0.5 })],
+  ];
+  for (const [index, [argument, call]] of wrong.entries()) {
+    it(`names ${argument} where it is wrong (${index})`, () => {
+      assert.throws(call, (error: unknown) => error instanceof ArgumentError && error.argument === argument);
+    });
+  }
+
+  it('accepts what just fits, and boxes without elements', () => {
+    assert.equal(strided(view, { shape: [4, 3], strides: [3, 1] }).length, 12);
+    assert.equal(strided(view, { shape: [3, 2], strides: [4, 3] }).length, 6);
+    assert.equal(strided(view, { shape: [5, 0], strides: [100, 100], offset: 50 }).length, 0);
+    assert.equal(strided(view, { shape: [7], strides: [0] }).length, 7);
+  });
+});
+
+describe('layouts', function () {
+  this.timeout(200_000);
+  for (const size of BRIEF ? [2, 3] : [1, 2, 3, 4]) {
+    it(`go wherever a buffer may be given, on ${size} ranks`, () =>
+      runRanks('layouts', { size, args: ['operations'], timeoutMs: 180_000 }));
+  }
+  for (const [name, env] of Object.entries({
+    thread: {},
+    manual: { NBC_PROGRESS: 'manual', NBC_EAGER_LIMIT: '255' },
+  })) {
+    it(`go into messages, progress '${name}'`, () =>
+      runRanks('layouts', { size: 2, args: ['messages,persistent'], env }));
+  }
+});
