@@ -194,12 +194,8 @@ TEST(sender_and_receiver_race_for_pieces) {
   CHECK_EQ(wrong, 0u);
 }
 
-<<<<<<< HEAD
-// The receiver takes memory back while the sender is in the middle of a piece: it waits for that piece and stops the rest.
-=======
 // The receiver takes memory back while the sender is in the middle of a piece: it waits for that piece and stops the
 // rest.
->>>>>>> main
 TEST(what_is_revoked_amid_its_pieces_is_not_written_any_more) {
   constexpr size_t kBytes = 1 << 20;
   for (const bool in_arena : {false, true}) {
@@ -260,7 +256,6 @@ TEST(what_is_revoked_amid_its_pieces_is_not_written_any_more) {
   }
 }
 
-<<<<<<< HEAD
 // Sixteen puts are in flight: a poll copies some of them, and says that there is work left.
 TEST(a_poll_copies_a_bounded_number_of_bytes) {
   const auto copied = [](const Side& side) {
@@ -301,8 +296,6 @@ TEST(a_poll_copies_a_bounded_number_of_bytes) {
   }
 }
 
-=======
->>>>>>> main
 TEST(abandoned_peers_end_puts_that_need_them) {
   const auto segment = two_ranks();
   Side a(segment, 0), b(segment, 1);

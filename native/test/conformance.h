@@ -300,13 +300,9 @@ inline void other_eager_limits_are_refused(const Subject& subject) {
 // An operation fails while one of its receives is under way: its RTR is withdrawn before, while and after the sender
 // begins.
 inline void a_failed_operation_leaves_its_buffer_alone(const Subject& subject) {
-<<<<<<< HEAD
-  for (const RankOptions& options : subject.modes) {
-=======
   if (!subject.revokes) throw Skip{"a sender answers only when its operation starts, or loses its connection"};
   for (RankOptions options : subject.modes) {
     options.revoke_limit = 60'000;  // milliseconds: an emulated machine takes its time
->>>>>>> main
     run(subject, 3, options, [&](TestRank& me, Meeting& meeting) {
       for (const Begins begins : {Begins::before, Begins::meanwhile, Begins::after}) {
         for (const Rank good : {1u, 2u}) {
