@@ -24,6 +24,7 @@
         "native/engine/driving.cc",
         "native/engine/describe.cc",
         "native/engine/lock.cc",
+        "native/engine/placement.cc",
         "native/engine/plan.cc",
         "native/engine/box.cc",
         "native/engine/local_work.cc",

@@ -315,6 +315,7 @@ void Engine::visit_counters(const CounterVisitor& visit) {
   add(Counter::progress_wakeups, counters_.progress_wakeups);
   add(Counter::progress_passes, counters_.progress_passes);
   add(Counter::loop_wakeups, counters_.loop_wakeups);
+  add(Counter::moves, placement_.moves());
   add(Counter::allocated_bytes, fabric_->memory()->used());
   leave();
 }

@@ -28,6 +28,7 @@
 
 #include "engine/local_work.h"
 #include "engine/lock.h"
+#include "engine/placement.h"
 #include "engine/plan.h"
 #include "engine/slots.h"
 #include "engine/spin_history.h"
@@ -240,6 +241,7 @@ class Engine {
   uint64_t rung_at_ = UINT64_MAX;  // `entries_` when the progress thread first saw that the event loop was rung for
   SpinHistory wait_history_;       // of the calling thread: in wait
   SpinHistory look_history_;       // and in looks, which last longer
+  Placement placement_{system_processors()};
   bool loop_armed_ = false;        // the doorbell was armed for the event loop, and nobody has had the engine since
   bool loop_looks_again_ = false;  // loop_armed_: the progress thread has to look again after a while
   // Ranks for each processor, rounded up. Stored by the calling thread, also read by the progress thread; nothing

@@ -107,8 +107,10 @@ class LibOF {
 
   const Counters& counters() const { return counters_; }
   uint32_t eager_limit() const { return options_.eager_limit; }
-  // A peer that something is expected from cannot go on while this thread runs: both have the same processor.
-  bool expects_from_own_processor() const;
+  // A peer that something is expected from and that cannot go on while this thread runs, because both have the same
+  // processor; kNobody: there is none.
+  static constexpr Rank kNobody = UINT32_MAX;
+  Rank peer_on_own_processor() const;
   uint32_t active_peers() const { return static_cast<uint32_t>(active_.size()); }
   // For tests: keys that were compared in searches for receives.
   uint64_t comparisons() const;

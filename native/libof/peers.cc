@@ -83,11 +83,11 @@ bool LibOF::poll_peer(Peer& peer) {
   return moved;
 }
 
-bool LibOF::expects_from_own_processor() const {
+Rank LibOF::peer_on_own_processor() const {
   for (const Peer* peer : active_) {
-    if (fabric_.shares_processor(peer->rank)) return true;
+    if (fabric_.shares_processor(peer->rank)) return peer->rank;
   }
-  return false;
+  return kNobody;
 }
 
 bool LibOF::fail_closed_peers() {
