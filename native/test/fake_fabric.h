@@ -225,6 +225,8 @@ class FakeFabric final : public Fabric {
   void visit_counters(const CounterVisitor&) const override {}
 
   bool expects(Rank peer) const { return expected_[peer]; }
+  // Buffers that peers reached asynchronously may write to.
+  size_t exposed() const { return open_.size(); }
   // Nothing is on its way from this rank, and nothing arrived that was not taken.
   bool quiet() const {
     if (!completions_.empty() || !local_writes_.empty() || !local_puts_.empty() || !open_.empty()) return false;

@@ -110,7 +110,7 @@ bool conforms(const std::string& name, Eager eager) {
       return make_fabric(segment, rank, by(eager), options.eager_limit);
     };
   };
-  return conformance::conforms({name, job, {mode(true), mode(false)}, 60, false});
+  return conformance::conforms({name, job, {mode(true), mode(false)}, 60});
 }
 const bool registered = conforms("verbs", Eager::write) && conforms("verbs_by_send", Eager::send);
 
@@ -1159,6 +1159,16 @@ TEST(a_link_may_be_silent_for_a_moment) {
       interrupt_link("free");
       CHECK(middle);
     });
+  });
+}
+
+// A sender that does not call the library answers a revoke all the same: its progress thread looks now and then. The
+// connection stays.
+TEST_BOTH_WAYS(a_failed_operation_ends_while_a_sender_is_idle) {
+  RankOptions options = mode(true);
+  options.revoke_limit = 60'000;  // milliseconds: an emulated machine takes its time
+  run_verbs(3, options, verbs, [&](TestRank& me, Meeting& meeting) {
+    for (const size_t block : {8, 5000, 300'000}) late_block(me, meeting, block, block == 5000, true);
   });
 }
 
