@@ -218,7 +218,9 @@ class FakeFabric final : public Fabric {
   void arm(Sleeper, uint32_t) override {}
   bool is_armed() const override { return false; }
   void disarm() override {}
-  void sleep(Sleeper, uint32_t, int64_t) override {}
+  void sleep(Sleeper who, uint32_t, int64_t) override {
+    if (who == Sleeper::caller) CHECK(flushed());  // it sleeps as the owner; a peer may sleep, too
+  }
   void ring_self(Sleeper) override {}
   void announce_closed() override {}
   Crowd crowd() const override { return {network_.size_, network_.size_, true}; }
