@@ -209,9 +209,8 @@ void Engine::leave() {
 
 // The calling thread leaves for long: the progress thread becomes responsible now. It may sleep without a limit, so the
 // first arrival wakes it. A peer may ring for it between the last look and the unlocking; it then finds the engine
-// locked and sleeps again. So the caller looks back at the bell,
-// after a fence that pairs with the progress thread's failed attempt, and goes in again if it was rung and nobody has
-// the engine (found by native/test/model).
+// locked and sleeps again. So the caller looks back at the bell, after a fence that pairs with the progress thread's
+// failed attempt, and goes in again if it was rung and nobody has the engine (found by native/test/model).
 void Engine::hand_over() {
   if (!options_.progress_thread) return unlock_and_notify();
   for (;;) {

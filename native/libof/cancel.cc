@@ -72,7 +72,8 @@ void LibOF::give_up_receive(Peer& peer, Request& receive) {
     return;
   }
   const bool revoked = fabric_.revoke(peer.rank, receive.exposed, receive.bytes);
-  if (!revoked || !closing_) queue_rtr(peer, {RtrKind::withdraw, receive.key, nullptr}, true);
+  const RtrKind kind = revoked ? RtrKind::withdraw : RtrKind::revoke;
+  if (!revoked || !closing_) queue_rtr(peer, {kind, receive.key, nullptr}, true);
   if (revoked) return adopt(receive);
   revoking_.push_back({&receive, receive.generation, now_milliseconds() + options_.revoke_limit});
 }
@@ -89,12 +90,22 @@ void LibOF::adopt(Request& request) {
   if (--owner.outstanding == 0) make_ready(owner);
 }
 
+// The sender will write no data. The receive stays until the send is answered, and its memory need not be exposed.
+void LibOF::revoked(Peer& peer, const MessageKey& key) {
+  Request* receive = peer.receives.find(key);
+  if (receive == nullptr || !receive->given_up || receive->owner == &orphans_) return;  // it was not asked
+  conceal(peer, *receive);
+  receive->exposes = false;
+  adopt(*receive);
+}
+
 bool LibOF::poll_revoking() {
   bool moved = false;
   for (size_t i = 0; i < revoking_.size();) {
     const Revoking entry = revoking_[i];
     Request& request = *entry.request;
-    const bool ended = request.generation != entry.generation || request.state == State::done;
+    const bool ended =
+        request.generation != entry.generation || request.state == State::done || request.owner == &orphans_;
     const bool receives = request.state != State::send_sending_data;
     if (!ended && receives && fabric_.revoke(request.peer, request.exposed, request.bytes)) {
       adopt(request);

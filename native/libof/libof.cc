@@ -263,10 +263,13 @@ void LibOF::on_completion(const Completion& completion) {
     case Completion::Kind::message: {
       // A peer may write before this rank has named it.
       Peer& peer = peer_of(completion.peer);
+      const bool revokes = completion.immediate == kNoteRevoke;
       if (completion.immediate == kNoteEager) ++peer.eager_arrived;
-      if (completion.immediate == kNoteRtr) ++peer.rtr_arrived;
-      if (!peer.active) break;
-      poll_peer(peer);
+      if (completion.immediate == kNoteRtr || revokes) ++peer.rtr_arrived;
+      if (peer.active) poll_peer(peer);
+      // Also where no send waits for an RTR: a revoke is answered at once, and there is always room for one.
+      const bool full = peer.rtr_arrived - peer.rtr_received == kRtrSlots;
+      if (peer.connected && (revokes || full)) drain_rtrs(peer);
       deactivate_if_idle(peer);
       break;
     }

@@ -140,6 +140,7 @@ class LibOF {
     uint64_t bytes;
     uint32_t receive;
     RtrKind kind;
+    bool revoked = false;  // the receiver was told so
   };
   // A request that was given up, while the fabric cannot say yet that its buffer is left alone.
   struct Revoking {
@@ -186,11 +187,13 @@ class LibOF {
   void conceal(Peer& peer, Request& receive);
   void start_data(Peer& peer, Request& send, const ExposedBuffer& to, uint64_t bytes, uint32_t receive);
   bool is_withdrawn(const Peer& peer, const MessageKey& key) const;
+  void withdraw(Peer& peer, EarlyRtr& rtr, bool asks);
   void queue_rtr(Peer& peer, const QueuedRtr& rtr, bool urgent);
   bool may_ask(const Peer& peer) const;
   void give_up(Request& request);
   void give_up_receive(Peer& peer, Request& receive);
   void adopt(Request& request);
+  void revoked(Peer& peer, const MessageKey& key);
   bool poll_revoking();
   void break_off(Peer& peer, Error error);
   void reject(Peer& peer, const char* why);

@@ -59,11 +59,13 @@ static_assert(sizeof(EagerHeader) == 40 && sizeof(EagerHeader) <= kCommitHead);
 // ready: the receiver's memory is exposed. cancel: the message came another way, the RTR before is void. refuse: the
 // receiver cannot take the message, its memory could not be exposed; no answer. abandon: the receiver has given the
 // message up; the sender answers with Error::abandoned and no data. withdraw: the sender reads the RTR before it as an
-// abandon, unless it has answered that already.
-enum class RtrKind : uint32_t { ready = 0, cancel = 1, refuse = 2, abandon = 3, withdraw = 4 };
+// abandon, unless it has answered that already. revoke: the same, and while the send is not there, the sender writes a
+// revoked at once. revoked: the one kind from a sender to a receiver; no data will leave for that RTR.
+enum class RtrKind : uint32_t { ready = 0, cancel = 1, refuse = 2, abandon = 3, withdraw = 4, revoke = 5, revoked = 6 };
 
-// What a write into a mailbox was, told with it where the reader may not look before it is told.
-enum Note : uint32_t { kNoteEager = 0, kNoteRtr = 1, kNoteAck = 2 };
+// What a write into a mailbox was, told with it where the reader may not look before it is told. kNoteRevoke: an RTR of
+// the kind revoke or revoked, which is read at once.
+enum Note : uint32_t { kNoteEager = 0, kNoteRtr = 1, kNoteAck = 2, kNoteRevoke = 3 };
 
 struct alignas(64) RtrSlot {
   std::atomic<uint32_t> stamp;

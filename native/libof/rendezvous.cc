@@ -55,8 +55,10 @@ bool LibOF::drain_rtrs(Peer& peer) {
         peer.early_rtrs.remove(early);
         delete early;
       }
-    } else if (kind == RtrKind::withdraw) {
-      if (EarlyRtr* early = peer.early_rtrs.find(key)) early->kind = RtrKind::abandon;
+    } else if (kind == RtrKind::withdraw || kind == RtrKind::revoke) {
+      if (EarlyRtr* early = peer.early_rtrs.find(key)) withdraw(peer, *early, kind == RtrKind::revoke);
+    } else if (kind == RtrKind::revoked) {
+      revoked(peer, key);
     } else if (Request* send = peer.sends.find(key)) {
       take_waiting(peer, *send);
       answer(*send);
@@ -89,8 +91,18 @@ bool LibOF::is_withdrawn(const Peer& peer, const MessageKey& key) const {
     // acquire: pairs with the release in write_rtr()
     if (slot.stamp.load(std::memory_order_acquire) != n + 1) return false;
     if (peer.asynchronous && n == peer.rtr_arrived) return false;
-    if (slot.kind == RtrKind::withdraw && MessageKey{slot.context, slot.tag, slot.sequence} == key) return true;
+    if ((slot.kind == RtrKind::withdraw || slot.kind == RtrKind::revoke) &&
+        MessageKey{slot.context, slot.tag, slot.sequence} == key)
+      return true;
   }
+}
+
+// The send is not there yet: it will be answered with the error. The receiver is told once.
+void LibOF::withdraw(Peer& peer, EarlyRtr& rtr, bool asks) {
+  rtr.kind = RtrKind::abandon;
+  if (!asks || rtr.revoked) return;
+  rtr.revoked = true;
+  queue_rtr(peer, {RtrKind::revoked, rtr.key, nullptr}, true);
 }
 
 // The receiver could not expose its memory.
@@ -142,6 +154,7 @@ void LibOF::queue_rtr(Peer& peer, const QueuedRtr& rtr, bool urgent) {
   if (rtr.receive != nullptr) ++counters_.rtr_stalled;
   (urgent ? peer.urgent_rtrs : peer.rtr_queue).push_back(rtr);
   ++rtrs_pending_;
+  activate(peer);  // where it answers a revoke, nothing else may be pending
 }
 
 // The message came without its RTR. Its queued RTR goes: the request will be another one.
@@ -194,7 +207,9 @@ bool LibOF::write_rtr(Peer& peer, const QueuedRtr& rtr) {
   ++peer.rtr_sent;
   // release: the RTR before its stamp; pairs with the acquire in drain_rtrs()
   slot.stamp.store(peer.rtr_sent, std::memory_order_release);
-  fabric_.commit(peer.rank, &slot, sizeof slot, kNoteRtr, refuse || !exposes ? nullptr : receive);
+  const bool revokes = rtr.kind == RtrKind::revoke || rtr.kind == RtrKind::revoked;
+  fabric_.commit(peer.rank, &slot, sizeof slot, revokes ? kNoteRevoke : kNoteRtr,
+                 refuse || !exposes ? nullptr : receive);
   if (refuse) {
     receive->data_here = true;  // nothing more will happen to it
     receive->error = Error::memory;

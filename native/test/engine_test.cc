@@ -163,6 +163,15 @@ TEST(what_the_end_of_a_peer_lets_go_is_flushed) {
   CHECK(me.failure(last) == Error::peer_closed);
 }
 
+// The last look before sleeping tells peers which sends wait. The fabric checks that this has left when a caller sleeps;
+// elsewhere the engine is unlocked before the sleep, and checks it itself.
+TEST(what_is_announced_before_sleeping_is_flushed) {
+  FakeNetwork network(2, false);
+  TestRank me(network.take(0), mode(false));
+  const uint32_t send = me.isend(me.filled(600, false, 1), 1, 0);
+  while (network.rank(0).commits == 0) CHECK(!me.engine->wait(&send, 1, true, 1'000'000));
+}
+
 // How far a copy of random bytes into cleared ones is.
 size_t copied(const Pinned& from, const Pinned& to) {
   size_t at = 0;

@@ -167,6 +167,10 @@ class TestRank {
     free_slots_.push_back(request);
     return why;
   }
+  // Bytes of the message that was received, as JavaScript reads them.
+  size_t length(uint32_t request) const {
+    return static_cast<size_t>(reinterpret_cast<const double*>(slots->exchange() + kExchange)[request]);
+  }
   void send(Pinned buffer, Rank peer, uint32_t tag) { wait(isend(std::move(buffer), peer, tag)); }
   void receive(Pinned buffer, Rank peer, uint32_t tag) { wait(irecv(std::move(buffer), peer, tag)); }
 
