@@ -271,7 +271,7 @@ async function wrongArguments(): Promise<void> {
 /** The argument and, where it is given, the method that the error names. */
 type WrongCall = [argument: string, call: () => unknown, operation?: string];
 
-/** For each operation and its persistent form, the arguments of a call that would be right, with one of them replaced. */
+/** For each operation and its persistent form, arguments that would be right, with one of them replaced. */
 function wrongArgumentsOfAll(
   world: Communicator,
   notViews: readonly unknown[],
