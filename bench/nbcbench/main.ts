@@ -265,6 +265,10 @@ function wrapped(words: readonly string[]): string {
   return words.join(', ').replace(/(.{90,105}?,) /g, '$1\n');
 }
 
+function sameBuffersOption(): Option {
+  return new Option('--same-buffers', 'do not write the buffers anew before each repetition').default(false);
+}
+
 function peersOption(text: string): Option {
   return new Option('--peers [list]', `${text}: ${peerNames.join(', ')} (default: both)`)
     .argParser(parse.parsePeers)
@@ -301,7 +305,7 @@ const program = new Command('nbcbench')
   .option('--forms <list>', `node-nbc's requests: ${FORMS.join(', ')}; peers' are nonblocking`, parse.parseForms, [
     'nonblocking',
   ])
-  .option('--same-buffers', 'do not write all buffers anew before each repetition', false)
+  .addOption(sameBuffersOption())
   .option('--repetitions <n>', 'measured repetitions of each combination and pass', parse.parsePositive, 500)
   .option('--max-seconds <s>', 'for each combination and pass: stop before all repetitions', parse.parseSeconds, 10)
   .addOption(
@@ -394,6 +398,7 @@ program
   .option('--max-seconds <s>', 'for each size: stop before all repetitions', parse.parseSeconds, 10)
   .option('--transport <list>', 'auto, shm, tcp, verbs; peers use TCP if it is tcp', parse.parseTransports, ['auto'])
   .option('--progress <list>', 'thread, manual', parse.parseProgress, ['thread'])
+  .addOption(sameBuffersOption())
   .option('--no-bind', 'leave it to the kernel on which processors ranks run')
   .addOption(peersOption('also these peers, where installed'))
   .option('--json <file>', 'write the figures as JSON; "-" is standard output')

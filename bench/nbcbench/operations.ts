@@ -21,7 +21,7 @@ export const REDUCED_BYTES = 8;
 
 export const reduces = (op: Op): boolean => parametersOf(op).includes('op');
 
-/** Whether it is a method of communicators with neighbours: here a ring, each rank with the ones before and after it. */
+/** Whether it is a method of communicators with neighbours: here a ring. */
 export const hasNeighbors = (op: Op): boolean => NEIGHBOR_OPERATIONS.some(({ name }) => name === op);
 
 /** An operation without data has one size. */

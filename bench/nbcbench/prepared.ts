@@ -21,6 +21,8 @@ const pattern = (rank: number, block: number, index: number): number => (rank * 
 /** What a rank writes into all it sends before repetition `repetition`. */
 const written = (rank: number, repetition: number): number => 1 + ((repetition + rank) % 100);
 
+const MOST_ARGUMENTS = 6;
+
 export class Prepared {
   readonly #op: Op;
   readonly #place: Place;
@@ -28,6 +30,7 @@ export class Prepared {
   readonly #memory: Memory<Uint8Array | Float64Array>;
   readonly #communicator: Communicator;
   readonly #method: Method;
+  /** Those that a method does not have are undefined, as options that are left out. */
   readonly #arguments: readonly unknown[];
   readonly #persistent: PersistentRequest | null;
 
@@ -51,9 +54,10 @@ export class Prepared {
     this.#communicator = communicator;
     const methods = communicator as unknown as Record<string, Method>;
     this.#method = methods[op];
-    this.#arguments = argumentsOf(op, place, this.#memory, count);
+    const args = argumentsOf(op, place, this.#memory, count);
+    this.#arguments = [...args, ...Array.from({ length: MOST_ARGUMENTS - args.length }, () => undefined)];
     const init = form === 'persistent' ? methods[`${op.slice(1)}Init`] : null;
-    this.#persistent = init && (init.apply(communicator, [...this.#arguments]) as PersistentRequest);
+    this.#persistent = init && (init.apply(communicator, args) as PersistentRequest);
   }
 
   free(): void {
@@ -65,7 +69,7 @@ export class Prepared {
       this.#persistent.start();
       return this.#persistent;
     }
-    const args = this.#arguments; // six at most; those that are missing are undefined, as options that are left out
+    const args = this.#arguments; // without spreading them, which would take its time
     return this.#method.call(this.#communicator, args[0], args[1], args[2], args[3], args[4], args[5]);
   }
 

@@ -326,14 +326,12 @@ function testUntilDone(request: Request): void {
 
 // ---- round trips ----
 
-const pattern = (i: number): number => (i * 7 + 20) & 255;
-
 /** Of each, on rank 0, its time in µs; rank 1 sends back what it has received. */
-function roundTrips(bytes: number, repetitions: number): Float64Array {
+function roundTrips(bytes: number, repetitions: number, writes: Writes): Float64Array {
   const outgoing = filled(bytes);
   const incoming = filled(bytes);
   const found = new Float64Array(rank === 0 ? repetitions : 0);
-  for (let i = 0; i < bytes; i++) outgoing[i] = pattern(i);
+  let value = 0;
   barrier();
   for (let i = 0; i < repetitions && rank < 2; i++) {
     if (rank === 1) {
@@ -341,15 +339,18 @@ function roundTrips(bytes: number, repetitions: number): Float64Array {
       world.isend(incoming, 0, 3).wait();
       continue;
     }
+    if (writes === 'fresh' || i === 0) {
+      outgoing.fill((value = 1 + (i % 100)));
+      incoming.fill(0);
+    }
     const t = now();
     const received = world.irecv(incoming, 1, 3);
     const sent = world.isend(outgoing, 1, 3);
     waitAll([received, sent]);
     found[i] = now() - t - timerCost;
   }
-  for (let i = 0; i < bytes && rank === 0; i++) {
-    if (incoming[i] !== pattern(i)) throw new Error(`wrong data: round trip of ${bytes} bytes, byte ${i}`);
-  }
+  const wrong = rank === 0 && repetitions > 0 ? incoming.findIndex((byte) => byte !== value) : -1;
+  if (wrong >= 0) throw new Error(`wrong data: round trip of ${bytes} bytes, byte ${wrong}`);
   return found.map((milliseconds) => milliseconds * 1000);
 }
 
@@ -364,7 +365,8 @@ function roundTrips(bytes: number, repetitions: number): Float64Array {
  *                                   start, init, test, wait, total of each repetition; verifies what the last received
  *     wait SECONDS HOW              processor time, elapsed time
  *     nbov BYTES REPETITIONS        isend, irecv, test, tests, round trip of each repetition
- *     pingpong BYTES REPETITIONS    on rank 0 the time of each round trip
+ *     pingpong BYTES REPETITIONS WRITES
+ *                                   on rank 0 the time of each round trip
  *     quit
  */
 async function obey(line: string): Promise<boolean> {
@@ -395,7 +397,7 @@ async function obey(line: string): Promise<boolean> {
       result = pingPong(Number(words[0]), Number(words[1]));
       break;
     case 'pingpong':
-      result = roundTrips(Number(words[0]), Number(words[1]));
+      result = roundTrips(Number(words[0]), Number(words[1]), words[2] as Writes);
       break;
     default:
       throw new Error(`unknown command: ${line}`);

@@ -30,9 +30,11 @@
 
 enum mode { BLOCKING, OVERLAP, COMPUTE, MODES };
 enum start { INSTANT, GATE, BARRIER, STARTS };
+enum writes { FRESH, SAME, WRITES };
 
 static const char* const mode_names[MODES] = {"blocking", "overlap", "compute"};
 static const char* const start_names[STARTS] = {"instant", "gate", "barrier"};
+static const char* const write_names[WRITES] = {"fresh", "same"};
 
 /*
  * One measured repetition, as it stands in the result file: when it began, how long its parts took, and how long it was
@@ -409,12 +411,12 @@ static void wait_for_root(double seconds) {
 /* ---- round trips ---- */
 
 /* Of each, on rank 0, its time; rank 1 sends back what it has received. */
-static void round_trips(long bytes, int repetitions) {
+static void round_trips(long bytes, int repetitions, int fresh) {
   char *outgoing = filled(bytes), *incoming = filled(bytes);
   int count = rank == 0 ? repetitions : 0;
   double* found = malloc(sizeof *found * (count + 1));
   if (!found) fail("no memory for %d samples", count);
-  for (long i = 0; i < bytes; i++) outgoing[i] = (char)pattern(0, 1, i);
+  int value = 0;
   barrier();
   for (int i = 0; i < repetitions && rank < 2; i++) {
     MPI_Request requests[2];
@@ -426,15 +428,18 @@ static void round_trips(long bytes, int repetitions) {
       MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
       continue;
     }
+    if (fresh || i == 0) {
+      memset(outgoing, value = 1 + i % 100, bytes);
+      memset(incoming, 0, bytes);
+    }
     double t = now();
     MPI_Irecv(incoming, (int)bytes, MPI_BYTE, 1, 3, MPI_COMM_WORLD, &requests[0]);
     MPI_Isend(outgoing, (int)bytes, MPI_BYTE, 1, 3, MPI_COMM_WORLD, &requests[1]);
     MPI_Waitall(2, requests, statuses);
     found[i] = now() - t - timer_cost;
   }
-  for (long i = 0; i < bytes && rank == 0; i++)
-    if ((unsigned char)incoming[i] != (unsigned char)pattern(0, 1, i))
-      fail("wrong data: round trip of %ld bytes, byte %ld", bytes, i);
+  for (long i = 0; i < bytes && count > 0; i++)
+    if (incoming[i] != value) fail("wrong data: round trip of %ld bytes, byte %ld", bytes, i);
   write_result(found, sizeof *found * count);
   free(found);
   free(outgoing);
@@ -456,7 +461,8 @@ static int named(const char* name, const char* const* names, int count) {
  *   run MODE OP BYTES BUFFERS FORM WRITES COMPUTE TESTS REPETITIONS START LEAD
  *                                 a struct sample for each repetition; verifies what the last one received
  *   wait SECONDS HOW              processor time, elapsed time
- *   pingpong BYTES REPETITIONS    on rank 0 the time of each round trip
+ *   pingpong BYTES REPETITIONS WRITES
+ *                                 on rank 0 the time of each round trip
  *   quit
  */
 static int obey(const char* line) {
@@ -475,13 +481,13 @@ static int obey(const char* line) {
                     &b.compute, &b.tests, &b.repetitions, word[3], &b.lead) == 9) {
     b.mode = named(word[0], mode_names, MODES);
     b.operation = operation_named(word[1]);
-    b.fresh = !strcmp(word[2], "fresh");
+    b.fresh = named(word[2], write_names, WRITES) == FRESH;
     b.start = named(word[3], start_names, STARTS);
     run(&b);
   } else if (sscanf(line, "wait %lf", &seconds) == 1) {
     wait_for_root(seconds);
-  } else if (sscanf(line, "pingpong %ld %d", &b.bytes, &b.repetitions) == 2) {
-    round_trips(b.bytes, b.repetitions);
+  } else if (sscanf(line, "pingpong %ld %d %31s", &b.bytes, &b.repetitions, word[0]) == 3) {
+    round_trips(b.bytes, b.repetitions, named(word[0], write_names, WRITES) == FRESH);
   } else {
     fail("unknown command: %s", line);
   }
