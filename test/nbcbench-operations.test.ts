@@ -125,10 +125,14 @@ describe('operations of nbcbench', function () {
     );
     assert.equal(status, 0, stderr);
     const rows = JSON.parse(stdout) as Record<string, unknown>[];
-    const points = ['ibarrier 0', 'iexscan 8', 'iexscan 64'];
+    const points = [
+      ['ibarrier', 0],
+      ['iexscan', 8],
+      ['iexscan', 64],
+    ];
     assert.deepEqual(
-      rows.map(({ op, bytes, form, same_buffers }) => `${op} ${bytes} ${form} ${same_buffers}`),
-      points.flatMap((point) => ['nonblocking', 'persistent'].map((form) => `${point} ${form} true`)),
+      rows.map(({ op, bytes, form, same_buffers }) => [op, bytes, form, same_buffers]),
+      points.flatMap((point) => ['nonblocking', 'persistent'].map((form) => [...point, form, true])),
     );
     assert.match(stderr, /Blocking.*the same unchanged buffers/);
     assert.match(stderr, /form[^]*nonblocking[^]*persistent/, 'a column that tells them apart');

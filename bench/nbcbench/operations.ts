@@ -42,10 +42,10 @@ export interface Source {
 
 interface Blocks {
   /** How many a rank sends. 0: it passes null. */
-  send(place: Place): number;
-  receive(place: Place): number;
+  send: (place: Place) => number;
+  receive: (place: Place) => number;
   /** What block `index` of the blocks received is. */
-  source(place: Place, index: number): Source;
+  source: (place: Place, index: number) => Source;
 }
 
 type Count = Blocks['send'];

@@ -13,7 +13,7 @@ import {
 } from './operations.js';
 import type { BufferKind, Form } from './wire.js';
 
-type Method = (this: Communicator, ...args: unknown[]) => Request;
+type Method<Result> = (this: Communicator, ...args: unknown[]) => Result;
 
 /** What element `index` of block `block` of rank `rank` is when data is checked. Added up, still exact. */
 const pattern = (rank: number, block: number, index: number): number => (rank * 31 + block * 17 + index * 7 + 3) & 255;
@@ -29,7 +29,7 @@ export class Prepared {
   readonly #count: number;
   readonly #memory: Memory<Uint8Array | Float64Array>;
   readonly #communicator: Communicator;
-  readonly #method: Method;
+  readonly #method: Method<Request>;
   /** Those that a method does not have are undefined, as options that are left out. */
   readonly #arguments: readonly unknown[];
   readonly #persistent: PersistentRequest | null;
@@ -52,12 +52,11 @@ export class Prepared {
     this.#count = count;
     this.#memory = { send: memory(send(place)), receive: memory(receive(place)) };
     this.#communicator = communicator;
-    const methods = communicator as unknown as Record<string, Method>;
-    this.#method = methods[op];
+    this.#method = (communicator as unknown as Record<string, Method<Request>>)[op];
     const args = argumentsOf(op, place, this.#memory, count);
     this.#arguments = [...args, ...Array.from({ length: MOST_ARGUMENTS - args.length }, () => undefined)];
-    const init = form === 'persistent' ? methods[`${op.slice(1)}Init`] : null;
-    this.#persistent = init && (init.apply(communicator, args) as PersistentRequest);
+    const inits = communicator as unknown as Record<string, Method<PersistentRequest>>;
+    this.#persistent = form === 'persistent' ? inits[`${op.slice(1)}Init`].apply(communicator, args) : null;
   }
 
   free(): void {
