@@ -36,6 +36,7 @@
         "native/libof/rendezvous.cc",
         "native/libof/peers.cc",
         "native/libof/cancel.cc",
+        "native/libof/poison.cc",
         "native/fabric/sleepers.cc",
         "native/job/segment.cc",
         "native/fabric/shm/doorbell.cc",

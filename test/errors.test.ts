@@ -96,6 +96,24 @@ describe('ranks that disagree', function () {
       });
     }
 
+    for (const transport of ['shm', 'tcp']) {
+      it(`fail all who need their data, while nobody closes ('${mode}', '${transport}')`, async () => {
+        const env = { NBC_PROGRESS: mode, NBC_TRANSPORT: transport };
+        const results = await runRanks('errors', { size: 8, args: ['failingTree'], env, timeoutMs: 100_000 });
+        const outcomes = reports<string[]>(results);
+        const told = /^AbandonedError 4 ERR_NBC_TRUNCATED$/;
+        for (const [index, bytes] of [8, 5000, 1 << 20].entries()) {
+          const bcast = outcomes.map((of) => of[2 * index]);
+          const gather = outcomes.map((of) => of[2 * index + 1]);
+          assert.equal(bcast[4], 'TruncatedError', `ibcast, ${bytes} bytes`);
+          for (const rank of [5, 6, 7]) assert.match(bcast[rank], told, `ibcast, rank ${rank}, ${bytes} bytes`);
+          // Rank 4 has its own block and those of its subtree: it fails where these arrive.
+          assert.equal(gather[4], 'TruncatedError', `igather, ${bytes} bytes`);
+          assert.match(gather[0], told, `igather, rank 0, ${bytes} bytes`);
+        }
+      });
+    }
+
     it(`about the eager limit are told so ('${mode}')`, async () => {
       const ready = new Map<number, ChildProcess>();
       const results = await runJob('errors', {

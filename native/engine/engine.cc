@@ -96,7 +96,8 @@ void Engine::activate(Operation& operation) {
   operation.outstanding = 0;
   operation.waiting_rtr = 0;
   operation.error = Error::none;
-  operation.cancelled = operation.buffers_in_use = false;
+  operation.poison = 0;
+  operation.cancelled = operation.buffers_in_use = operation.told = false;
   operation.round = 0;
   operation.watched = false;
   operation.last_round = false;

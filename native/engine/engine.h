@@ -160,6 +160,7 @@ class Engine {
     bool persistent = false;
     bool watched = false;     // its slot goes to `ended_` at its end
     bool last_round = false;  // nothing is left to start
+    bool told = false;        // it has failed, and its peers learn of that
     bool starting = false;    // inside start(): completion is the return value
     Operation* previous = nullptr;
     Operation* next = nullptr;
@@ -190,6 +191,8 @@ class Engine {
   uint64_t work() const { return fabric_->work() + local_work_.cost(); }
   bool has_short_work() const;
   void report_failure(Operation& operation);
+  void spread_failure(Operation& operation);
+  libof::MessageKey key_of(const Operation& operation, const Transfer& transfer) const;
   void close_operations();
   void finish(Operation& operation);
   void give_back(Operation& operation);

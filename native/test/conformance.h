@@ -312,6 +312,17 @@ inline void a_failed_operation_leaves_its_buffer_alone(const Subject& subject) {
   }
 }
 
+// What an operation that has failed does not send any more fails those that need it.
+inline void a_failure_travels_along_a_tree(const Subject& subject) {
+  for (const RankOptions& options : subject.modes) {
+    run(subject, 8, options, [&](TestRank& me, Meeting& meeting) {
+      for (const size_t block : {size_t{8}, size_t{20'000}, size_t{600'000}}) {
+        for (const bool to_root : {false, true}) failing_tree(me, meeting, block, to_root);
+      }
+    });
+  }
+}
+
 // --- the suite -------------------------------------------------------------------------------------------------------
 
 // Adds the suite to the program, for this subject.
@@ -322,6 +333,7 @@ inline bool conforms(const Subject& subject) {
     tests().push_back({names.back().c_str(), [subject, test] { test(subject); }});
   };
 #define CONFORMANCE(test) add(#test, test)
+  CONFORMANCE(a_failure_travels_along_a_tree);
   CONFORMANCE(messages_of_every_size_and_kind_of_buffer);
   CONFORMANCE(messages_to_oneself);
   CONFORMANCE(more_messages_than_slots);

@@ -1557,6 +1557,132 @@ TEST(an_rtr_that_is_withdrawn_before_its_sender_looks_gets_no_data) {
   job.check_idle();
 }
 
+// --- failures that travel --------------------------------------------------------------------------------------------
+
+constexpr libof::Poison kPoison = libof::poison_of(6, Error::memory);
+
+TEST(a_poison_fails_the_receive_of_a_message_of_any_size) {
+  for (const bool asynchronous : {false, true}) {
+    for (const size_t bytes : {size_t{0}, size_t{100}, size_t{5000}}) {
+      for (const bool posted_first : {true, false}) {
+        Job job(2, asynchronous);
+        std::unique_ptr<Receive> receive;
+        const auto post = [&] { receive = std::make_unique<Receive>(job[1], 0, kKey, bytes, 3); };
+        if (posted_first) post();
+        job.pump();
+        job[0].of.poison(1, kKey, kPoison);
+        job.pump();
+        if (!posted_first) {
+          // Something else is expected, so that the mailbox is emptied.
+          Receive other(job[1], 0, {1, 8, 0}, 8, 4);
+          Send to_other(job[0], 1, {1, 8, 0}, 8, 4);
+          job.pump();
+          post();
+          job.pump();
+        }
+        CHECK(receive->done());
+        CHECK_EQ(receive->error, Error::abandoned);
+        CHECK_EQ(receive->poison, kPoison);
+        CHECK(receive->memory.untouched());
+        // The RTR that was taken back meets nothing any more.
+        Receive next(job[1], 0, {1, 9, 0}, 5000, 5);
+        Send send(job[0], 1, {1, 9, 0}, 5000, 5);
+        job.pump();
+        next.check_data();
+        job.check_idle();
+      }
+    }
+  }
+}
+
+// A send that failed while it waited: with and without an RTS, and with an RTR that its sender has not seen.
+TEST(a_send_that_fails_is_replaced_by_its_poison) {
+  for (const bool asynchronous : {false, true}) {
+    for (const bool announced : {false, true}) {
+      for (const bool posted : {false, true}) {
+        Job job(2, asynchronous);
+        Pair pair(5000);
+        job[0].of.isend(pair, 1, kKey, pair.memory.data(), 5000);
+        if (announced) job[0].of.announce_sends();
+        std::unique_ptr<Receive> receive;
+        if (posted) receive = std::make_unique<Receive>(job[1], 0, kKey, 5000, 3);
+        pair.poison = kPoison;
+        pair.fail(job[0]);
+        CHECK_EQ(pair.outstanding, 0);
+        job.pump();
+        if (!posted) {
+          Receive other(job[1], 0, {1, 8, 0}, 8, 4);
+          Send to_other(job[0], 1, {1, 8, 0}, 8, 4);
+          job.pump();
+          receive = std::make_unique<Receive>(job[1], 0, kKey, 5000, 3);
+        }
+        job.pump();
+        CHECK(receive->done());
+        CHECK_EQ(receive->error, Error::abandoned);
+        CHECK_EQ(receive->poison, kPoison);
+        CHECK(receive->memory.untouched());
+        Receive next(job[1], 0, {1, 9, 0}, 5000, 5);
+        Send send(job[0], 1, {1, 9, 0}, 5000, 5);
+        job.pump();
+        next.check_data();
+        job.check_idle();
+      }
+    }
+  }
+}
+
+// The receiver of a poison holds as many messages without a receive as it may, and waits for this one.
+TEST(a_poison_that_is_asked_for_passes_a_full_window) {
+  for (const bool asynchronous : {false, true}) {
+    Options options = options_with(true);
+    options.unexpected_window = kSlots;
+    Job job(2, asynchronous, options);
+    std::vector<std::unique_ptr<Send>> flood;
+    for (uint32_t i = 0; i < kSlots; ++i) flood.push_back(std::make_unique<Send>(job[0], 1, MessageKey{1, 2, i}, 8, i));
+    job[0].of.poison(1, kKey, kPoison);
+    job.pump();
+    Receive receive(job[1], 0, kKey, 100, 3);
+    job.pump();
+    CHECK(receive.done());
+    CHECK_EQ(receive.error, Error::abandoned);
+    CHECK_EQ(receive.poison, kPoison);
+    for (uint32_t i = 0; i < kSlots; ++i) {
+      Receive late(job[1], 0, {1, 2, i}, 8, i);
+      job.pump();
+      late.check_data();
+    }
+    job.check_idle();
+  }
+}
+
+// What a failed operation does not receive any more: small messages vanish, the sender of a large one learns why.
+TEST(a_message_that_is_dropped_tells_its_sender_if_it_is_large) {
+  for (const bool asynchronous : {false, true}) {
+    for (const size_t bytes : {size_t{100}, size_t{5000}}) {
+      for (const bool sent_first : {false, true}) {
+        Job job(2, asynchronous);
+        std::unique_ptr<Send> send;
+        const auto begin = [&] { send = std::make_unique<Send>(job[0], 1, kKey, bytes, 3); };
+        if (sent_first) {
+          begin();
+          job[0].of.announce_sends();
+          Receive other(job[1], 0, {1, 8, 0}, 8, 4);
+          Send to_other(job[0], 1, {1, 8, 0}, 8, 4);
+          job.pump();
+        }
+        job[1].of.drop(0, kKey, bytes, kPoison);
+        job.pump();
+        if (!sent_first) begin();
+        job.pump();
+        CHECK(send->done());
+        CHECK_EQ(send->error, bytes > kLimit ? Error::abandoned : Error::none);
+        if (bytes > kLimit) CHECK_EQ(send->poison, kPoison);
+        job.check_idle();
+      }
+    }
+  }
+}
+
 // A send that was given up: its receiver gets the message from a copy, or the error; the buffer is free at once.
 TEST(a_send_that_was_given_up_leaves_its_buffer_alone) {
   for (const bool asynchronous : {false, true}) {
