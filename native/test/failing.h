@@ -100,7 +100,7 @@ inline void revoked_block(TestRank& me, Meeting& meeting, size_t block, bool in_
 }
 
 // A binomial tree with its root at rank 0, over a power of two of ranks: the parent of a rank is the rank without its
-// lowest bit. The nearest children come first, so that a failure at rank 4 of 8 comes before rounds that have not begun.
+// lowest bit. The nearest children come first, so a failure at rank 4 of 8 comes before rounds that have not begun.
 inline std::vector<Rank> children_of(Rank rank, Rank size) {
   std::vector<Rank> children;
   for (Rank bit = 1; bit < size && (rank & bit) == 0; bit *= 2) children.push_back(rank + bit);

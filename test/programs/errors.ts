@@ -462,8 +462,8 @@ async function lateBlock(): Promise<void> {
 }
 
 /**
- * Eight ranks. Rank 4 gives another size than the others to operations on a binomial tree. Nobody closes: what each rank
- * gets is said when all have it, and the world is good for the next operation.
+ * Eight ranks. Rank 4 gives another size than the others to operations on a binomial tree. Nobody closes: all have met
+ * again before a rank says what it got, and the world is good for the next operation.
  */
 async function failingTree(): Promise<void> {
   const world = await init({ eagerLimit: 255 });
