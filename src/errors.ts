@@ -204,7 +204,8 @@ interface AbandonedContext extends ErrorContext {
 
 /**
  * A peer gave up a message that this request needs, because the peer's operation had failed. The failure of a
- * collective travels along its messages, so `peer` may have learned of it from another rank: `origin` is where it began.
+ * collective travels along its messages. So `peer` may have learned of it from another rank; `origin` is where it
+ * began.
  */
 export class AbandonedError extends NbcError {
   /**

@@ -1,7 +1,7 @@
 /**
  * Random programs of overlapping operations, started in the same order by all ranks and awaited in random order,
- * against a serial model of the same program. They mix all collectives, those between neighbours, and messages, plain and
- * persistent ones, which are started again later, from and into plain buffers and layouts, on communicators that dup,
+ * against a serial model of the same program. They mix all collectives, those between neighbours, and messages. Some
+ * are plain, some persistent and started again later. They take plain buffers and layouts, on communicators that dup,
  * split, cart and distGraph make.
  *
  * A failure prints its seed and the program. To repeat it: NBC_TEST_SEED=<seed>; NBC_TEST_RUNS=<n> runs more programs;

@@ -27,7 +27,7 @@ std::unique_ptr<Processors> system_processors();
 class Placement {
  public:
   explicit Placement(std::unique_ptr<Processors> processors) : processors_(std::move(processors)) {}
-  // The calling thread is about to sleep, because the peer that it waits for is on its processor, and should stay there.
+  // The calling thread is about to sleep, because the peer that it waits for runs on its processor.
   void shares_processor();
   uint64_t moves() const { return moves_; }
 

@@ -163,8 +163,8 @@ TEST(what_the_end_of_a_peer_lets_go_is_flushed) {
   CHECK(me.failure(last) == Error::peer_closed);
 }
 
-// The last look before sleeping tells peers which sends wait. The fabric checks that this has left when a caller sleeps;
-// elsewhere the engine is unlocked before the sleep, and checks it itself.
+// The last look before sleeping tells peers which sends wait. The fabric checks that this has left when a caller
+// sleeps; elsewhere the engine is unlocked before the sleep, and checks it itself.
 TEST(what_is_announced_before_sleeping_is_flushed) {
   FakeNetwork network(2, false);
   TestRank me(network.take(0), mode(false));

@@ -473,7 +473,7 @@ async function failingTree(): Promise<void> {
       request.wait(LIMIT_MS);
       return 'fulfilled';
     } catch (error) {
-      assert(error instanceof NbcError, `rank ${rank}: ${error}`);
+      assert(error instanceof NbcError, `rank ${rank}: ${String(error)}`);
       if (!(error instanceof AbandonedError)) return error.name;
       assert.match(error.message, new RegExp(`rank ${error.origin} of the world \\(${error.reason}\\)`));
       return `${error.name} ${error.origin} ${error.reason}`;

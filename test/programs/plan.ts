@@ -54,7 +54,7 @@ export interface GraphStep {
   seed: number;
 }
 export type CommunicatorStep = DupStep | SplitStep | CartStep | GraphStep;
-/** A collective in every group that communicator number `communicator` means, of those with neighbours if it needs some. */
+/** A collective in every group of communicator number `communicator`; of those with neighbours if it needs some. */
 export interface CollectiveStep {
   kind: OperationName | NeighborOperationName;
   communicator: number;
