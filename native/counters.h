@@ -25,6 +25,7 @@ namespace nbc {
   X(progress_wakeups, "progressWakeups")         \
   X(progress_passes, "progressPasses")           \
   X(loop_wakeups, "loopWakeups")                 \
+  X(moves, "moves")                              \
   X(allocated_bytes, "allocatedBytes")           \
   /* more than one fabric */                     \
   X(parks, "parks")                              \

@@ -27,7 +27,10 @@ struct RequestFailure {
   uint32_t peer = 0;        // world rank of the other side
   uint64_t bytes_here = 0;  // truncated: the size of the message on this rank, and on the peer
   uint64_t bytes_there = 0;
-  std::string detail;           // mismatch, unreachable, memory: the reason that the fabric gives
+  std::string detail;  // mismatch, unreachable, memory: the reason that the fabric gives
+  // abandoned: where the failure began, as a world rank, and as what; none: the peer did not say.
+  uint32_t origin = 0;
+  Error cause = Error::none;
   bool buffers_in_use = false;  // a peer that does not answer may still read or write the request's buffers
 };
 

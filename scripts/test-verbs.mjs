@@ -165,7 +165,7 @@ const STEPS = [
       ranks() { node dist/cli/nbcrun.js -n "$@"; }
       ranks 2 --label out/test/programs/p2p.js order,both || exit
       for size in 2 4; do
-        ranks $size --label out/test/programs/collectives.js thread brief >/tmp/reports || exit
+        ranks $size --label out/test/programs/collectives.js thread short >/tmp/reports || exit
         cat /tmp/reports && test "$(grep -c '"sends":[1-9]' /tmp/reports)" = $size || exit
       done`),
   },

@@ -712,8 +712,7 @@ export class Communicator {
     options: Hints | undefined,
     op?: Op,
   ): Request {
-    const called = this.called(plans);
-    return this.run(called, plans.find(called, send, recv, root, options, op), viewOf(send), viewOf(recv));
+    return this.run(plans.operation.name, plans.find(send, recv, root, options, op), viewOf(send), viewOf(recv));
   }
 
   /** @internal */
@@ -772,6 +771,12 @@ export class Communicator {
   private get preparing(): Communicator {
     this.whatPrepares ??= Object.create(this, {
       prepares: { value: true },
+      // The short way of a start knows one name; a look-up is told which method was called.
+      launch: {
+        value(this: Communicator, ...[plans, send, recv, root, options, op]: Parameters<Communicator['launch']>) {
+          return this.launchListed(plans, send, recv, root, [], options, op);
+        },
+      },
       run: {
         value: (operation: string, plan: number, send: ArrayBufferView | null, receive: ArrayBufferView | null) =>
           this.prepare(operation, send, receive, (slot) => {

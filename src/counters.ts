@@ -36,6 +36,7 @@ export const COUNTERS = {
   progressWakeups: row('wake-ups', ALL, 'Times that the progress thread woke up.'),
   progressPasses: row('passes', ALL, 'Passes of progress that the progress thread drove.'),
   loopWakeups: row('wake-ups', ALL, 'Times that a peer woke the event loop of this rank; 0 where it cannot.'),
+  moves: row('moves', ALL, 'Times that this rank moved to an idle processor, away from the peer that it waited for.'),
   allocatedBytes: row('bytes', ALL, 'Exposed memory in use: alloc() and temporary buffers of operations.'),
   parks: row('sleeps', ALL, 'Times that a thread of this rank went to sleep to wait for a peer.'),
   events: row('wake-ups', ['tcp', 'verbs'], 'Times that a socket or the network card woke a thread of this rank.'),

@@ -197,13 +197,29 @@ export class UnreachableError extends NbcError {
   }
 }
 
+interface AbandonedContext extends ErrorContext {
+  origin?: number | undefined;
+  reason?: string | undefined;
+}
+
 /**
- * A peer gave up a message that this request needs, because another message of the peer's operation had failed there.
- * The peer's own error says why.
+ * A peer gave up a message that this request needs, because the peer's operation had failed. The failure of a
+ * collective travels along its messages. So `peer` may have learned of it from another rank; `origin` is where it
+ * began.
  */
 export class AbandonedError extends NbcError {
-  constructor(message: string, context?: ErrorContext) {
+  /**
+   * World rank where the failure began: the rank whose part of the operation failed first, or the one that has ended.
+   * Undefined where the peer did not say.
+   */
+  readonly origin: number | undefined;
+  /** The code of the error there: `'ERR_NBC_…'`. */
+  readonly reason: string | undefined;
+
+  constructor(message: string, context: AbandonedContext = {}) {
     super('ERR_NBC_ABANDONED', message, context);
+    this.origin = context.origin;
+    this.reason = context.reason;
   }
 
   static {

@@ -39,6 +39,9 @@ export interface NativeFailure {
   errno?: number;
   /** What the part of native code that failed says about it. */
   detail?: string;
+  /** ERR_NBC_ABANDONED: world rank where the failure began, and the code of its error there. */
+  origin?: number;
+  cause?: string;
   /** 1: a peer that does not answer may still use the buffers of the request. */
   buffersInUse?: number;
 }
@@ -100,9 +103,10 @@ export const ERROR_OF_CODE: Readonly<Record<string, Maker | undefined>> = {
     return new SystemError(`${prefix}moving data between this rank and ${worldRank(peer)} failed: ${why}`, context);
   },
   ERR_NBC_UNREACHABLE: ({ detail = '' }, prefix, context) => new UnreachableError(prefix + detail, context),
-  ERR_NBC_ABANDONED: ({ peer }, prefix, context) => {
-    const what = 'gave up a message of this request, because another message of its operation had failed';
-    return new AbandonedError(`${prefix}${worldRank(peer)} ${what}`, context);
+  ERR_NBC_ABANDONED: ({ peer, origin, cause }, prefix, context) => {
+    const where = origin === undefined ? 'there' : `on ${worldRank(origin)} (${cause})`;
+    const what = `gave up a message of this request, because the operation had failed ${where}`;
+    return new AbandonedError(`${prefix}${worldRank(peer)} ${what}`, { ...context, origin, reason: cause });
   },
   ERR_NBC_TOO_MANY_REQUESTS: ({ code }, prefix, context) =>
     new ExhaustedError(code, `${prefix}more messages are pending than a rank can tell apart (2^22)`, context),

@@ -125,11 +125,10 @@ export class PlanCache {
 
   /**
    * The plan of a call, compiled if need be.
-   * @param called the method that was called, for errors: the operation's or that of its persistent form
    * @throws {ClosedError} if the communicator is closed (closing it forgets the last call)
    * @throws {ArgumentError} naming the argument
    */
-  find(called: string, send: MaybeBuffer, recv: MaybeBuffer, root: number, hints: Hints | undefined, op?: Op): number {
+  find(send: MaybeBuffer, recv: MaybeBuffer, root: number, hints: Hints | undefined, op?: Op): number {
     if (
       hints === undefined &&
       root === this.root &&
@@ -141,14 +140,17 @@ export class PlanCache {
     ) {
       return this.plan;
     }
-    const plan = this.lookUp(called, send, recv, root, NO_LISTS, hints, op);
+    const plan = this.lookUp(this.operation.name, send, recv, root, NO_LISTS, hints, op);
     if (hints === undefined && !(send instanceof Layout || recv instanceof Layout)) {
       this.remember(send, recv, root, op, plan);
     }
     return plan;
   }
 
-  /** As {@link find}, of an operation with counts and displacements: these are looked at in every call. */
+  /**
+   * As {@link find}, of an operation with counts and displacements: these are looked at in every call.
+   * @param called the method that was called, for errors: the operation's, or its persistent form
+   */
   lookUp(
     called: string,
     send: MaybeBuffer | Placement,

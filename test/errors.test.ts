@@ -17,6 +17,9 @@ describe('wrong arguments', function () {
   }
 });
 
+/** The error itself, or that of a rank that had it first. */
+const TOLD_OF_SIZES = /^(TruncatedError: |AbandonedError: .*ERR_NBC_TRUNCATED)/;
+
 describe('ranks that disagree', function () {
   this.timeout(120_000);
 
@@ -80,8 +83,13 @@ describe('ranks that disagree', function () {
           // Who receives learns it in any case; a sender unless its message was small.
           assert.match(one['ibcast'][index], /^TruncatedError: /, `ibcast, ${what}`);
           assert.match(zero['igather'][index], /^TruncatedError: /, `igather, ${what}`);
-          assert.match(zero['ialltoall'][index], /^TruncatedError: /, `ialltoall, rank 0, ${what}`);
-          assert.match(one['ialltoall'][index], /^TruncatedError: /, `ialltoall, rank 1, ${what}`);
+          // Where both receive, one learns it first, and may tell the other one.
+          const [first, second] = [zero['ialltoall'][index], one['ialltoall'][index]];
+          for (const told of [first, second]) assert.match(told, TOLD_OF_SIZES, `ialltoall, ${what}`);
+          assert(
+            [first, second].some((told) => told.startsWith('TruncatedError: ')),
+            `ialltoall, ${what}`,
+          );
           assert.match(zero['ibcast'][index], atZero > EAGER ? /^TruncatedError/ : /^(Trunc|fulfilled)/, what);
           assert.match(one['igather'][index], atOne > EAGER ? /^TruncatedError/ : /^(Trunc|fulfilled)/, what);
         }
@@ -93,6 +101,24 @@ describe('ranks that disagree', function () {
         const env = { NBC_PROGRESS: mode, NBC_TRANSPORT: transport };
         const results = await runRanks('errors', { size: 3, args: ['lateBlock'], env, timeoutMs: 100_000 });
         assert.equal(reports<string>(results).length, 3);
+      });
+    }
+
+    for (const transport of ['shm', 'tcp']) {
+      it(`fail all who need their data, while nobody closes ('${mode}', '${transport}')`, async () => {
+        const env = { NBC_PROGRESS: mode, NBC_TRANSPORT: transport };
+        const results = await runRanks('errors', { size: 8, args: ['failingTree'], env, timeoutMs: 100_000 });
+        const outcomes = reports<string[]>(results);
+        const told = /^AbandonedError 4 ERR_NBC_TRUNCATED$/;
+        for (const [index, bytes] of [8, 5000, 1 << 20].entries()) {
+          const bcast = outcomes.map((of) => of[2 * index]);
+          const gather = outcomes.map((of) => of[2 * index + 1]);
+          assert.equal(bcast[4], 'TruncatedError', `ibcast, ${bytes} bytes`);
+          for (const rank of [5, 6, 7]) assert.match(bcast[rank], told, `ibcast, rank ${rank}, ${bytes} bytes`);
+          // Rank 4 has its own block and those of its subtree: it fails where these arrive.
+          assert.equal(gather[4], 'TruncatedError', `igather, ${bytes} bytes`);
+          assert.match(gather[0], told, `igather, rank 0, ${bytes} bytes`);
+        }
       });
     }
 

@@ -2,9 +2,15 @@
 import assert from 'node:assert/strict';
 import { type Layout, strided } from 'node-nbc';
 
-const BETWEEN = 0xd7;
+/** What memory between and around elements holds, for {@link Scattered.assertBetween}. */
+export const BETWEEN = 0xd7;
 
-/** So many bytes, in a layout whose kind takes its turn by `number`; all memory around them has one value. */
+/**
+ * So many bytes, in a layout whose kind takes its turn by `number`.
+ *
+ * @param allocate makes the memory, or gives some: at most three times the length, and 16 bytes;
+ *   default: new memory, with one value all around the elements
+ */
 export class Scattered {
   readonly layout: Layout;
   private readonly memory: Uint8Array;
@@ -13,7 +19,7 @@ export class Scattered {
   constructor(
     readonly length: number,
     number: number,
-    allocate = (bytes: number): Uint8Array => new Uint8Array(bytes),
+    allocate = (bytes: number): Uint8Array => new Uint8Array(bytes).fill(BETWEEN),
   ) {
     const inner = [2, 3, 5, 7, 1].find((divisor) => length % divisor === 0)!;
     const shape = [[length], [length / inner, inner], [1, inner, length / inner], [inner, length / inner, 1]][
@@ -27,7 +33,7 @@ export class Scattered {
       extent += Math.max(0, shape[dimension] - 1) * strides[dimension];
     }
     const offset = number % 5;
-    this.memory = allocate(offset + extent + 3).fill(BETWEEN);
+    this.memory = allocate(offset + extent + 3);
     this.layout = strided(this.memory, { shape, strides, offset });
     const walk = (dimension: number, at: number): void => {
       if (dimension === shape.length) this.places.push(at);

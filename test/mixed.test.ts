@@ -111,6 +111,8 @@ describe("transport 'auto' on two hosts without a device", function () {
       for (const [rank, errors] of reports<{ code: string; message: string }[]>(results).entries()) {
         assert.equal(errors.length, 3);
         for (const { code, message } of errors) {
+          // Of the collective a rank may hear from the other one of its host.
+          if (code === 'ERR_NBC_ABANDONED' && message.includes('ialltoall')) continue;
           assert.equal(code, 'ERR_NBC_UNREACHABLE');
           const [here, there] = rank < 2 ? ['a', 'b'] : ['b', 'a'];
           const hosts = `is on host '${there}', this rank on host '${here}'`;

@@ -33,6 +33,7 @@ const FIELDS = [
   'transport',
   'progress',
   'buffers',
+  'form',
   'interval',
   'blocking_us',
   'init_us',
@@ -169,7 +170,9 @@ describe('nbcbench', () => {
       for (const [args, word] of [
         [['--bogus'], /bogus/],
         [['--sizes', '5Q'], /5Q/],
-        [['--ops', 'ireduce'], /ireduce.*ibcast, igather, ialltoall/],
+        [['--ops', 'ifold'], /ifold.*all, ibarrier, ibcast/],
+        [['--ops', 'iscan', '--sizes', '12'], /float64.*12 bytes/],
+        [['--forms', 'eternal'], /eternal.*nonblocking, persistent/],
         [['--buffers', 'shiny'], /shiny.*plain, alloc/],
         [['--no-ours'], /--peers/],
         [['--ways', 'some-on-init'], /some-on-init.*no test-on-init, test-on-init, wait-on-send/],
@@ -200,6 +203,8 @@ describe('nbcbench', () => {
         'transport',
         'progress',
         'buffers',
+        'forms',
+        'same-buffers',
         'repetitions',
         'json',
         'svg',
@@ -240,7 +245,7 @@ describe('nbcbench', () => {
       assert(rows.some(({ interval, test_us }) => interval !== 0 && test_us !== 0));
       const points = new Set(
         rows.map((row) =>
-          FIELDS.slice(0, 8)
+          FIELDS.slice(0, 9)
             .map((field) => row[field])
             .join(),
         ),

@@ -13,6 +13,12 @@ export interface Lists {
   readonly entries: readonly (number | null)[];
 }
 
+/** Those of a graph, which has no ends. */
+export interface GraphLists extends Lists {
+  readonly sources: readonly number[];
+  readonly destinations: readonly number[];
+}
+
 /** Of all ranks of a grid, the last dimension fastest: the lower neighbour of each dimension, then the upper one. */
 export function gridLists(dims: readonly number[], periods: readonly boolean[]): Lists[] {
   const ranks = dims.reduce((product, length) => product * length, 1);
@@ -34,7 +40,7 @@ export function gridLists(dims: readonly number[], periods: readonly boolean[]):
  * Of so many ranks, with edges at random: double ones, to oneself, ranks with none. Each rank has its lists in an order
  * of its own; the k-th edge to a rank is the k-th one from it there.
  */
-export function graphLists(size: number, random: (below: number) => number): Lists[] {
+export function graphLists(size: number, random: (below: number) => number): GraphLists[] {
   const destinations: number[][] = Array.from({ length: size }, () => []);
   for (let edges = random(4 * size); edges > 0; edges--) destinations[random(size)].push(random(size));
   return destinations.map((own, to) => {

@@ -1,6 +1,6 @@
 /** What can be measured: node-nbc in each of its settings, and C programs on other libraries. */
 import type { BenchJob } from './job.js';
-import type { BufferKind } from './wire.js';
+import type { BufferKind, Form } from './wire.js';
 import type { Placement } from './placement.js';
 import type { Way } from './ways.js';
 
@@ -15,6 +15,7 @@ export interface Implementation {
   /** The paper's mode, where one was asked for. */
   way?: Way;
   buffers: readonly BufferKind[];
+  forms: readonly Form[];
   launch(ranks: number, placement: Placement): Promise<BenchJob>;
 }
 

@@ -6,21 +6,22 @@ import { againstNodeTable, type AgainstNodeSettings, measureAgainstNode } from '
 import { drawOverhead } from './chart.js';
 import { Delays } from './delay.js';
 import { isPeer, type Implementation } from './implementations.js';
-import { measure, type Listener, type Result, type Settings } from './measure.js';
+import { measure, type Result, type Settings } from './measure.js';
 import { measureMemory } from './memory.js';
+import { measureNbov, type Nbov } from './nbov.js';
+import { OPS, PAPER_OPS, REDUCED_BYTES, reduces, type Op } from './operations.js';
 import * as parse from './options.js';
 import { nodeNbc } from './ours.js';
-import { measureNbov, type Nbov } from './nbov.js';
 import { loadCharts } from './panels.js';
 import { findPeers, peerNames } from './peers.js';
 import { measurePingPong, type PingPongSettings } from './pingpong.js';
-import { ProgressLine } from './progress.js';
+import { line, listenerOf, runProgram } from './program.js';
 import { blockingTable, formatRatio, formatTime, overheadTable, table, toRows } from './report.js';
 import { allowedProcessors } from '#library/processors.js';
 import { version } from '#library/cli/version.js';
 import { measureWaiting, type Waiting } from './waiting.js';
 import { WAYS, type Way } from './ways.js';
-import { BUFFER_KINDS, OPS, STARTS, type BufferKind, type Op, type Start } from './wire.js';
+import { BUFFER_KINDS, FORMS, STARTS, type BufferKind, type Form, type Start } from './wire.js';
 
 interface MeasureOptions {
   ranks: number[];
@@ -31,6 +32,8 @@ interface MeasureOptions {
   progress: string[];
   ways?: Way[];
   buffers: BufferKind[];
+  forms: Form[];
+  sameBuffers: boolean;
   repetitions: number;
   maxSeconds: number;
   start: Start | 'auto';
@@ -47,19 +50,7 @@ interface MeasureOptions {
 type Peers = boolean | readonly string[];
 
 const MB = 1e6;
-const line = new ProgressLine();
-
-/** What could not be measured. */
-const failures: Error[] = [];
-
-const listener: Listener = {
-  progress: (fraction, text) => line.update(fraction, text),
-  note: (text) => line.log(`  ${text}`),
-  failure(error) {
-    failures.push(error);
-    line.log(`nbcbench: ${error.message}\n  goes on without it`);
-  },
-};
+const listener = listenerOf('nbcbench');
 
 /** Standard output is for tables, unless it is for JSON. */
 function print(text: string, json?: string): void {
@@ -86,13 +77,16 @@ async function benchmark(options: MeasureOptions, command: Command): Promise<voi
     command.error('error: --no-ours leaves nothing to measure without --peers');
   if ((options.delays === undefined) !== (options.links.length === 0))
     command.error('error: --delays needs --links, the interfaces to delay, and the other way round');
+  const uneven = options.sizes.find((bytes) => bytes % REDUCED_BYTES !== 0);
+  if (uneven !== undefined && options.ops.some(reduces))
+    command.error(`error: reductions are of float64: blocks of ${uneven} bytes have no whole number of them`);
   const charts = options.svg === undefined ? undefined : await loadCharts();
   const ours = options.ours
     ? options.transport.flatMap((transport) =>
         options.progress.flatMap((progress) =>
           // With a progress thread none of them is needed.
           (progress === 'manual' && options.ways ? options.ways : [undefined]).map((way) =>
-            nodeNbc(transport, progress, options.buffers, way),
+            nodeNbc(transport, progress, options.buffers, way, options.forms),
           ),
         ),
       )
@@ -109,9 +103,11 @@ async function benchmark(options: MeasureOptions, command: Command): Promise<voi
   if (charts && options.svg !== undefined) writeFileSync(options.svg, drawOverhead(charts, rows));
 }
 
-function report(results: readonly Result[], { intervals, json, peers, ours }: MeasureOptions): void {
+function report(results: readonly Result[], { intervals, json, peers, ours, sameBuffers }: MeasureOptions): void {
   if (results.length === 0) return;
-  const ratios = peers !== false && ours ? '; /name: node-nbc divided by it, below 1 node-nbc is faster' : '';
+  const buffers = sameBuffers ? ', the same unchanged buffers' : '';
+  const compared = peers !== false && ours ? '; /name: node-nbc divided by it, below 1 node-nbc is faster' : '';
+  const ratios = `${buffers}${compared}`;
   print(`\nBlocking: start + wait, µs${ratios}\n`, json);
   print(blockingTable(results), json);
   for (const interval of intervals) {
@@ -264,6 +260,15 @@ async function memory(options: { ranks: number; bytes: number; json?: string }):
   writeJson(options.json, found);
 }
 
+/** A list in lines. */
+function wrapped(words: readonly string[]): string {
+  return words.join(', ').replace(/(.{90,105}?,) /g, '$1\n');
+}
+
+function sameBuffersOption(): Option {
+  return new Option('--same-buffers', 'do not write the buffers anew before each repetition').default(false);
+}
+
 function peersOption(text: string): Option {
   return new Option('--peers [list]', `${text}: ${peerNames.join(', ')} (default: both)`)
     .argParser(parse.parsePeers)
@@ -280,7 +285,7 @@ const program = new Command('nbcbench')
   )
   .version(version)
   .option('--ranks <list>', 'numbers of ranks', parse.parseRanks, [2])
-  .option('--ops <list>', `operations: ${OPS.join(', ')}`, parse.parseOps, [...OPS])
+  .option('--ops <list>', 'operations (see below), or all', parse.parseOps, [...PAPER_OPS])
   .option(
     '--sizes <list>',
     'bytes of a block, e.g. 8,16K,1M or 1K..64K (doubling)',
@@ -297,6 +302,10 @@ const program = new Command('nbcbench')
   .option('--progress <list>', "node-nbc's progress: thread, manual", parse.parseProgress, ['thread'])
   .option('--ways <list>', `with progress 'manual', the paper's modes: ${WAYS.join(', ')}`, parse.parseWays)
   .option('--buffers <kind>', "node-nbc's buffers: plain, alloc or both", parse.parseBuffers, [...BUFFER_KINDS])
+  .option('--forms <list>', `node-nbc's requests: ${FORMS.join(', ')}; peers' are nonblocking`, parse.parseForms, [
+    'nonblocking',
+  ])
+  .addOption(sameBuffersOption())
   .option('--repetitions <n>', 'measured repetitions of each combination and pass', parse.parsePositive, 500)
   .option('--max-seconds <s>', 'for each combination and pass: stop before all repetitions', parse.parseSeconds, 10)
   .addOption(
@@ -314,10 +323,15 @@ const program = new Command('nbcbench')
   .addHelpText(
     'after',
     `
-A block is the buffer of ibcast, what each rank contributes to igather, and what each rank sends to each in ialltoall.
-Rank 0 is the root. Every combination is first checked for correct data, then warmed up, then measured in small batches
-in which all implementations take turns, bound to the same processors. Times are medians over the repetitions of the
-slowest rank's time, in microseconds.
+Operations: ${wrapped(OPS)}.
+A block is the buffer of ibcast, of ireduce and iallreduce and of the scans, what each rank contributes to igather and
+iallgather, and what each rank sends to each in ialltoall; of ireduceScatter, what each rank gets. Blocks of operations
+with counts are all equal. Reductions are sums of float64. Neighbours are those on a ring. Rank 0 is the root.
+
+Before each repetition, outside the time that is measured, all ranks write all their buffers, as a program does that has
+something new to send; --same-buffers leaves that out, and shows what caches do then. Every combination is first checked
+for correct data, then warmed up, then measured in small batches in which all implementations take turns, bound to the
+same processors. Times are medians over the repetitions of the slowest rank's time, in microseconds.
 
   blocking   from the common start to the end of the slowest rank, start and wait with nothing in between
   overhead   init + test + wait, with a computation as long as the blocking time in between
@@ -330,7 +344,9 @@ only keep ranks from the processor. barrier is what most benchmarks do: each lib
 Exit codes: 0 all measured; 1 something failed (the rest is still reported); 2 wrong usage.
 
 Examples:
-  $ nbcbench                                           the three operations between 2 ranks
+  $ nbcbench                                           ibcast, igather and ialltoall between 2 ranks
+  $ nbcbench --ops all --sizes 8 --peers openmpi       every operation, against Open MPI
+  $ nbcbench --ops all --sizes 8 --forms nonblocking,persistent
   $ nbcbench --peers --buffers both                    against Open MPI and MPICH
   $ nbcbench --ops ialltoall --sizes 1K..256K --intervals 0,1K,8K --progress thread,manual --svg overhead.svg
   $ nbcbench --ranks 16 --sizes 8,1K --peers --json rows.json
@@ -382,6 +398,7 @@ program
   .option('--max-seconds <s>', 'for each size: stop before all repetitions', parse.parseSeconds, 10)
   .option('--transport <list>', 'auto, shm, tcp, verbs; peers use TCP if it is tcp', parse.parseTransports, ['auto'])
   .option('--progress <list>', 'thread, manual', parse.parseProgress, ['thread'])
+  .addOption(sameBuffersOption())
   .option('--no-bind', 'leave it to the kernel on which processors ranks run')
   .addOption(peersOption('also these peers, where installed'))
   .option('--json <file>', 'write the figures as JSON; "-" is standard output')
@@ -408,24 +425,12 @@ program
 
 for (const command of [program, ...program.commands]) command.exitOverride().enablePositionalOptions();
 
-for (const [signal, code] of [
-  ['SIGINT', 130],
-  ['SIGTERM', 143],
-] as const) {
-  process.on(signal, () => {
+await runProgram('nbcbench', async () => {
+  try {
+    await program.parseAsync();
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
     line.clear();
-    process.exit(code); // jobs and files go in 'exit' handlers
-  });
-}
-
-try {
-  await program.parseAsync();
-  process.exitCode = failures.length > 0 ? 1 : 0;
-} catch (error) {
-  line.clear();
-  if (error instanceof CommanderError) {
     process.exit(error.exitCode === 0 ? 0 : 2); // commander has said what it is
   }
-  process.stderr.write(`nbcbench: ${error instanceof Error ? error.message : String(error)}\n`);
-  process.exit(1);
-}
+});

@@ -7,9 +7,10 @@ import { loadavg } from 'node:os';
 import { isPeer, type Implementation } from './implementations.js';
 import type { BenchJob } from './job.js';
 import { formatBytes } from './options.js';
+import { type Op, sizesOf } from './operations.js';
 import { place, type Placement } from './placement.js';
 import { median, overlapPercentage, repetitions, testsFor, type Repetition } from './statistics.js';
-import type { BufferKind, Mode, Op, Start } from './wire.js';
+import { MODES, type BufferKind, type Form, type Mode, type Start, type Writes } from './wire.js';
 
 export interface Settings {
   ranks: readonly number[];
@@ -21,6 +22,8 @@ export interface Settings {
   /** Limit for one implementation in one pass of one combination; measured is what fits in. */
   maxSeconds: number;
   start: Start | 'auto';
+  /** Buffers are written before the first repetition of a batch only, not before each. */
+  sameBuffers?: boolean;
   /** Whether ranks get a processor each, if there are enough. */
   bind: boolean;
   /** All is measured under each of these delays of the network, in ms, by the same ranks. Absent: as the network is. */
@@ -50,6 +53,8 @@ export interface Result {
   /** Of the network, in ms, where it was set. */
   delay?: number;
   buffers: BufferKind;
+  form: Form;
+  sameBuffers: boolean;
   /** µs from the common start to the end of the slowest rank. */
   blocking: number;
   repetitions: number;
@@ -74,16 +79,19 @@ const LEAD_IN = 5;
 const WARM_UP_MS = 100;
 const WARM_UP_LIMIT = 1000;
 /**
- * Repetitions of every operation and mode before any measurement, and how often all of that: optimised code is thrown
- * away when it meets the next mode for the first time, so that the compiler needs more than one look at everything.
+ * How often every operation and mode is repeated before any measurement: optimised code is thrown away when it meets
+ * the next mode for the first time, so that the compiler needs more than one look at everything.
  */
-const JIT_WARM_UP = 1000;
 const JIT_ROUNDS = 4;
+/** Divided among the operations, which share most of the code; and how many each has at least. */
+const JIT_WARM_UP = 3000;
+const JIT_LEAST = 300;
 /**
- * They come in parts, and end after that time at the latest: over an emulated network a repetition takes milliseconds.
+ * They come in parts, and end after that time at the latest, divided likewise: over an emulated network a repetition
+ * takes milliseconds.
  */
 const JIT_PART = 100;
-const JIT_LIMIT_MS = 500;
+const JIT_LIMIT_MS = 1500;
 
 /**
  * How far ahead, in µs, rank 0 sets the common start at first, and at most, where others learn of it too late. A
@@ -108,10 +116,23 @@ interface Team {
   late: number;
 }
 
+/** What the ranks are told for each batch of a series. */
+interface Words {
+  mode: Mode;
+  op: Op;
+  bytes: number;
+  buffers: BufferKind;
+  form: Form;
+  writes: Writes;
+  compute: number;
+  tests: number;
+  start: Start;
+}
+
 /** A series of equal repetitions of one team. */
 interface Series {
   team: Team;
-  words: { mode: Mode; op: Op; bytes: number; buffers: BufferKind; compute: number; tests: number; start: Start };
+  words: Words;
   batch: number;
   found: Repetition[];
   seconds: number;
@@ -126,7 +147,8 @@ export async function measure(
   let step = 0;
   const passes = settings.intervals.length > 0 ? 2 : 1;
   const delays = settings.delays ?? [undefined];
-  const steps = settings.ranks.length * delays.length * settings.ops.length * settings.sizes.length * passes;
+  const combinations = settings.ops.flatMap((op) => sizesOf(op, settings.sizes).map((bytes) => ({ op, bytes })));
+  const steps = settings.ranks.length * delays.length * combinations.length * passes;
   for (const ranks of settings.ranks) {
     const placement = place(ranks, settings.bind);
     // An instant is named by a message, and what the network delays comes milliseconds late; the gate has no part in
@@ -146,21 +168,19 @@ export async function measure(
         if (delay !== undefined) settings.setDelay?.(delay);
         const start = startWith(delay);
         const network = delay === undefined ? '' : `, ${delay} ms of delay`;
-        for (const op of settings.ops) {
-          for (const bytes of settings.sizes) {
-            if (!teams.some(({ alive }) => alive)) break;
-            const text = `${op}, ${ranks} ranks, ${formatBytes(bytes)}${network}`;
-            const tell = (pass: number) => (fraction: number) =>
-              listener.progress((step + fraction) / steps, `${text}, pass ${pass} of ${passes}`);
-            const blocking = await passOne(teams, op, bytes, start, settings, tell(1), listener);
+        for (const { op, bytes } of combinations) {
+          if (!teams.some(({ alive }) => alive)) break;
+          const text = `${op}, ${ranks} ranks, ${formatBytes(bytes)}${network}`;
+          const tell = (pass: number) => (fraction: number) =>
+            listener.progress((step + fraction) / steps, `${text}, pass ${pass} of ${passes}`);
+          const blocking = await passOne(teams, op, bytes, start, settings, tell(1), listener);
+          step++;
+          if (passes === 2) {
+            await passTwo(blocking, start, settings, tell(2), listener);
             step++;
-            if (passes === 2) {
-              await passTwo(blocking, start, settings, tell(2), listener);
-              step++;
-            }
-            const found = blocking.filter(({ team }) => team.alive).map(({ result }) => result);
-            results.push(...found.map((result) => (delay === undefined ? result : { ...result, delay })));
           }
+          const found = blocking.filter(({ team }) => team.alive).map(({ result }) => result);
+          results.push(...found.map((result) => (delay === undefined ? result : { ...result, delay })));
         }
       }
       for (const { implementation, late, counted } of teams) {
@@ -214,21 +234,32 @@ async function attempt(team: Team, listener: Listener, words: (string | number)[
   return team.alive;
 }
 
+/** Repetitions of one kind. */
+function run(team: Team, words: Words, repetitions: number, listener: Listener): Promise<boolean> {
+  const { mode, op, bytes, buffers, form, writes, compute, tests, start } = words;
+  const what = [mode, op, bytes, buffers, form, writes, compute, tests];
+  return attempt(team, listener, ['run', ...what, repetitions, start, team.lead]);
+}
+
 async function warmUp(
   teams: readonly Team[],
   ops: readonly Op[],
   starts: readonly Start[],
   listener: Listener,
 ): Promise<void> {
+  const most = Math.max(JIT_LEAST, JIT_WARM_UP / ops.length);
   for (const team of teams) {
     if (isPeer(team.implementation)) continue; // compiled ahead of time
     for (let round = 0; round < JIT_ROUNDS; round++) {
       for (const op of ops) {
-        for (const mode of ['blocking', 'overlap', 'compute'] as const) {
-          const start = starts[round % starts.length];
-          const end = performance.now() + JIT_LIMIT_MS;
-          for (let done = 0; done < JIT_WARM_UP && performance.now() < end; done += JIT_PART) {
-            await attempt(team, listener, ['run', mode, op, 8, 'plain', 1, round, JIT_PART, start, team.lead]);
+        for (const form of team.implementation.forms) {
+          for (const mode of MODES) {
+            const start = starts[round % starts.length];
+            const end = performance.now() + JIT_LIMIT_MS / ops.length;
+            const words = { mode, op, bytes: 8, buffers: 'plain', form, writes: 'same', compute: 1 } as const;
+            for (let done = 0; done < most && performance.now() < end; done += JIT_PART) {
+              await run(team, { ...words, tests: round, start }, JIT_PART, listener);
+            }
           }
         }
       }
@@ -243,13 +274,17 @@ async function warmUp(
   }
 }
 
+const NOTHING = {
+  ...{ mode: 'compute', op: 'ibcast', bytes: 8, buffers: 'plain', form: 'nonblocking', writes: 'same' },
+  ...{ compute: 0, tests: 0 },
+} as const satisfies Omit<Words, 'start'>;
+
 /**
  * What is left, in µs, when there is nothing to do. Finds a lead with which ranks do start together, if there is one.
  */
 async function emptyRepetition(team: Team, start: Start, listener: Listener): Promise<number> {
   for (;;) {
-    const words = ['run', 'compute', 'ibcast', 8, 'plain', 0, 0, 200, start, team.lead];
-    if (!(await attempt(team, listener, words))) return NaN;
+    if (!(await run(team, { ...NOTHING, start }, 200, listener))) return NaN;
     const found = repetitions(team.job.results());
     if (found.length > 0 || team.lead >= mostLead(team)) return median(found.map(({ total }) => total));
     giveTime(team, true);
@@ -272,21 +307,17 @@ async function passOne(
   listener: Listener,
 ): Promise<Contender[]> {
   const all: { contender: Contender; series: Series }[] = [];
+  const { sameBuffers = false } = settings;
+  const writes = sameBuffers ? 'same' : 'fresh';
   for (const team of teams) {
     const { implementation, job } = team;
-    for (const buffers of implementation.buffers) {
-      if (!(await attempt(team, listener, ['check', op, bytes, buffers]))) continue;
-      const result = {
-        implementation,
-        ranks: job.ranks,
-        op,
-        bytes,
-        buffers,
-        blocking: NaN,
-        repetitions: 0,
-        overlaps: [],
-      };
-      const words = { mode: 'blocking', op, bytes, buffers, compute: 0, tests: 0, start } as const;
+    const kinds = implementation.buffers.flatMap((buffers) => implementation.forms.map((form) => ({ buffers, form })));
+    for (const { buffers, form } of kinds) {
+      if (!(await attempt(team, listener, ['check', op, bytes, buffers, form]))) continue;
+      const point = { op, bytes, buffers, form };
+      const figures = { blocking: NaN, repetitions: 0, overlaps: [] };
+      const result = { implementation, ranks: job.ranks, ...point, sameBuffers, ...figures };
+      const words = { mode: 'blocking', ...point, writes, compute: 0, tests: 0, start } as const;
       all.push({ contender: { team, result }, series: newSeries(team, words) });
     }
   }
@@ -320,8 +351,9 @@ async function passTwo(
   const all = contenders
     .filter(({ team }) => team.alive)
     .map(({ team, result }) => {
-      const { op, bytes, buffers, blocking } = result;
-      const words = { mode: 'compute', op, bytes, buffers, compute: blocking, tests: 0, start } as const;
+      const { op, bytes, buffers, form, blocking } = result;
+      const writes = result.sameBuffers ? 'same' : 'fresh';
+      const words = { mode: 'compute', op, bytes, buffers, form, writes, compute: blocking, tests: 0, start } as const;
       const alone = newSeries(team, words);
       const overlapped = settings.intervals.map((interval) =>
         newSeries(team, { ...words, mode: 'overlap', tests: testsFor(bytes, interval) }),
@@ -358,14 +390,12 @@ function newSeries(team: Team, words: Series['words']): Series {
 }
 
 const describe = ({ team, words }: Series): string =>
-  `${team.implementation.name}, ${words.op}, ${team.job.ranks} ranks, ${formatBytes(words.bytes)}, ${words.buffers} buffers`;
+  `${team.implementation.name}, ${words.op}, ${team.job.ranks} ranks, ${formatBytes(words.bytes)}, ${words.buffers} buffers, ${words.form}`;
 
 /** Runs a batch and returns what it took, in ms. What it measured is left in the job's results. */
 async function runBatch(series: Series, count: number, listener: Listener): Promise<number> {
-  const { mode, op, bytes, buffers, compute, tests, start } = series.words;
   const began = performance.now();
-  const words = ['run', mode, op, bytes, buffers, compute, tests, count, start, series.team.lead];
-  await attempt(series.team, listener, words);
+  await run(series.team, series.words, count, listener);
   return performance.now() - began;
 }
 

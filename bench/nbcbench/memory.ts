@@ -27,7 +27,7 @@ export async function measureMemory(implementation: Implementation, ranks: numbe
   const bare = await bareNode(ranks);
   const job = await implementation.launch(ranks, { ...place(ranks), cpus: undefined });
   try {
-    await job.command('run', 'blocking', 'ialltoall', bytes, 'plain', 0, 0, 1, 'gate', 0);
+    await job.command('run', 'blocking', 'ialltoall', bytes, 'plain', 'nonblocking', 'same', 0, 0, 1, 'gate', 0);
     return { ranks, bytes, bare, rank: mean(job.pids) };
   } finally {
     await job.close();

@@ -1,8 +1,9 @@
 /** What the command line of nbcbench may say, and what it means. */
 import { InvalidArgumentError } from 'commander';
+import { OPS, type Op } from './operations.js';
 import { peerNames } from './peers.js';
 import { WAYS, type Way } from './ways.js';
-import { BUFFER_KINDS, OPS, STARTS, type BufferKind, type Op, type Start } from './wire.js';
+import { BUFFER_KINDS, FORMS, STARTS, type BufferKind, type Form, type Start } from './wire.js';
 
 const units: Record<string, number> = { '': 1, K: 1024, M: 1024 ** 2, G: 1024 ** 3 };
 
@@ -61,7 +62,12 @@ function parseCount(text: string, what: string): number {
   return count;
 }
 
-export const parseOps = (text: string): Op[] => words(text, OPS);
+/** "all" → every operation there is */
+export function parseOps(text: string): Op[] {
+  const found = words(text, ['all', ...OPS] as const);
+  return found.includes('all') ? [...OPS] : (found as Op[]);
+}
+export const parseForms = (text: string): Form[] => words(text, FORMS);
 export const parseProgress = (text: string): string[] => words(text, ['thread', 'manual'] as const);
 export const parseWays = (text: string): Way[] => words(text, WAYS);
 export const parseStart = (text: string): Start | 'auto' => words(text, ['auto', ...STARTS] as const)[0];

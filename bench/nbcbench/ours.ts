@@ -4,7 +4,7 @@ import { openLocalStore } from '#library/transport/store/local.js';
 import type { Implementation } from './implementations.js';
 import { BenchJob } from './job.js';
 import { VARIABLES, type Way } from './ways.js';
-import type { BufferKind } from './wire.js';
+import type { BufferKind, Form } from './wire.js';
 import { version } from '#library/cli/version.js';
 
 const JOIN_TIMEOUT_MS = 60_000;
@@ -17,6 +17,7 @@ export function nodeNbc(
   progress: string,
   buffers: readonly BufferKind[],
   way?: Way,
+  forms: readonly Form[] = ['nonblocking'],
 ): Implementation {
   return {
     name: 'node-nbc',
@@ -25,6 +26,7 @@ export function nodeNbc(
     progress,
     ...(way === undefined ? {} : { way }),
     buffers,
+    forms,
     async launch(ranks, placement) {
       const { native } = await import('#library/native.js');
       const store = await openLocalStore(ranks, JOIN_TIMEOUT_MS);

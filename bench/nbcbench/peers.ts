@@ -112,6 +112,7 @@ function peer(mpi: Mpi, program: string, transport: PeerTransport): Implementati
     transport,
     progress: 'manual', // neither has a progress thread unless asked for one
     buffers: ['plain'],
+    forms: ['nonblocking'], // Open MPI 4.1 has no other in MPI's own names
     launch: (ranks, placement) =>
       BenchJob.launch(mpi.name, ranks, (directory) => ({
         commands: [

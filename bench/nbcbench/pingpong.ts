@@ -25,6 +25,8 @@ export interface PingPongSettings {
   repetitions: number;
   /** For each implementation and size: measured is what fits in. */
   maxSeconds: number;
+  /** Buffers are written before the first round trip of a batch only, not before each. */
+  sameBuffers: boolean;
   /** Whether ranks get a processor each. */
   bind: boolean;
 }
@@ -45,11 +47,12 @@ interface Player {
 
 export async function measurePingPong(
   implementations: readonly Implementation[],
-  { sizes, repetitions, maxSeconds, bind }: PingPongSettings,
+  { sizes, repetitions, maxSeconds, sameBuffers, bind }: PingPongSettings,
   listener: Listener,
 ): Promise<PingPong[]> {
   const placement = place(2, bind);
   listener.note(placement.text);
+  const writes = sameBuffers ? 'same' : 'fresh';
   let players: Player[] = [];
   /** One step of all who are left, one after the other. Who fails is left out from then on. */
   const each = async (step: (player: Player) => Promise<void>): Promise<void> => {
@@ -85,7 +88,7 @@ export async function measurePingPong(
           done = false;
           const count = Math.min(BATCH, repetitions - player.found.length);
           const begin = performance.now();
-          await player.job.command('pingpong', bytes, LEAD_IN + count);
+          await player.job.command('pingpong', bytes, LEAD_IN + count, writes);
           player.milliseconds += performance.now() - begin;
           player.found.push(...player.job.results()[0].subarray(LEAD_IN));
         });
@@ -105,6 +108,6 @@ export async function measurePingPong(
 async function warmUp(job: BenchJob, bytes: number): Promise<void> {
   const end = performance.now() + WARM_UP_MS;
   for (let done = 0; done < WARM_UP && performance.now() < end; done += BATCH) {
-    await job.command('pingpong', bytes, BATCH);
+    await job.command('pingpong', bytes, BATCH, 'same');
   }
 }

@@ -12,13 +12,14 @@
 import { closeSync, constants, openSync, readSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
-import { alloc, init, waitAll, type Communicator, type Request } from 'node-nbc';
-import { MODES, OPS, STARTS, type BufferKind, type Mode, type Op, type Start } from './wire.js';
+import { init, waitAll, type Communicator, type NeighborCommunicator, type Request } from 'node-nbc';
+import { hasNeighbors, type Op } from './operations.js';
+import { Prepared } from './prepared.js';
+import { MODES, STARTS, type BufferKind, type Form, type Mode, type Start, type Writes } from './wire.js';
 
 const BLOCKING: number = MODES.indexOf('blocking');
 const OVERLAP: number = MODES.indexOf('overlap');
-const IBCAST: number = OPS.indexOf('ibcast');
-const IGATHER: number = OPS.indexOf('igather');
+const COMPUTE: number = MODES.indexOf('compute');
 const INSTANT: number = STARTS.indexOf('instant');
 const GATE: number = STARTS.indexOf('gate');
 
@@ -32,11 +33,10 @@ if (process.argv.length !== 3) {
 const directory = process.argv[2];
 
 let world: Communicator;
+/** The same ranks as neighbours, once an operation needs them. */
+let neighbors: NeighborCommunicator | undefined;
 let rank = 0;
 let size = 1;
-let send = new Uint8Array(0);
-let receive: Uint8Array | null = null;
-let prepared = '';
 
 /** Milliseconds between two readings of the clock with nothing between them. */
 let timerCost = 0;
@@ -92,64 +92,22 @@ function calibrate(): Float64Array {
 
 // ---- the operations ----
 
-function filled(bytes: number, kind: BufferKind): Uint8Array<ArrayBuffer> {
-  // Every page exists before the first repetition.
-  return (kind === 'alloc' ? alloc(Uint8Array, bytes) : new Uint8Array(bytes)).fill(1);
-}
+/** Those of one operation and size, by kind of buffers and form: they take turns. */
+const preparations = new Map<string, Prepared>();
+let current = '';
 
-function prepare(op: number, bytes: number, kind: BufferKind): void {
-  const key = `${op} ${bytes} ${kind}`;
-  if (prepared === key) return;
-  receive = null;
-  if (op === IBCAST) {
-    send = filled(bytes, kind);
-  } else if (op === IGATHER) {
-    send = filled(bytes, kind);
-    if (rank === 0) receive = filled(bytes * size, kind);
-  } else {
-    send = filled(bytes * size, kind);
-    receive = filled(bytes * size, kind);
+async function prepare(op: Op, bytes: number, kind: BufferKind, form: Form): Promise<Prepared> {
+  if (current !== `${op} ${bytes}`) {
+    for (const prepared of preparations.values()) prepared.free();
+    preparations.clear();
+    current = `${op} ${bytes}`;
   }
-  prepared = key;
-}
-
-function begin(op: number): Request {
-  switch (op) {
-    case IBCAST:
-      return world.ibcast(send, 0);
-    case IGATHER:
-      return world.igather(send, receive, 0);
-    default:
-      return world.ialltoall(send, receive!);
-  }
-}
-
-/** Byte i of what rank `from` has for rank `to`. */
-const pattern = (from: number, to: number, i: number): number => (from * 31 + to * 17 + i * 7 + 3) & 255;
-
-function check(op: number, bytes: number, kind: BufferKind): void {
-  prepare(op, bytes, kind);
-  const name = `${OPS[op]} of ${bytes} bytes (${kind} buffers)`;
-  const blocks = op === IBCAST || op === IGATHER ? 1 : size;
-  for (let to = 0; to < blocks; to++) {
-    for (let i = 0; i < bytes; i++) send[to * bytes + i] = op === IBCAST && rank !== 0 ? 0 : pattern(rank, to, i);
-  }
-  receive?.fill(0);
-  begin(op).wait();
-  if (op === IBCAST) {
-    for (let i = 0; i < bytes; i++) {
-      if (send[i] !== pattern(0, 0, i)) throw new Error(`wrong data: ${name}, byte ${i}`);
-    }
-  } else if (receive !== null) {
-    const to = op === IGATHER ? 0 : rank;
-    for (let from = 0; from < size; from++) {
-      for (let i = 0; i < bytes; i++) {
-        if (receive[from * bytes + i] !== pattern(from, to, i)) {
-          throw new Error(`wrong data: ${name}, block ${from}, byte ${i}`);
-        }
-      }
-    }
-  }
+  const key = `${kind} ${form}`;
+  if (hasNeighbors(op)) neighbors ??= (await world.cart({ dims: [size], periods: [true] }))!;
+  const communicator = hasNeighbors(op) ? neighbors! : world;
+  const prepared = preparations.get(key) ?? new Prepared(communicator, op, bytes, kind, form);
+  preparations.set(key, prepared);
+  return prepared;
 }
 
 // ---- starting together ----
@@ -236,7 +194,7 @@ let samples = new Float64Array(0);
 function repeat(
   at: number,
   mode: number,
-  op: number,
+  prepared: Prepared,
   steps: number,
   chunk: number,
   tests: number,
@@ -247,10 +205,10 @@ function repeat(
   const t0 = start === GATE ? now() : began;
   samples[at] = start === INSTANT ? began - began : began + clockOffset; // an instant is the same for all: 0, or NaN
   if (mode === BLOCKING) {
-    begin(op).wait();
+    prepared.begin().wait();
     samples[at + 4] = now() - began - timerCost;
   } else if (mode === OVERLAP) {
-    const request = begin(op);
+    const request = prepared.begin();
     const t1 = now();
     let test = 0;
     if (tests < 2) {
@@ -282,7 +240,8 @@ function repeat(
 
 function run(
   mode: number,
-  op: number,
+  prepared: Prepared,
+  writes: Writes,
   compute: number,
   tests: number,
   repetitions: number,
@@ -293,7 +252,12 @@ function run(
   const chunk = tests > 1 ? Math.round((compute * workRate) / (tests - 1)) : 0;
   if (samples.length !== repetitions * 5) samples = new Float64Array(repetitions * 5);
   samples.fill(0);
-  for (let i = 0; i < repetitions; i++) repeat(i * 5, mode, op, steps, chunk, tests, start, lead / 1000);
+  let last = 0;
+  for (let i = 0; i < repetitions; i++) {
+    if (writes === 'fresh' || i === 0) prepared.write((last = i));
+    repeat(i * 5, mode, prepared, steps, chunk, tests, start, lead / 1000);
+  }
+  if (mode !== COMPUTE) prepared.checkWritten(last);
   return samples.map((milliseconds) => milliseconds * 1000);
 }
 
@@ -303,13 +267,13 @@ function run(
 const WAIT_BYTES = 256 * 1024;
 
 async function waitForRoot(seconds: number, how: string): Promise<Float64Array> {
-  prepare(IGATHER, WAIT_BYTES, 'plain');
-  begin(IGATHER).wait(); // connected and compiled: what is measured is waiting alone
+  const igather = await prepare('igather', WAIT_BYTES, 'plain', 'nonblocking');
+  igather.begin().wait(); // connected and compiled: what is measured is waiting alone
   barrier();
   const cpu = process.cpuUsage();
   const t = now();
   if (rank === 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, seconds * 1000);
-  const request = begin(IGATHER);
+  const request = igather.begin();
   if (how === 'await') await request;
   else request.wait();
   const used = process.cpuUsage(cpu);
@@ -318,6 +282,8 @@ async function waitForRoot(seconds: number, how: string): Promise<Float64Array> 
   return result;
 }
 
+const filled = (bytes: number): Uint8Array<ArrayBuffer> => new Uint8Array(bytes).fill(1); // every page exists
+
 // ---- Netgauge's pattern "nbov": a ping-pong of which each call is timed ----
 
 /**
@@ -325,8 +291,8 @@ async function waitForRoot(seconds: number, how: string): Promise<Float64Array> 
  * it.
  */
 function pingPong(bytes: number, repetitions: number): Float64Array {
-  const outgoing = filled(bytes, 'plain');
-  const incoming = filled(bytes, 'plain');
+  const outgoing = filled(bytes);
+  const incoming = filled(bytes);
   const found = new Float64Array(repetitions * 5);
   barrier();
   if (rank > 1) return found;
@@ -361,11 +327,11 @@ function testUntilDone(request: Request): void {
 // ---- round trips ----
 
 /** Of each, on rank 0, its time in µs; rank 1 sends back what it has received. */
-function roundTrips(bytes: number, repetitions: number): Float64Array {
-  const outgoing = filled(bytes, 'plain');
-  const incoming = filled(bytes, 'plain');
+function roundTrips(bytes: number, repetitions: number, writes: Writes): Float64Array {
+  const outgoing = filled(bytes);
+  const incoming = filled(bytes);
   const found = new Float64Array(rank === 0 ? repetitions : 0);
-  for (let i = 0; i < bytes; i++) outgoing[i] = pattern(0, 1, i);
+  let value = 0;
   barrier();
   for (let i = 0; i < repetitions && rank < 2; i++) {
     if (rank === 1) {
@@ -373,31 +339,34 @@ function roundTrips(bytes: number, repetitions: number): Float64Array {
       world.isend(incoming, 0, 3).wait();
       continue;
     }
+    if (writes === 'fresh' || i === 0) {
+      outgoing.fill((value = 1 + (i % 100)));
+      incoming.fill(0);
+    }
     const t = now();
     const received = world.irecv(incoming, 1, 3);
     const sent = world.isend(outgoing, 1, 3);
     waitAll([received, sent]);
     found[i] = now() - t - timerCost;
   }
-  for (let i = 0; i < bytes && rank === 0; i++) {
-    if (incoming[i] !== pattern(0, 1, i)) throw new Error(`wrong data: round trip of ${bytes} bytes, byte ${i}`);
-  }
+  const wrong = rank === 0 && repetitions > 0 ? incoming.findIndex((byte) => byte !== value) : -1;
+  if (wrong >= 0) throw new Error(`wrong data: round trip of ${bytes} bytes, byte ${wrong}`);
   return found.map((milliseconds) => milliseconds * 1000);
 }
 
 // ---- commands ----
 
 /**
- *     calibrate                                                          measures the clock and work(); result: cost,
- *                                                                        rate
- *     check OP BYTES BUFFERS                                             runs OP once on a pattern and verifies the
- *                                                                        data
- *     run MODE OP BYTES BUFFERS COMPUTE TESTS REPETITIONS START LEAD     result: start, init, test, wait, total of each
- *                                                                        repetition
- *     wait SECONDS HOW                                                   result: processor time, elapsed time
- *     nbov BYTES REPETITIONS                                             result: isend, irecv, test, tests, round trip
- *                                                                        of each repetition
- *     pingpong BYTES REPETITIONS                                         result: on rank 0 the time of each round trip
+ * Commands, and what they leave as a result:
+ *
+ *     calibrate                     measures the clock and work(); cost, rate
+ *     check OP BYTES BUFFERS FORM   runs OP once on a pattern and verifies the data
+ *     run MODE OP BYTES BUFFERS FORM WRITES COMPUTE TESTS REPETITIONS START LEAD
+ *                                   start, init, test, wait, total of each repetition; verifies what the last received
+ *     wait SECONDS HOW              processor time, elapsed time
+ *     nbov BYTES REPETITIONS        isend, irecv, test, tests, round trip of each repetition
+ *     pingpong BYTES REPETITIONS WRITES
+ *                                   on rank 0 the time of each round trip
  *     quit
  */
 async function obey(line: string): Promise<boolean> {
@@ -410,21 +379,15 @@ async function obey(line: string): Promise<boolean> {
       result = calibrate();
       break;
     case 'check':
-      check(OPS.indexOf(words[0] as Op), Number(words[1]), words[2] as BufferKind);
+      (await prepare(words[0] as Op, Number(words[1]), words[2] as BufferKind, words[3] as Form)).check();
       barrier();
       break;
     case 'run': {
-      const op = OPS.indexOf(words[1] as Op);
-      prepare(op, Number(words[2]), words[3] as BufferKind);
-      result = run(
-        MODES.indexOf(words[0] as Mode),
-        op,
-        Number(words[4]),
-        Number(words[5]),
-        Number(words[6]),
-        STARTS.indexOf(words[7] as Start),
-        Number(words[8]),
-      );
+      const prepared = await prepare(words[1] as Op, Number(words[2]), words[3] as BufferKind, words[4] as Form);
+      const [compute, tests, repetitions] = words.slice(6, 9).map(Number);
+      const start = STARTS.indexOf(words[9] as Start);
+      const mode = MODES.indexOf(words[0] as Mode);
+      result = run(mode, prepared, words[5] as Writes, compute, tests, repetitions, start, Number(words[10]));
       break;
     }
     case 'wait':
@@ -434,7 +397,7 @@ async function obey(line: string): Promise<boolean> {
       result = pingPong(Number(words[0]), Number(words[1]));
       break;
     case 'pingpong':
-      result = roundTrips(Number(words[0]), Number(words[1]));
+      result = roundTrips(Number(words[0]), Number(words[1]), words[2] as Writes);
       break;
     default:
       throw new Error(`unknown command: ${line}`);

@@ -11,6 +11,9 @@ export interface Row {
   transport: string;
   progress: string;
   buffers: string;
+  form: string;
+  /** Only where buffers were not written before each repetition. */
+  same_buffers?: true;
   /** The paper's mode; only where one was asked for. */
   way?: string;
   /** Only where it was set. */
@@ -25,7 +28,7 @@ export interface Row {
 }
 
 /** What tells settings of one implementation apart. */
-export const SETTINGS = ['transport', 'progress', 'way', 'buffers'] as const satisfies (keyof Row)[];
+export const SETTINGS = ['transport', 'progress', 'way', 'buffers', 'form'] as const satisfies (keyof Row)[];
 
 /** One row for each test interval of each result. Times to the nanosecond, which is more than they are good for. */
 export function toRows(results: readonly Result[]): Row[] {
@@ -39,6 +42,8 @@ export function toRows(results: readonly Result[]): Row[] {
       transport: result.implementation.transport,
       progress: result.implementation.progress,
       buffers: result.buffers,
+      form: result.form,
+      ...(result.sameBuffers ? { same_buffers: true as const } : {}),
       ...(result.implementation.way === undefined ? {} : { way: result.implementation.way }),
       ...(result.delay === undefined ? {} : { delay_ms: result.delay }),
       interval: overlap.interval,
@@ -72,7 +77,7 @@ export function formatTime(us: number): string {
 export const formatRatio = (ratio: number): string => (Number.isNaN(ratio) ? '–' : `${ratio.toFixed(2)}×`);
 
 const samePoint = (a: Result) => (b: Result) =>
-  a.op === b.op && a.ranks === b.ranks && a.bytes === b.bytes && a.delay === b.delay;
+  a.op === b.op && a.ranks === b.ranks && a.bytes === b.bytes && a.delay === b.delay && a.sameBuffers === b.sameBuffers;
 
 /** The peers' results for the same operation, number of ranks and size. */
 export function peersOf(result: Result, results: readonly Result[]): Result[] {
@@ -86,6 +91,7 @@ function distinguishing(results: readonly Result[]): { title: string; of: (resul
     { title: 'progress', of: (result: Result) => result.implementation.progress },
     { title: 'mode', of: (result: Result) => result.implementation.way ?? 'default' },
     { title: 'buffers', of: (result: Result) => result.buffers as string },
+    { title: 'form', of: (result: Result) => result.form as string },
     { title: 'delay', of: (result: Result) => `${result.delay ?? 0} ms` },
   ];
   return columns.filter(({ of }) => new Set(results.map(of)).size > 1);

@@ -1,7 +1,4 @@
-/** The words of the commands that nbcbench gives to the ranks it measures (see rank.ts). */
-
-export const OPS = ['ibcast', 'igather', 'ialltoall'] as const;
-export type Op = (typeof OPS)[number];
+/** The words, beside those of operations.ts, of the commands that nbcbench gives to ranks (see rank.ts). */
 
 export const MODES = ['blocking', 'overlap', 'compute'] as const;
 /** blocking: start and wait. overlap: start, computation with tests, wait. compute: the computation alone. */
@@ -10,6 +7,14 @@ export type Mode = (typeof MODES)[number];
 export const STARTS = ['instant', 'gate', 'barrier'] as const;
 /** How ranks start a repetition together: at an agreed instant, released by a pipe, or out of their own barrier. */
 export type Start = (typeof STARTS)[number];
+
+export const FORMS = ['nonblocking', 'persistent'] as const;
+/** How an operation is started: by its method, or as a persistent request, which is made beforehand. */
+export type Form = (typeof FORMS)[number];
+
+export const WRITES = ['fresh', 'same'] as const;
+/** Whether all ranks write their buffers before each repetition, or only before the first of a batch. */
+export type Writes = (typeof WRITES)[number];
 
 export const BUFFER_KINDS = ['plain', 'alloc'] as const;
 export type BufferKind = (typeof BUFFER_KINDS)[number];

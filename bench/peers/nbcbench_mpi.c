@@ -1,6 +1,6 @@
 /*
- * One MPI rank of nbcbench: the method of bench/nbcbench/rank.ts, line for line, on MPI_Ibcast, MPI_Igather and
- * MPI_Ialltoall. nbcbench compiles it with each MPI it finds and drives it over FIFOs:
+ * One MPI rank of nbcbench: the method of bench/nbcbench/rank.ts and prepared.ts, line for line, on the operations of
+ * operations.h. nbcbench compiles it with each MPI it finds and drives it over FIFOs:
  *
  *     nbcbench_mpi DIRECTORY CPUS        CPUS: "-", or the processor of each rank, "0,1,…"
  *
@@ -26,13 +26,15 @@
 #include <time.h>
 #include <unistd.h>
 
-enum op { IBCAST, IGATHER, IALLTOALL, OPS };
+#include "operations.h"
+
 enum mode { BLOCKING, OVERLAP, COMPUTE, MODES };
 enum start { INSTANT, GATE, BARRIER, STARTS };
+enum writes { FRESH, SAME, WRITES };
 
-static const char* const op_names[OPS] = {"ibcast", "igather", "ialltoall"};
 static const char* const mode_names[MODES] = {"blocking", "overlap", "compute"};
 static const char* const start_names[STARTS] = {"instant", "gate", "barrier"};
+static const char* const write_names[WRITES] = {"fresh", "same"};
 
 /*
  * One measured repetition, as it stands in the result file: when it began, how long its parts took, and how long it was
@@ -42,16 +44,8 @@ struct sample {
   double start, init, test, wait, total;
 };
 
-static int rank, size;
 static const char* directory;
 static int control, done, gate_in, gates[2], next_gate;
-
-/* The buffers of the current operation; roles that the rank does not have are NULL. */
-static struct {
-  enum op op;
-  long bytes;
-  char *send, *receive;
-} buffers = {.op = OPS, .bytes = -1};
 
 static double timer_cost; /* microseconds between two readings of the clock with nothing between them */
 static double work_rate;  /* steps of work() per microsecond on an undisturbed processor */
@@ -111,78 +105,115 @@ static void calibrate(void) {
 
 /* ---- the operations ---- */
 
+static const struct operation* operation_named(const char* name) {
+  for (int i = 0; i < OPERATIONS; i++)
+    if (!strcmp(name, operations[i].name)) return &operations[i];
+  fail("unknown operation: %s", name);
+}
+
 static void release_buffers(void) {
-  free(buffers.send);
-  free(buffers.receive);
-  buffers.send = buffers.receive = NULL;
-  buffers.bytes = -1;
+  void* owned[] = {buffers.send,    buffers.receive,   buffers.counts, buffers.displacements,
+                   buffers.offsets, buffers.addresses, buffers.types};
+  for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
+  memset(&buffers, 0, sizeof buffers);
 }
 
-static char* filled(size_t bytes) {
-  char* memory = malloc(bytes ? bytes : 1);
-  if (!memory) fail("no memory for a buffer of %zu bytes", bytes);
-  memset(memory, 1, bytes); /* every page exists before the first repetition */
-  return memory;
+static void* memory(size_t bytes) {
+  void* found = malloc(bytes ? bytes : 1);
+  if (!found) fail("no memory for a buffer of %zu bytes", bytes);
+  return found;
 }
 
-static void prepare(enum op op, long bytes) {
-  if (buffers.op == op && buffers.bytes == bytes) return;
+/* Every page exists before the first repetition. */
+static char* filled(size_t bytes) { return memset(memory(bytes), 1, bytes); }
+
+static void prepare(const struct operation* operation, long bytes) {
+  if (buffers.operation == operation && buffers.bytes == bytes) return;
   release_buffers();
-  switch (op) {
-    case IBCAST:
-      buffers.send = filled(bytes);
-      break;
-    case IGATHER:
-      buffers.send = filled(bytes);
-      if (rank == 0) buffers.receive = filled((size_t)bytes * size);
-      break;
-    default:
-      buffers.send = filled((size_t)bytes * size);
-      buffers.receive = filled((size_t)bytes * size);
-  }
-  buffers.op = op;
+  if (operation->neighbors && ring == MPI_COMM_NULL) make_ring();
+  buffers.operation = operation;
   buffers.bytes = bytes;
-}
-
-static inline void begin(enum op op, int bytes, MPI_Request* request) {
-  switch (op) {
-    case IBCAST:
-      MPI_Ibcast(buffers.send, bytes, MPI_BYTE, 0, MPI_COMM_WORLD, request);
-      break;
-    case IGATHER:
-      MPI_Igather(buffers.send, bytes, MPI_BYTE, buffers.receive, bytes, MPI_BYTE, 0, MPI_COMM_WORLD, request);
-      break;
-    default:
-      MPI_Ialltoall(buffers.send, bytes, MPI_BYTE, buffers.receive, bytes, MPI_BYTE, MPI_COMM_WORLD, request);
+  buffers.count = (int)(bytes / operation->element);
+  if (operation->send()) buffers.send = filled((size_t)bytes * operation->send());
+  if (operation->receive()) buffers.receive = filled((size_t)bytes * operation->receive());
+  int blocks = operation->neighbors ? 2 : size;
+  buffers.counts = memory(blocks * sizeof *buffers.counts);
+  buffers.displacements = memory(blocks * sizeof *buffers.displacements);
+  buffers.offsets = memory(blocks * sizeof *buffers.offsets);
+  buffers.addresses = memory(blocks * sizeof *buffers.addresses);
+  buffers.types = memory(blocks * sizeof *buffers.types);
+  for (int i = 0; i < blocks; i++) {
+    buffers.counts[i] = buffers.count;
+    buffers.displacements[i] = i * buffers.count;
+    buffers.offsets[i] = (int)(i * bytes);
+    buffers.addresses[i] = (MPI_Aint)i * bytes;
+    buffers.types[i] = MPI_BYTE;
   }
 }
 
-/* Byte i of what rank `from` has for rank `to`. */
-static inline unsigned char pattern(int from, int to, long i) {
-  return (unsigned char)(from * 31 + to * 17 + i * 7 + 3);
+static inline double element(const char* memory, size_t i) {
+  return buffers.operation->element == REDUCED ? ((const double*)memory)[i] : ((const unsigned char*)memory)[i];
 }
 
-static void check(enum op op, long bytes) {
-  prepare(op, bytes);
-  int blocks = op == IALLTOALL ? size : 1;
-  for (int to = 0; to < blocks; to++)
-    for (long i = 0; i < bytes; i++)
-      buffers.send[to * bytes + i] = op == IBCAST && rank != 0 ? 0 : pattern(rank, to, i);
-  if (buffers.receive) memset(buffers.receive, 0, (size_t)bytes * size);
+static void fill(char* memory, int blocks, double value) {
+  size_t count = (size_t)blocks * buffers.count;
+  if (!memory) return;
+  if (buffers.operation->element == MOVED)
+    memset(memory, (int)value, count);
+  else
+    for (size_t i = 0; i < count; i++) ((double*)memory)[i] = value;
+}
+
+/* What element `index` of block `block` of rank `from` is when data is checked. Added up, still exact. */
+static double pattern(int from, int block, long index) { return (from * 31 + block * 17 + index * 7 + 3) & 255; }
+
+/* What a rank writes into all it sends before a repetition. */
+static int repetition_written;
+static double written(int from, int block UNUSED, long index UNUSED) { return 1 + (repetition_written + from) % 100; }
+
+/* Writes all buffers: new values into what is sent, 0 into what is received. */
+static void write_buffers(int repetition) {
+  repetition_written = repetition;
+  fill(buffers.send, buffers.operation->send(), written(rank, 0, 0));
+  fill(buffers.receive, buffers.operation->receive(), 0);
+}
+
+/* Compares elements of each block, `step` from one to the next. */
+static void compare(double (*expected)(int from, int block, long index), int step) {
+  for (int block = 0; buffers.receive && block < buffers.operation->receive(); block++) {
+    struct source from = buffers.operation->source(block);
+    for (int i = 0; i < buffers.count; i += step) {
+      double found = element(buffers.receive, (size_t)block * buffers.count + i), right = 0;
+      for (int r = from.first; r <= from.last; r++) right += expected(r, from.block, i);
+      if (found != right)
+        fail("wrong data: %s, block %d, element %d of %d: %g, not %g", buffers.operation->name, block, i, buffers.count,
+             found, right);
+    }
+  }
+}
+
+/* Whether the ends of each block are what the ranks wrote before the last repetition. */
+static void check_written(void) { compare(written, buffers.count > 2 ? buffers.count - 1 : 1); }
+
+/*
+ * Runs it once on a pattern, and compares each element. Neighbours all get the same: where two are the same rank, MPI
+ * libraries disagree about the order of their blocks.
+ */
+static void check(void) {
+  size_t count = (size_t)buffers.operation->send() * buffers.count;
+  for (size_t i = 0; i < count; i++) {
+    int block = buffers.operation->neighbors ? 0 : (int)(i / buffers.count);
+    double value = pattern(rank, block, (long)(i % buffers.count));
+    if (buffers.operation->element == REDUCED)
+      ((double*)buffers.send)[i] = value;
+    else
+      buffers.send[i] = (char)value;
+  }
+  fill(buffers.receive, buffers.operation->receive(), 0);
   MPI_Request request;
-  begin(op, (int)bytes, &request);
+  buffers.operation->begin(&request);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
-  if (op == IBCAST) {
-    for (long i = 0; i < bytes; i++)
-      if ((unsigned char)buffers.send[i] != pattern(0, 0, i))
-        fail("wrong data: ibcast of %ld bytes, byte %ld", bytes, i);
-  } else if (buffers.receive) {
-    int to = op == IALLTOALL ? rank : 0;
-    for (int from = 0; from < size; from++)
-      for (long i = 0; i < bytes; i++)
-        if ((unsigned char)buffers.receive[from * bytes + i] != pattern(from, to, i))
-          fail("wrong data: %s of %ld bytes, block %d, byte %ld", op_names[op], bytes, from, i);
-  }
+  compare(pattern, 1);
 }
 
 /* ---- starting together ---- */
@@ -269,8 +300,9 @@ static double start_together(enum start start, double lead) {
 
 struct batch {
   enum mode mode;
-  enum op op;
+  const struct operation* operation;
   long bytes;
+  int fresh;      /* all buffers are written before each repetition, not only before the first */
   double compute; /* microseconds of work */
   int tests;      /* how many, equally spaced over the work; the first at its beginning, the last at its end */
   int repetitions;
@@ -286,12 +318,12 @@ static struct sample repeat(const struct batch* b, int64_t steps, int64_t chunk)
                          b->start == INSTANT ? began - began : began}; /* an instant is the same for all: 0, or NaN */
   switch (b->mode) {
     case BLOCKING:
-      begin(b->op, (int)b->bytes, &request);
+      b->operation->begin(&request);
       MPI_Wait(&request, MPI_STATUS_IGNORE);
       s.total = now() - began - timer_cost;
       break;
     case OVERLAP:
-      begin(b->op, (int)b->bytes, &request);
+      b->operation->begin(&request);
       t1 = now();
       if (b->tests < 2) {
         if (b->tests == 1) {
@@ -330,13 +362,17 @@ static void write_result(const void* data, size_t bytes) {
 }
 
 static void run(const struct batch* b) {
-  prepare(b->op, b->bytes);
+  prepare(b->operation, b->bytes);
   int64_t steps = (int64_t)llround(b->compute * work_rate);
   int64_t chunk = b->tests > 1 ? (int64_t)llround(b->compute * work_rate / (b->tests - 1)) : 0;
   struct sample* samples = malloc(sizeof *samples * b->repetitions);
   if (!samples) fail("no memory for %d samples", b->repetitions);
   memset(samples, 0, sizeof *samples * b->repetitions); /* every page exists */
-  for (int i = 0; i < b->repetitions; i++) samples[i] = repeat(b, steps, chunk);
+  for (int i = 0; i < b->repetitions; i++) {
+    if (b->fresh || i == 0) write_buffers(i);
+    samples[i] = repeat(b, steps, chunk);
+  }
+  if (b->mode != COMPUTE) check_written();
   write_result(samples, sizeof *samples * b->repetitions);
   free(samples);
 }
@@ -354,8 +390,9 @@ static double processor_time(void) {
 
 static void wait_for_root(double seconds) {
   MPI_Request request;
-  prepare(IGATHER, WAIT_BYTES);
-  begin(IGATHER, WAIT_BYTES, &request);
+  const struct operation* igather = operation_named("igather");
+  prepare(igather, WAIT_BYTES);
+  igather->begin(&request);
   MPI_Wait(&request, MPI_STATUS_IGNORE); /* connected: what is measured is waiting alone */
   barrier();
   double cpu = processor_time(), t = now();
@@ -364,7 +401,7 @@ static void wait_for_root(double seconds) {
     while (nanosleep(&pause, &pause)) {
     }
   }
-  begin(IGATHER, WAIT_BYTES, &request);
+  igather->begin(&request);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
   double result[2] = {processor_time() - cpu, now() - t};
   barrier();
@@ -374,12 +411,12 @@ static void wait_for_root(double seconds) {
 /* ---- round trips ---- */
 
 /* Of each, on rank 0, its time; rank 1 sends back what it has received. */
-static void round_trips(long bytes, int repetitions) {
+static void round_trips(long bytes, int repetitions, int fresh) {
   char *outgoing = filled(bytes), *incoming = filled(bytes);
   int count = rank == 0 ? repetitions : 0;
   double* found = malloc(sizeof *found * (count + 1));
   if (!found) fail("no memory for %d samples", count);
-  for (long i = 0; i < bytes; i++) outgoing[i] = pattern(0, 1, i);
+  int value = 0;
   barrier();
   for (int i = 0; i < repetitions && rank < 2; i++) {
     MPI_Request requests[2];
@@ -391,14 +428,18 @@ static void round_trips(long bytes, int repetitions) {
       MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
       continue;
     }
+    if (fresh || i == 0) {
+      memset(outgoing, value = 1 + i % 100, bytes);
+      memset(incoming, 0, bytes);
+    }
     double t = now();
     MPI_Irecv(incoming, (int)bytes, MPI_BYTE, 1, 3, MPI_COMM_WORLD, &requests[0]);
     MPI_Isend(outgoing, (int)bytes, MPI_BYTE, 1, 3, MPI_COMM_WORLD, &requests[1]);
     MPI_Waitall(2, requests, statuses);
     found[i] = now() - t - timer_cost;
   }
-  for (long i = 0; i < bytes && rank == 0; i++)
-    if ((unsigned char)incoming[i] != pattern(0, 1, i)) fail("wrong data: round trip of %ld bytes, byte %ld", bytes, i);
+  for (long i = 0; i < bytes && count > 0; i++)
+    if (incoming[i] != value) fail("wrong data: round trip of %ld bytes, byte %ld", bytes, i);
   write_result(found, sizeof *found * count);
   free(found);
   free(outgoing);
@@ -414,17 +455,18 @@ static int named(const char* name, const char* const* names, int count) {
 }
 
 /*
- * commands:
- *   calibrate                                                          measures the clock and work(); result: cost,
- *                                                                      rate
- *   check OP BYTES BUFFERS                                             runs OP once on a pattern and verifies the data
- *   run MODE OP BYTES BUFFERS COMPUTE TESTS REPETITIONS START LEAD     result: a struct sample for each repetition
- *   wait SECONDS HOW                                                   result: processor time, elapsed time
- *   pingpong BYTES REPETITIONS                                         result: on rank 0 the time of each round trip
+ * Commands, and what they leave as a result:
+ *   calibrate                     measures the clock and work(); cost, rate
+ *   check OP BYTES BUFFERS FORM   runs OP once on a pattern and verifies the data
+ *   run MODE OP BYTES BUFFERS FORM WRITES COMPUTE TESTS REPETITIONS START LEAD
+ *                                 a struct sample for each repetition; verifies what the last one received
+ *   wait SECONDS HOW              processor time, elapsed time
+ *   pingpong BYTES REPETITIONS WRITES
+ *                                 on rank 0 the time of each round trip
  *   quit
  */
 static int obey(const char* line) {
-  char word[3][32];
+  char word[4][32];
   struct batch b;
   double seconds;
   if (!strcmp(line, "quit\n")) return 0;
@@ -432,18 +474,20 @@ static int obey(const char* line) {
     calibrate();
     write_result((double[]){timer_cost, work_rate}, 2 * sizeof(double));
   } else if (sscanf(line, "check %31s %ld", word[0], &b.bytes) == 2) {
-    check(named(word[0], op_names, OPS), b.bytes);
+    prepare(operation_named(word[0]), b.bytes);
+    check();
     barrier();
-  } else if (sscanf(line, "run %31s %31s %ld %*s %lf %d %d %31s %lf", word[0], word[1], &b.bytes, &b.compute, &b.tests,
-                    &b.repetitions, word[2], &b.lead) == 8) {
+  } else if (sscanf(line, "run %31s %31s %ld %*s %*s %31s %lf %d %d %31s %lf", word[0], word[1], &b.bytes, word[2],
+                    &b.compute, &b.tests, &b.repetitions, word[3], &b.lead) == 9) {
     b.mode = named(word[0], mode_names, MODES);
-    b.op = named(word[1], op_names, OPS);
-    b.start = named(word[2], start_names, STARTS);
+    b.operation = operation_named(word[1]);
+    b.fresh = named(word[2], write_names, WRITES) == FRESH;
+    b.start = named(word[3], start_names, STARTS);
     run(&b);
   } else if (sscanf(line, "wait %lf", &seconds) == 1) {
     wait_for_root(seconds);
-  } else if (sscanf(line, "pingpong %ld %d", &b.bytes, &b.repetitions) == 2) {
-    round_trips(b.bytes, b.repetitions);
+  } else if (sscanf(line, "pingpong %ld %d %31s", &b.bytes, &b.repetitions, word[0]) == 3) {
+    round_trips(b.bytes, b.repetitions, named(word[0], write_names, WRITES) == FRESH);
   } else {
     fail("unknown command: %s", line);
   }

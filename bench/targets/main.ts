@@ -4,70 +4,71 @@
  */
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { measure, type Listener, type Result } from '#library/bench/nbcbench/measure.js';
+import type { Implementation } from '#library/bench/nbcbench/implementations.js';
+import { measure, type Result } from '#library/bench/nbcbench/measure.js';
 import { measureMemory, type Memory } from '#library/bench/nbcbench/memory.js';
 import { formatBytes } from '#library/bench/nbcbench/options.js';
 import { nodeNbc } from '#library/bench/nbcbench/ours.js';
 import { findPeers, peerNames } from '#library/bench/nbcbench/peers.js';
-import { ProgressLine } from '#library/bench/nbcbench/progress.js';
+import { line, listenerOf, runProgram } from '#library/bench/nbcbench/program.js';
 import { formatRatio, formatTime, table } from '#library/bench/nbcbench/report.js';
 import { measureWaiting, type Waiting } from '#library/bench/nbcbench/waiting.js';
-import { BUFFER_KINDS, OPS } from '#library/bench/nbcbench/wire.js';
-import { judge, memoryTarget, targets, verdictOf, waitingTarget, type Verdict } from './targets.js';
+import { groups, judge, LARGE_BYTES, memoryTarget, verdictOf, waitingTarget, type Verdict } from './targets.js';
 
 const HELP = `npm run bench:targets -- [options]
 
-  --repetitions <n>  measured repetitions of each combination (1000)
+  --rounds <n>       how often all ratios are measured (3); the table has the medians of the rounds
+  --repetitions <n>  measured repetitions of each combination in a round (200)
   --no-bind          leave it to the kernel on which processors ranks run
   --json <file>      write the figures as JSON`;
 
 const MB = 1e6;
-const line = new ProgressLine();
-const failures: Error[] = [];
-const listener: Listener = {
-  progress: (fraction, text) => line.update(fraction, text),
-  note: (text) => line.log(`  ${text}`),
-  failure(error) {
-    failures.push(error);
-    line.log(`targets: ${error.message}\n  goes on without it`);
-  },
-};
+const listener = listenerOf('targets');
 
-/** Each operation and size of each target, ours and the peers'. */
-async function measureRatios(repetitions: number, bind: boolean): Promise<Verdict[]> {
-  const peers = findPeers(peerNames, 'shm', (text) => line.log(`targets: ${text}`));
-  if (peers.length === 0) throw new Error('the targets are ratios: install libopenmpi-dev, libmpich-dev, or both');
-  const implementations = [nodeNbc('auto', 'thread', [...BUFFER_KINDS]), ...peers];
+/** One round: each operation and size of each target, ours and the peers'. */
+async function measureRatios(peers: readonly Implementation[], repetitions: number, bind: boolean): Promise<Result[]> {
   const results: Result[] = [];
-  for (const ranks of new Set(targets.map((target) => target.ranks))) {
-    const own = targets.filter((target) => target.ranks === ranks);
-    const sizes = [...new Set(own.flatMap((target) => target.sizes))];
-    // Only the implementations that these targets are about: others may be slow with more ranks than processors.
-    const needed = implementations.filter(
-      ({ name }) => name === 'node-nbc' || own.some(({ against }) => against === 'better' || against === name),
-    );
-    const settings = { ranks: [ranks], ops: [...OPS], sizes, intervals: [], maxSeconds: 20, start: 'auto' } as const;
-    results.push(...(await measure(needed, { ...settings, repetitions, bind }, listener)));
+  for (const { ranks, sizes, ops, buffers, forms, against } of groups()) {
+    // Only the peers that these targets are about: others may be slow with more ranks than processors.
+    const needed = peers.filter(({ name }) => against.includes('better') || against.some((other) => other === name));
+    const implementations = [nodeNbc('auto', 'thread', buffers, undefined, forms), ...needed];
+    const settings = {
+      ranks: [ranks],
+      ops,
+      sizes,
+      intervals: [],
+      maxSeconds: 2,
+      start: 'auto',
+      repetitions,
+      bind,
+    } as const;
+    results.push(...(await measure(implementations, settings, listener)));
+    const large = sizes.filter((bytes) => bytes >= LARGE_BYTES);
+    if (large.length === 0) continue;
+    results.push(...(await measure(implementations, { ...settings, sizes: large, sameBuffers: true }, listener)));
   }
-  return judge(results);
+  return results;
 }
 
 function ratioTable(verdicts: readonly Verdict[]): string {
-  const body = verdicts.map(({ target, op, bytes, ours, theirs, ratio }) => [
+  const body = verdicts.map(({ target, op, bytes, ours, theirs, ratio, range, sameBuffers }) => [
     op,
     target.buffers,
+    target.form,
     String(target.ranks),
     formatBytes(bytes),
     formatTime(ours),
     formatTime(theirs),
     target.against,
     formatRatio(ratio),
+    range.map((end) => end.toFixed(2)).join('–'),
     `≤ ${formatRatio(target.must)}`,
     `≤ ${formatRatio(target.aim)}`,
     verdictOf(ratio, target),
+    formatRatio(sameBuffers),
   ]);
-  const header = ['op', 'buffers', 'ranks', 'size', 'µs', 'peer µs', 'peer', 'ratio', 'must', 'aim', 'reached'];
-  return table(header, body, 2);
+  const figures = ['µs', 'peer µs', 'peer', 'ratio', 'rounds', 'must', 'aim', 'reached', 'same buffers'];
+  return table(['op', 'buffers', 'form', 'ranks', 'size', ...figures], body, 3);
 }
 
 async function measureRest(): Promise<{ waits: Waiting[]; footprint: Memory | undefined }> {
@@ -102,10 +103,17 @@ function restTable(waits: readonly Waiting[], footprint: Memory | undefined): st
   return table(['', 'figure', 'must', 'aim', 'reached'], rows, 1);
 }
 
+function wholeNumber(option: string, text: string): number {
+  const number = Number(text);
+  if (!Number.isSafeInteger(number) || number < 1) throw new Error(`${option}: a whole number above 0, not ${text}`);
+  return number;
+}
+
 async function main(): Promise<void> {
   const { values } = parseArgs({
     options: {
-      repetitions: { type: 'string', default: '1000' },
+      rounds: { type: 'string', default: '3' },
+      repetitions: { type: 'string', default: '200' },
       'no-bind': { type: 'boolean', default: false },
       json: { type: 'string' },
       help: { type: 'boolean', default: false },
@@ -115,24 +123,23 @@ async function main(): Promise<void> {
     console.log(HELP);
     return;
   }
-  const repetitions = Number(values.repetitions);
-  if (!Number.isSafeInteger(repetitions) || repetitions < 1) throw new Error('--repetitions: a whole number above 0');
-  const verdicts = await measureRatios(repetitions, !values['no-bind']);
+  const repetitions = wholeNumber('--repetitions', values.repetitions);
+  const rounds = wholeNumber('--rounds', values.rounds);
+  const peers = findPeers(peerNames, 'shm', (text) => line.log(`targets: ${text}`));
+  if (peers.length === 0) throw new Error('the targets are ratios: install libopenmpi-dev, libmpich-dev, or both');
+  const results: Result[][] = [];
+  for (let round = 1; round <= rounds; round++) {
+    line.log(`round ${round} of ${rounds}`);
+    results.push(await measureRatios(peers, repetitions, !values['no-bind']));
+  }
+  const verdicts = judge(results);
   const { waits, footprint } = await measureRest();
   line.clear();
-  console.log(`\nStart + wait, medians\n\n${ratioTable(verdicts)}\n\n${restTable(waits, footprint)}`);
+  const what = `Start + wait, medians of ${rounds} rounds; same buffers: the ratio where nobody writes them in between`;
+  console.log(`\n${what}\n\n${ratioTable(verdicts)}\n\n${restTable(waits, footprint)}`);
   const points = verdicts.map(({ target, ...verdict }) => ({ ...target, ...verdict }));
   if (values.json !== undefined)
     writeFileSync(values.json, `${JSON.stringify({ points, waiting: waits, memory: footprint }, null, 2)}\n`);
 }
 
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1)); // jobs go with it
-
-try {
-  await main();
-  process.exitCode = failures.length > 0 ? 1 : 0;
-} catch (error) {
-  line.clear();
-  process.stderr.write(`targets: ${error instanceof Error ? error.message : String(error)}\n`);
-  process.exitCode = 1;
-}
+await runProgram('targets', main);

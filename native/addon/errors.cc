@@ -122,6 +122,10 @@ Refusal failed_request(const RequestFailure& failure) {
     refusal.with("bytesThere", static_cast<double>(failure.bytes_there));
   }
   if (!failure.detail.empty()) refusal.with("detail", failure.detail);
+  if (failure.cause != Error::none) {
+    refusal.with("origin", failure.origin);
+    refusal.with("cause", std::string(code_of(failure.cause)));
+  }
   if (failure.buffers_in_use) refusal.with("buffersInUse", 1);
   return refusal;
 }

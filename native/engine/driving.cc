@@ -51,14 +51,16 @@ constexpr uint32_t kExamined = 64;
 //
 // A rank may have a core and still share it: the kernel puts two ranks on one when the other core is busy, or when one
 // wakes the other. Then spinning keeps the peer from running, and sched_yield() may let a third process run for a whole
-// slice. To sleep at once costs one switch, and the wake-up puts the rank on a core that is free.
+// slice. To sleep at once costs one switch. The wake-up often puts the rank on a core that is free; where it does not
+// for long, Placement does.
 //
 // Where processors are busy, the peer may have one of its own and still not run. Only experience tells: when some spins
 // in a row were in vain, a waiter sleeps almost at once, and tries again now and then.
 class Spinning {
  public:
-  Spinning(bool alone, const libof::LibOF& of, SpinHistory& history, std::chrono::nanoseconds duration)
-      : alone_(alone), of_(of), history_(history), duration_(duration) {}
+  Spinning(bool alone, Rank rank, const libof::LibOF& of, SpinHistory& history, Placement& placement,
+           std::chrono::nanoseconds duration)
+      : alone_(alone), rank_(rank), of_(of), history_(history), placement_(placement), duration_(duration) {}
   // Once for every pass that found nothing. False: sleep now.
   bool goes_on() {
     ++passes_;
@@ -69,7 +71,10 @@ class Spinning {
     }
     relax();
     if (passes_ % kPassesPerReading != 0) return true;
-    if (of_.expects_from_own_processor()) return false;
+    if (const Rank peer = of_.peer_on_own_processor(); peer != libof::LibOF::kNobody) {
+      if (peer < rank_) placement_.shares_processor();
+      return false;
+    }
     const auto now = Clock::now();
     if (passes_ == kPassesPerReading) {
       until_ = now + duration_;
@@ -89,8 +94,10 @@ class Spinning {
 
  private:
   bool alone_;  // on its processor, as far as the numbers of ranks and processors tell
+  Rank rank_;
   const libof::LibOF& of_;
   SpinHistory& history_;
+  Placement& placement_;
   std::chrono::nanoseconds duration_;
   uint32_t passes_ = 0;
   Clock::time_point until_;
@@ -202,9 +209,8 @@ void Engine::leave() {
 
 // The calling thread leaves for long: the progress thread becomes responsible now. It may sleep without a limit, so the
 // first arrival wakes it. A peer may ring for it between the last look and the unlocking; it then finds the engine
-// locked and sleeps again. So the caller looks back at the bell,
-// after a fence that pairs with the progress thread's failed attempt, and goes in again if it was rung and nobody has
-// the engine (found by native/test/model).
+// locked and sleeps again. So the caller looks back at the bell, after a fence that pairs with the progress thread's
+// failed attempt, and goes in again if it was rung and nobody has the engine (found by native/test/model).
 void Engine::hand_over() {
   if (!options_.progress_thread) return unlock_and_notify();
   for (;;) {
@@ -353,7 +359,8 @@ bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanosec
   const bool limited = nanoseconds >= 0;
   const auto limit = limited ? Clock::now() + std::chrono::nanoseconds(nanoseconds) : Clock::time_point::max();
   measure_crowd();
-  Spinning spinning(crowd_.load(std::memory_order_relaxed) <= 1, libof_, wait_history_, kSpin);
+  Spinning spinning(crowd_.load(std::memory_order_relaxed) <= 1, fabric_->rank(), libof_, wait_history_, placement_,
+                    kSpin);
   bool done;
   for (;;) {
     const bool moved = pass(Effort::helping);
@@ -431,7 +438,8 @@ void Engine::drive_until_ended(int64_t nanoseconds) {
   const std::chrono::nanoseconds duration(nanoseconds);
   const auto limit = Clock::now() + duration;
   measure_crowd();
-  Spinning spinning(crowd_.load(std::memory_order_relaxed) <= 1, libof_, look_history_, duration);
+  Spinning spinning(crowd_.load(std::memory_order_relaxed) <= 1, fabric_->rank(), libof_, look_history_, placement_,
+                    duration);
   for (uint32_t passes = 1;; ++passes) {
     if (pass(Effort::helping) || work() > 0) {
       spinning.renew();

@@ -96,7 +96,8 @@ void Engine::activate(Operation& operation) {
   operation.outstanding = 0;
   operation.waiting_rtr = 0;
   operation.error = Error::none;
-  operation.cancelled = operation.buffers_in_use = false;
+  operation.poison = 0;
+  operation.cancelled = operation.buffers_in_use = operation.told = false;
   operation.round = 0;
   operation.watched = false;
   operation.last_round = false;
@@ -315,6 +316,7 @@ void Engine::visit_counters(const CounterVisitor& visit) {
   add(Counter::progress_wakeups, counters_.progress_wakeups);
   add(Counter::progress_passes, counters_.progress_passes);
   add(Counter::loop_wakeups, counters_.loop_wakeups);
+  add(Counter::moves, placement_.moves());
   add(Counter::allocated_bytes, fabric_->memory()->used());
   leave();
 }

@@ -28,6 +28,7 @@
 
 #include "engine/local_work.h"
 #include "engine/lock.h"
+#include "engine/placement.h"
 #include "engine/plan.h"
 #include "engine/slots.h"
 #include "engine/spin_history.h"
@@ -159,6 +160,7 @@ class Engine {
     bool persistent = false;
     bool watched = false;     // its slot goes to `ended_` at its end
     bool last_round = false;  // nothing is left to start
+    bool told = false;        // it has failed, and its peers learn of that
     bool starting = false;    // inside start(): completion is the return value
     Operation* previous = nullptr;
     Operation* next = nullptr;
@@ -189,6 +191,8 @@ class Engine {
   uint64_t work() const { return fabric_->work() + local_work_.cost(); }
   bool has_short_work() const;
   void report_failure(Operation& operation);
+  void spread_failure(Operation& operation);
+  libof::MessageKey key_of(const Operation& operation, const Transfer& transfer) const;
   void close_operations();
   void finish(Operation& operation);
   void give_back(Operation& operation);
@@ -240,6 +244,7 @@ class Engine {
   uint64_t rung_at_ = UINT64_MAX;  // `entries_` when the progress thread first saw that the event loop was rung for
   SpinHistory wait_history_;       // of the calling thread: in wait
   SpinHistory look_history_;       // and in looks, which last longer
+  Placement placement_{system_processors()};
   bool loop_armed_ = false;        // the doorbell was armed for the event loop, and nobody has had the engine since
   bool loop_looks_again_ = false;  // loop_armed_: the progress thread has to look again after a while
   // Ranks for each processor, rounded up. Stored by the calling thread, also read by the progress thread; nothing

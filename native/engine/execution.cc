@@ -3,13 +3,14 @@
 
 namespace nbc {
 
+// Of a message of a collective.
+libof::MessageKey Engine::key_of(const Operation& operation, const Transfer& t) const {
+  return {operation.context, operation.tag, t.sequence + operation.repetition * t.of};
+}
+
 void Engine::start_round(Operation& operation, const Round& round) {
   const LoadedPlan& loaded = *operation.loaded;
   const Plan& plan = loaded.plan;
-  const auto key_of = [&](const Transfer& t, const libof::MessageKey& message) {
-    if (loaded.messages) return message;
-    return libof::MessageKey{operation.context, operation.tag, t.sequence + operation.repetition * t.of};
-  };
   // A message may be shorter than the buffer of the caller; what is unpacked from temporary memory may not.
   const auto length_of = [&](const Transfer& t) {
     return loaded.messages && t.role == Role::receive ? libof::Length::at_most : libof::Length::exact;
@@ -17,13 +18,13 @@ void Engine::start_round(Operation& operation, const Round& round) {
   ++counters_.rounds;
   for (uint32_t i = round.receive_first; i < round.receive_last; ++i) {
     const Transfer& t = plan.receives[i];
-    libof_.irecv(operation, t.peer, key_of(t, operation.receive_key),
+    libof_.irecv(operation, t.peer, loaded.messages ? operation.receive_key : key_of(operation, t),
                  operation.base[static_cast<size_t>(t.role)] + t.offset, t.bytes, length_of(t));
   }
   for (uint32_t i = round.send_first; i < round.send_last; ++i) {
     const Transfer& t = plan.sends[i];
     const uint32_t before = operation.waiting_rtr;
-    libof_.isend(operation, t.peer, key_of(t, operation.send_key),
+    libof_.isend(operation, t.peer, loaded.messages ? operation.send_key : key_of(operation, t),
                  operation.base[static_cast<size_t>(t.role)] + t.offset, t.bytes);
     poll_for_rtr(operation, before, options_.wait_on_send_us);
   }
@@ -62,6 +63,7 @@ void Engine::advance(Operation& operation) {
       operation.last_round = true;
       --unfinished_rounds_;
     }
+    if (operation.error != Error::none) spread_failure(operation);
   }
   finish(operation);
 }
@@ -75,6 +77,7 @@ void Engine::advance_ready() {
         advance(operation);
       } else {
         // It has failed. It ends when nothing of it can touch its buffers any more.
+        spread_failure(operation);
         libof_.cancel(operation);
       }
     }

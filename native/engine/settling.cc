@@ -4,6 +4,16 @@
 #include "engine/engine.h"
 
 namespace nbc {
+namespace {
+
+// Where a failure began that this rank is the first to know of. The end of a peer began there.
+libof::Poison beginning_of(const libof::RequestOwner& failed, Rank rank) {
+  const bool elsewhere =
+      failed.error == Error::peer_closed || failed.error == Error::unreachable || failed.error == Error::abandoned;
+  return libof::poison_of(elsewhere ? failed.error_peer : rank, failed.error);
+}
+
+}  // namespace
 
 // The slot may be settled otherwise and used again before it is given out: its receiver looks at its state.
 void Engine::note_end(uint32_t slot) {
@@ -12,10 +22,40 @@ void Engine::note_end(uint32_t slot) {
   notify_pending_ = true;
 }
 
+// Other ranks need what a collective has failed to send, and count on what it has failed to receive. Those that are
+// pending are in LibOF's hands (cancel()); these belong to rounds that do not start. A single message concerns nobody
+// else.
+void Engine::spread_failure(Operation& operation) {
+  if (operation.told || operation.loaded == nullptr || operation.loaded->messages || operation.error == Error::closed)
+    return;
+  operation.told = true;
+  if (operation.poison == 0) operation.poison = beginning_of(operation, fabric_->rank());
+  const Plan& plan = operation.loaded->plan;
+  for (size_t r = operation.round; r < plan.rounds.size(); ++r) {
+    const Round& round = plan.rounds[r];
+    for (uint32_t i = round.send_first; i < round.send_last; ++i) {
+      const Transfer& t = plan.sends[i];
+      libof_.poison(t.peer, key_of(operation, t), operation.poison);
+    }
+    for (uint32_t i = round.receive_first; i < round.receive_last; ++i) {
+      const Transfer& t = plan.receives[i];
+      libof_.drop(t.peer, key_of(operation, t), t.bytes, operation.poison);
+    }
+  }
+}
+
 void Engine::report_failure(Operation& operation) {
   RequestFailure& failure = failures_[operation.slot];
-  failure = {operation.error,         operation.error_peer, operation.error_expected, operation.error_got, {},
-             operation.buffers_in_use};
+  failure = {};
+  failure.error = operation.error;
+  failure.peer = operation.error_peer;
+  failure.bytes_here = operation.error_expected;
+  failure.bytes_there = operation.error_got;
+  failure.buffers_in_use = operation.buffers_in_use;
+  if (operation.error == Error::abandoned && operation.poison != 0) {
+    failure.origin = libof::origin_of(operation.poison);
+    failure.cause = libof::cause_of(operation.poison);
+  }
   if (operation.error == Error::mismatch || operation.error == Error::unreachable)
     failure.detail = fabric_->why(operation.error_peer);
   if (operation.error == Error::memory) failure.detail = fabric_->why(fabric_->rank());

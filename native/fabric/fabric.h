@@ -203,8 +203,8 @@ class Fabric {
   virtual void expect_immediates(Rank peer, bool expected) = 0;
   // How many puts of one peer can be on their way to us before we must poll.
   virtual uint32_t put_window() const = 0;
-  // A peer wants something of this rank that nothing pending here stands for (a connection): somebody should poll. Any
-  // thread.
+  // A peer wants something of this rank that nothing pending here stands for (a connection), or may want it (the answer
+  // to a revoke, see libof/mailbox.h): somebody should poll. Any thread.
   virtual bool called() const = 0;
   // Receivers must take part in every put (no access to private memory of others): a waiting receiver is not passive.
   virtual bool receiver_copies() const = 0;

@@ -57,7 +57,8 @@ int Sleepers::sleep(Sleeper who, int64_t nanoseconds, uint32_t* out) {
   const Descriptor& set = set_[index(who)];
   pollfd ready{set.get(), POLLIN, 0};  // a set can be polled itself, which knows nanoseconds
   const timespec limit{static_cast<time_t>(nanoseconds / 1000000000), static_cast<long>(nanoseconds % 1000000000)};
-  if (ppoll(&ready, 1, nanoseconds < 0 ? nullptr : &limit, nullptr) <= 0) return 0;
+  const int woken = ppoll(&ready, 1, nanoseconds < 0 ? nullptr : &limit, nullptr);
+  if (woken <= 0) return woken == 0 ? -1 : 0;
   epoll_event events[kMost + 1];
   const int count = epoll_wait(set.get(), events, kMost + 1, 0);
   int named = 0;

@@ -47,7 +47,7 @@ class Sleepers {
   void fired(Sleeper who, uint32_t times);
 
   // Sleeps until something in the set is there, or `nanoseconds` have passed (negative: no limit). Names into
-  // out[0…kMost), but for rings; how many.
+  // out[0…kMost), but for rings; how many. -1: the time has passed.
   static constexpr int kMost = 5;
   int sleep(Sleeper who, int64_t nanoseconds, uint32_t* out);
 

@@ -1,11 +1,12 @@
 // Giving messages up: a failed operation gets its buffers back before its other messages have met their peers.
 //
-// What peers count on still happens, without the buffers. A small message that has not left yet is sent from a copy. A
-// large one is answered with Error::abandoned when its RTR comes. A receive stays, and drops what comes for it. The
-// owner of all these is then `orphans_`. The operation waits only for transfers that the fabric cannot stop at once,
-// and only for a limited time. Then a peer that is reached asynchronously is rejected. A peer on shared memory cannot
-// be kept from a copy that it is in the middle of, not even if its process is stopped: then the operation ends, and its
-// buffers stay in use.
+// What peers count on still happens, without the buffers. The peers of an operation that has a Poison learn of its
+// failure in place of the messages that have not left (poison.cc). Of other operations, a small message is sent from a
+// copy, and a large one is answered with Error::abandoned when its RTR comes. A receive stays, and drops what comes for
+// it. The owner of all these is then `orphans_`. The operation waits only for transfers that the fabric cannot stop at
+// once, and only for a limited time. Then a peer that is reached asynchronously is rejected. A peer on shared memory
+// cannot be kept from a copy that it is in the middle of, not even if its process is stopped: then the operation ends,
+// and its buffers stay in use.
 #include <algorithm>
 #include <cstring>
 
@@ -31,8 +32,10 @@ bool LibOF::give_up_cancelled() {
 void LibOF::give_up(Request& request) {
   Peer& peer = *peers_[request.peer];
   request.given_up = true;
+  const Poison poison = request.owner->poison;
   switch (request.state) {
     case State::eager_send_init:
+      if (poison != 0) return poison_send(peer, request);
       if (request.bytes > 0) {
         auto* copy = new std::byte[request.bytes];
         std::memcpy(copy, request.buffer, request.bytes);
@@ -43,6 +46,7 @@ void LibOF::give_up(Request& request) {
     case State::eager_sending:
       return adopt(request);  // the mailbox holds the bytes
     case State::send_waiting_rtr:
+      if (poison != 0) return poison_send(peer, request);
       request.buffer = nullptr;
       request.error = closing_ ? Error::peer_closed : Error::abandoned;
       return adopt(request);
@@ -63,6 +67,7 @@ void LibOF::give_up(Request& request) {
 void LibOF::give_up_receive(Peer& peer, Request& receive) {
   if (receive.data_here) return adopt(receive);  // only its RTR's local completion is awaited
   receive.discard = true;
+  receive.poison = receive.owner->poison;
   if (!receive.rtr_written) {
     const bool asks = receive.rtr_asked;
     if (asks) cancel_queued_rtr(peer, receive);
@@ -72,7 +77,8 @@ void LibOF::give_up_receive(Peer& peer, Request& receive) {
     return;
   }
   const bool revoked = fabric_.revoke(peer.rank, receive.exposed, receive.bytes);
-  if (!revoked || !closing_) queue_rtr(peer, {RtrKind::withdraw, receive.key, nullptr}, true);
+  const RtrKind kind = revoked ? RtrKind::withdraw : RtrKind::revoke;
+  if (!revoked || !closing_) queue_rtr(peer, {kind, receive.key, nullptr, receive.poison}, true);
   if (revoked) return adopt(receive);
   revoking_.push_back({&receive, receive.generation, now_milliseconds() + options_.revoke_limit});
 }
@@ -89,12 +95,22 @@ void LibOF::adopt(Request& request) {
   if (--owner.outstanding == 0) make_ready(owner);
 }
 
+// The sender will write no data. The receive stays until the send is answered, and its memory need not be exposed.
+void LibOF::revoked(Peer& peer, const MessageKey& key) {
+  Request* receive = peer.receives.find(key);
+  if (receive == nullptr || !receive->given_up || receive->owner == &orphans_) return;  // it was not asked
+  conceal(peer, *receive);
+  receive->exposes = false;
+  adopt(*receive);
+}
+
 bool LibOF::poll_revoking() {
   bool moved = false;
   for (size_t i = 0; i < revoking_.size();) {
     const Revoking entry = revoking_[i];
     Request& request = *entry.request;
-    const bool ended = request.generation != entry.generation || request.state == State::done;
+    const bool ended =
+        request.generation != entry.generation || request.state == State::done || request.owner == &orphans_;
     const bool receives = request.state != State::send_sending_data;
     if (!ended && receives && fabric_.revoke(request.peer, request.exposed, request.bytes)) {
       adopt(request);

@@ -10,6 +10,11 @@ namespace nbc::libof {
 
 // --- sends -----------------------------------------------------------------------------------------------------------
 
+bool LibOF::has_eager_slot(Peer& peer) {
+  if (peer.eager_sent - peer.eager_consumed >= slots_) read_ack_line(peer);
+  return peer.eager_sent - peer.eager_consumed < slots_;
+}
+
 bool LibOF::may_send_eager(Peer& peer) {
   const auto room = [&] {
     return peer.eager_sent - peer.eager_consumed < slots_ &&
@@ -21,7 +26,7 @@ bool LibOF::may_send_eager(Peer& peer) {
 }
 
 void LibOF::write_eager(Peer& peer, EagerKind kind, const MessageKey& key, const void* buffer, size_t bytes,
-                        void* cookie) {
+                        void* cookie, Poison poison) {
   std::byte* slot = peer.out.slots + peer.eager_sent_index * slot_bytes_;
   auto* header = reinterpret_cast<EagerHeader*>(slot);
   header->bytes = static_cast<uint16_t>(bytes);
@@ -35,6 +40,7 @@ void LibOF::write_eager(Peer& peer, EagerKind kind, const MessageKey& key, const
   header->eager_consumed = peer.eager_received_reported = peer.eager_received;
   header->eager_matched = peer.matched_reported = peer.matched;
   header->rtr_consumed = peer.rtr_received_reported = peer.rtr_received;
+  if (kind == EagerKind::poison) header->poison = poison;
   if (bytes > 0) std::memcpy(slot + sizeof(EagerHeader), buffer, bytes);
   ++peer.eager_sent;
   if (++peer.eager_sent_index == slots_) peer.eager_sent_index = 0;
@@ -62,12 +68,16 @@ bool LibOF::send_stalled(Peer& peer) {
 
 // --- receives --------------------------------------------------------------------------------------------------------
 
-void LibOF::deliver(Peer& peer, Request& receive, const std::byte* payload, size_t bytes) {
+void LibOF::deliver(Peer& peer, Request& receive, EagerKind kind, Poison poison, const std::byte* payload,
+                    size_t bytes) {
   ++peer.matched;
   receive.data_here = true;
   receive.got = bytes;
   if (receive.discard) {
     // Nobody wants it any more.
+  } else if (kind == EagerKind::poison) {
+    receive.error = Error::abandoned;
+    receive.poison = poison;
   } else if (!receive.takes(bytes)) {
     receive.error = Error::truncated;
   } else if (bytes > 0) {
@@ -99,6 +109,7 @@ bool LibOF::drain_eager(Peer& peer) {
     read_acks(peer, header->eager_consumed, header->eager_matched, header->rtr_consumed);
     const MessageKey key{header->context, header->tag, header->sequence};
     const EagerKind kind = header->kind;
+    const Poison poison = kind == EagerKind::poison ? header->poison : 0;
     const std::byte* payload = slot + sizeof(EagerHeader);
     ++peer.eager_received;
     if (++peer.eager_received_index == slots_) peer.eager_received_index = 0;
@@ -106,13 +117,9 @@ bool LibOF::drain_eager(Peer& peer) {
     if (kind == EagerKind::rts && receive != nullptr) {
       handle_rts(peer, *receive);
     } else if (receive != nullptr && !receive->data_here) {
-      deliver(peer, *receive, payload, bytes);
+      deliver(peer, *receive, kind, poison, payload, bytes);
     } else {
-      void* memory = std::malloc(sizeof(Unexpected) + bytes);
-      if (memory == nullptr) throw std::bad_alloc();
-      auto* message = new (memory) Unexpected{key, nullptr, nullptr, static_cast<uint32_t>(bytes), kind};
-      std::memcpy(message->payload(), payload, bytes);
-      peer.unexpected.push(message);
+      keep(peer, key, kind, poison, payload, bytes);
       if (peer.unexpected.count > options_.unexpected_window) {
         reject(peer, "it sent more messages without a receive than its window allows");
         return true;
@@ -123,6 +130,29 @@ bool LibOF::drain_eager(Peer& peer) {
   }
   if (moved) relieve_backpressure(peer);
   return moved;
+}
+
+// An unexpected message.
+void LibOF::keep(Peer& peer, const MessageKey& key, EagerKind kind, Poison poison, const std::byte* payload,
+                 size_t bytes) {
+  // A send that was announced has failed: of the two, its receive must find the poison.
+  if (kind == EagerKind::poison) {
+    if (Unexpected* rts = peer.unexpected.find(key); rts != nullptr && rts->kind == EagerKind::rts) {
+      ++peer.matched;
+      forget(peer, rts);
+      std::free(rts);
+    }
+  }
+  void* memory = std::malloc(sizeof(Unexpected) + bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  auto* message = new (memory) Unexpected{key, nullptr, nullptr, static_cast<uint32_t>(bytes), kind, poison};
+  std::memcpy(message->payload(), payload, bytes);
+  peer.unexpected.push(message);
+}
+
+void LibOF::forget(Peer& peer, Unexpected* message) {
+  peer.unexpected.remove(message);
+  if (peer.congested && peer.unexpected.count < options_.unexpected_window / 2) peer.congested = false;
 }
 
 // --- acknowledgements ------------------------------------------------------------------------------------------------

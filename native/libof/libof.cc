@@ -58,6 +58,7 @@ Request* LibOF::new_request(RequestOwner& owner, Peer& peer, const MessageKey& k
   request->length = Length::exact;
   request->error = Error::none;
   request->got = 0;
+  request->poison = 0;
   ++owner.outstanding;
   ++live_requests_;
   set_state(*request, state);
@@ -96,6 +97,7 @@ void LibOF::complete(Request& request, Error error, uint64_t expected, uint64_t 
     owner.error_peer = request.peer;
     owner.error_expected = expected;
     owner.error_got = got;
+    if (owner.poison == 0) owner.poison = request.poison;
   }
   if (request.owns_buffer) delete[] request.buffer;
   request.generation = (request.generation + 1) & kGenerations;
@@ -181,10 +183,10 @@ bool LibOF::isend(RequestOwner& owner, Rank rank, const MessageKey& key, const v
   if (rtr != nullptr) {
     peer.early_rtrs.remove(rtr);
     if (rtr->kind == RtrKind::refuse) {
-      refused(*request);
+      refused(*request, rtr->buffer);
       deactivate_if_idle(peer);
     } else {
-      if (rtr->kind == RtrKind::abandon) request->error = Error::abandoned;
+      if (rtr->kind == RtrKind::abandon) abandoned_by_peer(*request, rtr->buffer);
       start_data(peer, *request, rtr->buffer, rtr->bytes, rtr->receive);
     }
     delete rtr;
@@ -201,19 +203,18 @@ bool LibOF::irecv(RequestOwner& owner, Rank rank, const MessageKey& key, void* b
   const bool eager = bytes <= options_.eager_limit;
   Unexpected* message = peer.unexpected.find(key);
   const bool announced = message != nullptr && message->kind == EagerKind::rts;
-  if (message != nullptr) {
-    peer.unexpected.remove(message);
-    if (peer.congested && peer.unexpected.count < options_.unexpected_window / 2) peer.congested = false;
-  }
+  if (message != nullptr) forget(peer, message);
   if (message != nullptr && !announced) {
     ++peer.matched;
-    const bool fits = length == Length::exact ? message->bytes == bytes : message->bytes <= bytes;
+    const bool poisoned = message->kind == EagerKind::poison;
+    const bool fits = !poisoned && (length == Length::exact ? message->bytes == bytes : message->bytes <= bytes);
     if (fits && message->bytes > 0) std::memcpy(buffer, message->payload(), message->bytes);
     owner.received = message->bytes;
     if (!fits) {
       Request* request = new_request(owner, peer, key, buffer, bytes, State::recv_waiting_eager);
       if (request == nullptr) return true;
-      complete(*request, Error::truncated, bytes, message->bytes);
+      request->poison = message->poison;
+      complete(*request, poisoned ? Error::abandoned : Error::truncated, bytes, message->bytes);
     } else if (trace_ != nullptr) {
       Request seen;
       seen.key = key;
@@ -240,7 +241,7 @@ bool LibOF::irecv(RequestOwner& owner, Rank rank, const MessageKey& key, void* b
       ask_by_rtr(peer, *request);
     } else {
       request->rtr_asked = true;
-      peer.rtr_queue.push_back({RtrKind::ready, key, request});
+      peer.rtr_queue.push_back({RtrKind::ready, key, request, 0});
       ++rtrs_pending_;
     }
   }
@@ -263,10 +264,13 @@ void LibOF::on_completion(const Completion& completion) {
     case Completion::Kind::message: {
       // A peer may write before this rank has named it.
       Peer& peer = peer_of(completion.peer);
+      const bool revokes = completion.immediate == kNoteRevoke;
       if (completion.immediate == kNoteEager) ++peer.eager_arrived;
-      if (completion.immediate == kNoteRtr) ++peer.rtr_arrived;
-      if (!peer.active) break;
-      poll_peer(peer);
+      if (completion.immediate == kNoteRtr || revokes) ++peer.rtr_arrived;
+      if (peer.active) poll_peer(peer);
+      // Also where no send waits for an RTR: a revoke is answered at once, and there is always room for one.
+      const bool full = peer.rtr_arrived - peer.rtr_received == kRtrSlots;
+      if (peer.connected && (revokes || full)) drain_rtrs(peer);
       deactivate_if_idle(peer);
       break;
     }

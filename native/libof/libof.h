@@ -80,6 +80,10 @@ class LibOF {
   // Messages that peers count on still leave, small ones from a copy; large ones are answered with Error::abandoned.
   // Takes effect with give_up_cancelled(), which walks once over all requests. True: some owner became ready.
   void cancel(RequestOwner& owner);
+  // In place of isend() and irecv(), for messages of an operation that has failed: the receiver learns of the failure,
+  // and what the sender sends is dropped; if it is large, its sender learns of the failure.
+  void poison(Rank peer, const MessageKey& key, Poison poison);
+  void drop(Rank peer, const MessageKey& key, size_t bytes, Poison poison);
   // This rank is about to close: peers learn from that what becomes of their messages.
   void closing() { closing_ = true; }
   bool give_up_cancelled();
@@ -99,7 +103,9 @@ class LibOF {
   bool is_revoking() const { return !revoking_.empty(); }
   // Something is waiting that needs an answer from this rank whenever a peer moves: stalled sends, RTRs, rendezvous
   // sends.
-  bool needs_driving() const { return sends_pending_ + rtrs_pending_ + connecting_ > 0 || !revoking_.empty(); }
+  bool needs_driving() const {
+    return sends_pending_ + rtrs_pending_ + poisons_pending_ + connecting_ > 0 || !revoking_.empty();
+  }
 
   // How many arrivals a sleeper may wait for at most, after it has looked at everything. `puts`: how many a peer can
   // have on its way.
@@ -107,8 +113,10 @@ class LibOF {
 
   const Counters& counters() const { return counters_; }
   uint32_t eager_limit() const { return options_.eager_limit; }
-  // A peer that something is expected from cannot go on while this thread runs: both have the same processor.
-  bool expects_from_own_processor() const;
+  // A peer that something is expected from and that cannot go on while this thread runs, because both have the same
+  // processor; kNobody: there is none.
+  static constexpr Rank kNobody = UINT32_MAX;
+  Rank peer_on_own_processor() const;
   uint32_t active_peers() const { return static_cast<uint32_t>(active_.size()); }
   // For tests: keys that were compared in searches for receives.
   uint64_t comparisons() const;
@@ -128,6 +136,7 @@ class LibOF {
     Unexpected* next;
     uint32_t bytes;
     EagerKind kind;
+    Poison poison;
     std::byte* payload() { return reinterpret_cast<std::byte*>(this + 1); }
   };
   struct EarlyRtr {
@@ -138,6 +147,12 @@ class LibOF {
     uint64_t bytes;
     uint32_t receive;
     RtrKind kind;
+    bool revoked = false;  // the receiver was told so
+  };
+  struct QueuedPoison {
+    MessageKey key;
+    Poison poison;
+    bool asked;  // an RTR has come for it: its receive is there, so it needs no room in the window
   };
   // A request that was given up, while the fabric cannot say yet that its buffer is left alone.
   struct Revoking {
@@ -150,6 +165,7 @@ class LibOF {
     RtrKind kind;
     MessageKey key;
     Request* receive;  // kinds ready and abandon, until it is written
+    Poison poison;     // kinds abandon and withdraw
   };
   struct Peer;
 
@@ -164,12 +180,21 @@ class LibOF {
   void complete(Request& request, Error error, uint64_t expected = 0, uint64_t got = 0);
 
   bool may_send_eager(Peer& peer);
-  void write_eager(Peer& peer, EagerKind kind, const MessageKey& key, const void* buffer, size_t bytes, void* cookie);
+  bool has_eager_slot(Peer& peer);
+  void write_eager(Peer& peer, EagerKind kind, const MessageKey& key, const void* buffer, size_t bytes, void* cookie,
+                   Poison poison = 0);
   bool send_stalled(Peer& peer);
+  void queue_poison(Peer& peer, const QueuedPoison& poison);
+  bool write_poison(Peer& peer, const QueuedPoison& poison);
+  bool send_poisons(Peer& peer);
+  bool answer_by_poison(Peer& peer, const MessageKey& key, RtrKind kind);
+  void poison_send(Peer& peer, Request& send);
   bool drain_eager(Peer& peer);
   void take_waiting(Peer& peer, Request& send);
   void handle_rts(Peer& peer, Request& receive);
-  void deliver(Peer& peer, Request& receive, const std::byte* payload, size_t bytes);
+  void deliver(Peer& peer, Request& receive, EagerKind kind, Poison poison, const std::byte* payload, size_t bytes);
+  void keep(Peer& peer, const MessageKey& key, EagerKind kind, Poison poison, const std::byte* payload, size_t bytes);
+  void forget(Peer& peer, Unexpected* message);
   void report(Peer& peer, bool force);
   void read_acks(Peer& peer, uint32_t consumed, uint32_t matched, uint32_t rtrs);
   void read_ack_line(Peer& peer);
@@ -183,17 +208,19 @@ class LibOF {
   bool expose(Peer& peer, Request& receive);
   void conceal(Peer& peer, Request& receive);
   void start_data(Peer& peer, Request& send, const ExposedBuffer& to, uint64_t bytes, uint32_t receive);
-  bool is_withdrawn(const Peer& peer, const MessageKey& key) const;
+  const RtrSlot* find_withdraw(const Peer& peer, const MessageKey& key) const;
+  void withdraw(Peer& peer, EarlyRtr& rtr, uint64_t poison, bool asks);
   void queue_rtr(Peer& peer, const QueuedRtr& rtr, bool urgent);
   bool may_ask(const Peer& peer) const;
   void give_up(Request& request);
   void give_up_receive(Peer& peer, Request& receive);
   void adopt(Request& request);
+  void revoked(Peer& peer, const MessageKey& key);
   bool poll_revoking();
   void break_off(Peer& peer, Error error);
   void reject(Peer& peer, const char* why);
   void end(Peer& peer, Error error);
-  void refused(Request& send);
+  void refused(Request& send, const ExposedBuffer& told);
   void relieve_backpressure(Peer& peer);
   void on_completion(const Completion& completion);
   void on_write_done(const Completion& completion);
@@ -215,7 +242,8 @@ class LibOF {
   uint32_t sends_pending_ = 0;  // requests in eager_send_init, eager_sending, send_waiting_rtr, send_sending_data
   uint32_t unannounced_ = 0;    // of these, sends in send_waiting_rtr without an RTS
   uint32_t rtrs_pending_ = 0;   // RTRs and cancellations that are not written yet
-  uint32_t connecting_ = 0;     // active peers that are not there yet
+  uint32_t poisons_pending_ = 0;
+  uint32_t connecting_ = 0;  // active peers that are not there yet
   RequestOwner* ready_ = nullptr;
   RequestOwner orphans_;  // of requests that were given up, and still have to end
   bool closing_ = false;

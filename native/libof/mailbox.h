@@ -39,8 +39,17 @@ struct alignas(64) AckLine {
   std::atomic<uint32_t> rtr_consumed;    // RTR slots emptied
 };
 
-// rts: no message, but that a large one waits for its RTR; see announce_sends() in libof.h
-enum class EagerKind : uint16_t { message = 0, rts = 1 };
+// rts: no message, but that a large one waits for its RTR; see announce_sends() in libof.h. poison: no data, in place
+// of a message, large or small, whose operation has failed at its sender.
+enum class EagerKind : uint16_t { message = 0, rts = 1, poison = 2 };
+
+// Where the failure of an operation began, and with which error: the rank in the world, and in the last 8 bits an
+// Error. 0: nothing is known.
+using Poison = uint32_t;
+constexpr Poison poison_of(Rank origin, Error cause) { return origin << 8 | static_cast<uint32_t>(cause); }
+constexpr Rank origin_of(Poison poison) { return poison >> 8; }
+constexpr Error cause_of(Poison poison) { return static_cast<Error>(poison & 0xff); }
+static_assert(kLastError <= 0xff);
 
 struct EagerHeader {
   std::atomic<uint32_t> stamp;
@@ -52,18 +61,21 @@ struct EagerHeader {
   uint32_t eager_consumed;  // piggybacked EAGER_ACK, as in AckLine
   uint32_t eager_matched;
   uint32_t rtr_consumed;
-  uint32_t reserved;
+  Poison poison;  // kind poison; otherwise not written
 };
 static_assert(sizeof(EagerHeader) == 40 && sizeof(EagerHeader) <= kCommitHead);
 
 // ready: the receiver's memory is exposed. cancel: the message came another way, the RTR before is void. refuse: the
 // receiver cannot take the message, its memory could not be exposed; no answer. abandon: the receiver has given the
 // message up; the sender answers with Error::abandoned and no data. withdraw: the sender reads the RTR before it as an
-// abandon, unless it has answered that already.
-enum class RtrKind : uint32_t { ready = 0, cancel = 1, refuse = 2, abandon = 3, withdraw = 4 };
+// abandon, unless it has answered that already. revoke: the same, and while the send is not there, the sender writes a
+// revoked at once. Of these four, `address` is a Poison: where the receiver's failure began. revoked: the one kind from
+// a sender to a receiver; no data will leave for that RTR.
+enum class RtrKind : uint32_t { ready = 0, cancel = 1, refuse = 2, abandon = 3, withdraw = 4, revoke = 5, revoked = 6 };
 
-// What a write into a mailbox was, told with it where the reader may not look before it is told.
-enum Note : uint32_t { kNoteEager = 0, kNoteRtr = 1, kNoteAck = 2 };
+// What a write into a mailbox was, told with it where the reader may not look before it is told. kNoteRevoke: an RTR of
+// the kind revoke or revoked, which is read at once.
+enum Note : uint32_t { kNoteEager = 0, kNoteRtr = 1, kNoteAck = 2, kNoteRevoke = 3 };
 
 struct alignas(64) RtrSlot {
   std::atomic<uint32_t> stamp;

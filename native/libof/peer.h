@@ -45,6 +45,7 @@ struct alignas(64) LibOF::Peer {
   // RTRs that are not written yet. Urgent: no early ones, for the sender has the message or an RTR before them.
   std::deque<QueuedRtr> urgent_rtrs;
   std::deque<QueuedRtr> rtr_queue;
+  std::deque<QueuedPoison> poisons;  // that are not written yet; those that an RTR asks for come first
   bool has_queued_rtrs() const { return !urgent_rtrs.empty() || !rtr_queue.empty(); }
 
   AckLine& ack_in() const { return *reinterpret_cast<AckLine*>(in.control); }
@@ -63,6 +64,12 @@ inline LocalBuffer local_buffer(const Request& request) {
       return {request.buffer, request.bytes, &pins[i]};
   }
   return {request.buffer, request.bytes, nullptr};
+}
+
+// The receiver has said that its operation has failed: the RTR names no memory, but where that began.
+inline void abandoned_by_peer(Request& send, const ExposedBuffer& told) {
+  send.error = Error::abandoned;
+  send.poison = static_cast<Poison>(told.address);
 }
 
 // The immediate value names the receive: 22 bits of pool index, 7 bits of generation. The sender adds whether there was

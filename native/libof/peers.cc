@@ -55,7 +55,7 @@ void LibOF::activate(Peer& peer) {
 
 void LibOF::deactivate_if_idle(Peer& peer) {
   if (!peer.active || peer.receives.count + peer.sends.count > 0 || !peer.stalled.empty() || !peer.sending.empty() ||
-      peer.has_queued_rtrs())
+      peer.has_queued_rtrs() || !peer.poisons.empty())
     return;
   peer.active = false;
   if (!peer.connected) --connecting_;
@@ -76,18 +76,20 @@ bool LibOF::poll_peer(Peer& peer) {
   bool moved = false;
   // Whatever waits for the peer to make room looks into the mailbox too: acknowledgements may have ridden on messages
   // nobody awaits yet.
-  if (peer.receives.count > 0 || !peer.stalled.empty() || peer.has_queued_rtrs()) moved |= drain_eager(peer);
-  if (peer.sends.count > 0 || !peer.stalled.empty()) moved |= drain_rtrs(peer);
+  const bool sends = !peer.stalled.empty() || !peer.poisons.empty();
+  if (peer.receives.count > 0 || sends || peer.has_queued_rtrs()) moved |= drain_eager(peer);
+  if (peer.sends.count > 0 || sends) moved |= drain_rtrs(peer);
+  if (!peer.poisons.empty()) moved |= send_poisons(peer);
   if (!peer.stalled.empty()) moved |= send_stalled(peer);
   if (peer.has_queued_rtrs()) moved |= send_rtrs(peer);
   return moved;
 }
 
-bool LibOF::expects_from_own_processor() const {
+Rank LibOF::peer_on_own_processor() const {
   for (const Peer* peer : active_) {
-    if (fabric_.shares_processor(peer->rank)) return true;
+    if (fabric_.shares_processor(peer->rank)) return peer->rank;
   }
-  return false;
+  return kNobody;
 }
 
 bool LibOF::fail_closed_peers() {
@@ -136,6 +138,8 @@ void LibOF::fail(Peer& peer, Error error) {
   rtrs_pending_ -= static_cast<uint32_t>(peer.urgent_rtrs.size() + peer.rtr_queue.size());
   peer.urgent_rtrs.clear();
   peer.rtr_queue.clear();
+  poisons_pending_ -= static_cast<uint32_t>(peer.poisons.size());
+  peer.poisons.clear();
   deactivate_if_idle(peer);
 }
 

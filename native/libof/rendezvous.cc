@@ -37,16 +37,20 @@ bool LibOF::drain_rtrs(Peer& peer) {
     if (peer.asynchronous && peer.rtr_received == peer.rtr_arrived) break;
     moved = true;
     const MessageKey key{slot.context, slot.tag, slot.sequence};
-    const ExposedBuffer to{slot.address, slot.buffer_key, nullptr};
+    ExposedBuffer to{slot.address, slot.buffer_key, nullptr};
     const uint64_t bytes = slot.bytes;
     const uint32_t receive = slot.receive;
     ++peer.rtr_received;
-    const RtrKind kind = slot.kind == RtrKind::ready && is_withdrawn(peer, key) ? RtrKind::abandon : slot.kind;
+    RtrKind kind = slot.kind;
+    if (const RtrSlot* withdraw = kind == RtrKind::ready ? find_withdraw(peer, key) : nullptr) {
+      kind = RtrKind::abandon;
+      to.address = withdraw->address;
+    }
     const auto answer = [&](Request& send) {
       if (kind == RtrKind::refuse) {
-        refused(send);
+        refused(send, to);
       } else {
-        if (kind == RtrKind::abandon) send.error = Error::abandoned;
+        if (kind == RtrKind::abandon) abandoned_by_peer(send, to);
         start_data(peer, send, to, bytes, receive);
       }
     };
@@ -55,12 +59,14 @@ bool LibOF::drain_rtrs(Peer& peer) {
         peer.early_rtrs.remove(early);
         delete early;
       }
-    } else if (kind == RtrKind::withdraw) {
-      if (EarlyRtr* early = peer.early_rtrs.find(key)) early->kind = RtrKind::abandon;
+    } else if (kind == RtrKind::withdraw || kind == RtrKind::revoke) {
+      if (EarlyRtr* early = peer.early_rtrs.find(key)) withdraw(peer, *early, to.address, kind == RtrKind::revoke);
+    } else if (kind == RtrKind::revoked) {
+      revoked(peer, key);
     } else if (Request* send = peer.sends.find(key)) {
       take_waiting(peer, *send);
       answer(*send);
-    } else {
+    } else if (!answer_by_poison(peer, key, kind)) {
       Request* stalled = peer.stalled.head;
       while (stalled != nullptr && !(stalled->key == key)) stalled = stalled->next;
       if (stalled != nullptr) {
@@ -83,18 +89,30 @@ bool LibOF::drain_rtrs(Peer& peer) {
 }
 
 // Another RTR that has arrived takes the one with this key back. So no data leave once their receiver has said that.
-bool LibOF::is_withdrawn(const Peer& peer, const MessageKey& key) const {
+const RtrSlot* LibOF::find_withdraw(const Peer& peer, const MessageKey& key) const {
   for (uint32_t n = peer.rtr_received;; ++n) {
     const RtrSlot& slot = peer.rtr_in(n);
     // acquire: pairs with the release in write_rtr()
-    if (slot.stamp.load(std::memory_order_acquire) != n + 1) return false;
-    if (peer.asynchronous && n == peer.rtr_arrived) return false;
-    if (slot.kind == RtrKind::withdraw && MessageKey{slot.context, slot.tag, slot.sequence} == key) return true;
+    if (slot.stamp.load(std::memory_order_acquire) != n + 1) return nullptr;
+    if (peer.asynchronous && n == peer.rtr_arrived) return nullptr;
+    if ((slot.kind == RtrKind::withdraw || slot.kind == RtrKind::revoke) &&
+        MessageKey{slot.context, slot.tag, slot.sequence} == key)
+      return &slot;
   }
 }
 
+// The send is not there yet: it will be answered with the error. The receiver is told once.
+void LibOF::withdraw(Peer& peer, EarlyRtr& rtr, uint64_t poison, bool asks) {
+  rtr.kind = RtrKind::abandon;
+  rtr.buffer.address = poison;
+  if (!asks || rtr.revoked) return;
+  rtr.revoked = true;
+  queue_rtr(peer, {RtrKind::revoked, rtr.key, nullptr, 0}, true);
+}
+
 // The receiver could not expose its memory.
-void LibOF::refused(Request& send) {
+void LibOF::refused(Request& send, const ExposedBuffer& told) {
+  send.poison = static_cast<Poison>(told.address);
   --sends_pending_;
   complete(send, Error::system);
 }
@@ -128,10 +146,11 @@ void LibOF::handle_rts(Peer& peer, Request& receive) {
 // `announced`: there is an RTS, so the RTR meets a send.
 void LibOF::ask_by_rtr(Peer& peer, Request& receive, bool announced) {
   receive.rtr_asked = true;
-  queue_rtr(peer, {receive.discard ? RtrKind::abandon : RtrKind::ready, receive.key, &receive}, announced);
+  queue_rtr(peer, {receive.discard ? RtrKind::abandon : RtrKind::ready, receive.key, &receive, receive.poison},
+            announced);
 }
 
-void LibOF::cancel_rtr(Peer& peer, const MessageKey& key) { queue_rtr(peer, {RtrKind::cancel, key, nullptr}, true); }
+void LibOF::cancel_rtr(Peer& peer, const MessageKey& key) { queue_rtr(peer, {RtrKind::cancel, key, nullptr, 0}, true); }
 
 bool LibOF::may_ask(const Peer& peer) const { return peer.immediates < options_.rtr_window; }
 
@@ -142,6 +161,7 @@ void LibOF::queue_rtr(Peer& peer, const QueuedRtr& rtr, bool urgent) {
   if (rtr.receive != nullptr) ++counters_.rtr_stalled;
   (urgent ? peer.urgent_rtrs : peer.rtr_queue).push_back(rtr);
   ++rtrs_pending_;
+  activate(peer);  // where it answers a revoke, nothing else may be pending
 }
 
 // The message came without its RTR. Its queued RTR goes: the request will be another one.
@@ -178,10 +198,11 @@ bool LibOF::write_rtr(Peer& peer, const QueuedRtr& rtr) {
   slot.context = rtr.key.context;
   slot.tag = rtr.key.tag;
   slot.sequence = rtr.key.sequence;
+  slot.address = refuse ? poison_of(fabric_.rank(), Error::memory) : rtr.poison;
   if (receive != nullptr && !refuse) {
     if (!exposes) receive->exposed = {};
     receive->exposes = exposes;
-    slot.address = receive->exposed.address;
+    if (exposes) slot.address = receive->exposed.address;
     slot.buffer_key = receive->exposed.key;
     slot.bytes = receive->length == Length::exact ? receive->bytes : receive->bytes | kAtMost;
     slot.receive = immediate_of(*receive);
@@ -194,7 +215,9 @@ bool LibOF::write_rtr(Peer& peer, const QueuedRtr& rtr) {
   ++peer.rtr_sent;
   // release: the RTR before its stamp; pairs with the acquire in drain_rtrs()
   slot.stamp.store(peer.rtr_sent, std::memory_order_release);
-  fabric_.commit(peer.rank, &slot, sizeof slot, kNoteRtr, refuse || !exposes ? nullptr : receive);
+  const bool revokes = rtr.kind == RtrKind::revoke || rtr.kind == RtrKind::revoked;
+  fabric_.commit(peer.rank, &slot, sizeof slot, revokes ? kNoteRevoke : kNoteRtr,
+                 refuse || !exposes ? nullptr : receive);
   if (refuse) {
     receive->data_here = true;  // nothing more will happen to it
     receive->error = Error::memory;

@@ -31,6 +31,9 @@ struct RequestOwner {
   uint64_t error_expected = 0;
   uint64_t error_got = 0;
   uint64_t received = 0;  // bytes of the last message that it received
+  // Where its failure began: what a peer has told, or set before an operation is cancelled whose failure travels along
+  // its messages.
+  Poison poison = 0;
   // The two buffers of the user that its messages come from or go to, if they do; others are in exposed memory.
   const Pinned* pins = nullptr;
   RequestOwner* next_ready = nullptr;
@@ -66,6 +69,7 @@ struct Request {
   Length length = Length::exact;
   Error error = Error::none;  // what the second event said
   uint64_t got = 0;           // bytes that arrived
+  Poison poison = 0;          // of a receive that was given up: tells its sender; else what the peer has told
   ExposedBuffer exposed;      // rtr_written: where the peer may write
 
   bool takes(uint64_t message) const { return length == Length::exact ? message == bytes : message <= bytes; }

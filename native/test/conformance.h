@@ -26,7 +26,6 @@ struct Subject {
   std::function<MakeRank(Rank size)> job;  // makes what the ranks of one job share; may throw Skip
   std::vector<RankOptions> modes = {mode(true), mode(false)};
   uint32_t mix_steps = repetitions(300, 80);  // of a random mix
-  bool revokes = true;                        // takes exposed memory back, and the connection stays
 };
 
 inline void run(const Subject& subject, Rank size, const RankOptions& options,
@@ -300,7 +299,6 @@ inline void other_eager_limits_are_refused(const Subject& subject) {
 // An operation fails while one of its receives is under way: its RTR is withdrawn before, while and after the sender
 // begins.
 inline void a_failed_operation_leaves_its_buffer_alone(const Subject& subject) {
-  if (!subject.revokes) throw Skip{"a sender answers only when its operation starts, or loses its connection"};
   for (RankOptions options : subject.modes) {
     options.revoke_limit = 60'000;  // milliseconds: an emulated machine takes its time
     run(subject, 3, options, [&](TestRank& me, Meeting& meeting) {
@@ -309,6 +307,17 @@ inline void a_failed_operation_leaves_its_buffer_alone(const Subject& subject) {
           for (const size_t block : {200u, 20'000u, 600'000u})
             revoked_block(me, meeting, block, good == 1, begins, good);
         }
+      }
+    });
+  }
+}
+
+// What an operation that has failed does not send any more fails those that need it.
+inline void a_failure_travels_along_a_tree(const Subject& subject) {
+  for (const RankOptions& options : subject.modes) {
+    run(subject, 8, options, [&](TestRank& me, Meeting& meeting) {
+      for (const size_t block : {size_t{8}, size_t{20'000}, size_t{600'000}}) {
+        for (const bool to_root : {false, true}) failing_tree(me, meeting, block, to_root);
       }
     });
   }
@@ -324,6 +333,7 @@ inline bool conforms(const Subject& subject) {
     tests().push_back({names.back().c_str(), [subject, test] { test(subject); }});
   };
 #define CONFORMANCE(test) add(#test, test)
+  CONFORMANCE(a_failure_travels_along_a_tree);
   CONFORMANCE(messages_of_every_size_and_kind_of_buffer);
   CONFORMANCE(messages_to_oneself);
   CONFORMANCE(more_messages_than_slots);

@@ -163,6 +163,15 @@ TEST(what_the_end_of_a_peer_lets_go_is_flushed) {
   CHECK(me.failure(last) == Error::peer_closed);
 }
 
+// The last look before sleeping tells peers which sends wait. The fabric checks that this has left when a caller
+// sleeps; elsewhere the engine is unlocked before the sleep, and checks it itself.
+TEST(what_is_announced_before_sleeping_is_flushed) {
+  FakeNetwork network(2, false);
+  TestRank me(network.take(0), mode(false));
+  const uint32_t send = me.isend(me.filled(600, false, 1), 1, 0);
+  while (network.rank(0).commits == 0) CHECK(!me.engine->wait(&send, 1, true, 1'000'000));
+}
+
 // How far a copy of random bytes into cleared ones is.
 size_t copied(const Pinned& from, const Pinned& to) {
   size_t at = 0;
@@ -266,5 +275,41 @@ TEST(rounds_wait_for_their_local_work) {
 }
 
 }  // namespace
+
+// Its memory is refused to the operation of one rank, before that has sent anything.
+TEST(ranks_learn_that_memory_was_refused) {
+  struct Empty final : ExposedMemory {
+    void* allocate(size_t) override { return nullptr; }
+    void release(void*) override {}
+    size_t used() const override { return 0; }
+    std::string why() const override { return "no memory"; }
+  };
+  constexpr Rank kSize = 8;
+  constexpr Rank kRefused = 4;
+  for (const bool progress_thread : {true, false}) {
+    for (const size_t block : {size_t{8}, size_t{5000}}) {
+      ThreadNetwork network(kSize);
+      const auto make = [&](Rank rank) -> std::unique_ptr<Fabric> {
+        std::shared_ptr<ExposedMemory> memory = std::make_shared<Heap>();
+        if (rank == kRefused) memory = std::make_shared<Empty>();
+        return std::make_unique<ThreadFabric>(network, rank, memory);
+      };
+      run_ranks_over(kSize, mode(progress_thread), make, [&](TestRank& me, Meeting& meeting) {
+        const auto plan = me.load(ring_allgather(me.rank, kSize, block));
+        const uint32_t request = me.start(plan, me.filled(block, false, me.rank), me.plain(kSize * block));
+        CHECK_EQ(me.failure(request), me.rank == kRefused ? Error::system : Error::abandoned);
+        if (me.rank != kRefused) {
+          const RequestFailure failure = me.engine->failure(request);
+          // A put that has begun ends without an origin.
+          if (block == 8 || failure.cause == Error::system) {
+            CHECK_EQ(failure.origin, kRefused);
+            CHECK_EQ(failure.cause, Error::system);
+          }
+        }
+        meeting.meet([&] { me.engine->test(); });
+      });
+    }
+  }
+}
 
 TEST_MAIN(60)

@@ -99,4 +99,66 @@ inline void revoked_block(TestRank& me, Meeting& meeting, size_t block, bool in_
   meeting.meet(drive);
 }
 
+// A binomial tree with its root at rank 0, over a power of two of ranks: the parent of a rank is the rank without its
+// lowest bit. The nearest children come first, so a failure at rank 4 of 8 comes before rounds that have not begun.
+inline std::vector<Rank> children_of(Rank rank, Rank size) {
+  std::vector<Rank> children;
+  for (Rank bit = 1; bit < size && (rank & bit) == 0; bit *= 2) children.push_back(rank + bit);
+  return children;
+}
+inline Rank parent_of(Rank rank) { return rank & (rank - 1); }
+
+// A round for each message, from the root to the leaves. `expected`: what this rank receives.
+inline Schedule tree_broadcast(Rank rank, Rank size, uint64_t block, uint64_t expected) {
+  Schedule schedule(0, block);
+  if (rank != 0) schedule.round().receive(parent_of(rank), Role::receive, 0, expected);
+  for (const Rank child : children_of(rank, size)) schedule.round().send(child, Role::receive, 0, block);
+  return schedule;
+}
+
+// From the leaves to the root. `expected`: what this rank receives from each of its children.
+inline Schedule tree_gather(Rank rank, Rank size, uint64_t block, uint64_t expected) {
+  Schedule schedule(block, block);
+  for (const Rank child : children_of(rank, size)) schedule.round().receive(child, Role::receive, 0, expected);
+  if (rank != 0) schedule.round().send(parent_of(rank), Role::send, 0, block);
+  return schedule;
+}
+
+// Eight ranks. Rank 4 expects another size than is sent. All that need its data learn of it, and where it began, while
+// nobody closes; and then all ranks go on.
+inline void failing_tree(TestRank& me, Meeting& meeting, size_t block, bool to_root) {
+  constexpr Rank kFailing = 4;
+  const auto tree = to_root ? tree_gather : tree_broadcast;
+  const Pinned send = me.filled(block, false, 1);
+  const auto run = [&](uint64_t expected) {
+    return me.start(me.load(tree(me.rank, me.size, block, expected)), send,
+                    me.rank == 0 && !to_root ? send : me.plain(block));
+  };
+  const uint32_t request = run(me.rank == kFailing ? block / 2 : block);
+  // Rank 5 is the first child of rank 4, and learns it only where its message is large.
+  const bool needs = to_root ? me.rank == 0 || me.rank == kFailing : me.rank >= kFailing;
+  if (request != kNoRequest) {
+    CHECK(me.engine->wait(&request, 1, true, -1));
+    const Error error = me.error(request);
+    const RequestFailure failure = me.engine->failure(request);
+    if (me.rank == kFailing) {
+      CHECK_EQ(error, Error::truncated);
+    } else if (needs) {
+      CHECK_EQ(error, Error::abandoned);
+    }
+    if (error == Error::abandoned) {
+      // A rank between learns it from its peer, and the peer may have been the other side of the disagreement.
+      CHECK_EQ(failure.cause, Error::truncated);
+      CHECK(failure.origin == kFailing || failure.origin == (to_root ? 5u : 0u));
+    }
+    if (error == Error::none) me.finish(request);
+  } else {
+    CHECK(!needs);
+  }
+  meeting.meet([&] { me.engine->test(); });
+  const uint32_t again = run(block);
+  if (again != kNoRequest) me.wait(again);
+  meeting.meet([&] { me.engine->test(); });
+}
+
 }  // namespace nbc::check

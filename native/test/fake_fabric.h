@@ -218,13 +218,17 @@ class FakeFabric final : public Fabric {
   void arm(Sleeper, uint32_t) override {}
   bool is_armed() const override { return false; }
   void disarm() override {}
-  void sleep(Sleeper, uint32_t, int64_t) override {}
+  void sleep(Sleeper who, uint32_t, int64_t) override {
+    if (who == Sleeper::caller) CHECK(flushed());  // it sleeps as the owner; a peer may sleep, too
+  }
   void ring_self(Sleeper) override {}
   void announce_closed() override {}
   Crowd crowd() const override { return {network_.size_, network_.size_, true}; }
   void visit_counters(const CounterVisitor&) const override {}
 
   bool expects(Rank peer) const { return expected_[peer]; }
+  // Buffers that peers reached asynchronously may write to.
+  size_t exposed() const { return open_.size(); }
   // Nothing is on its way from this rank, and nothing arrived that was not taken.
   bool quiet() const {
     if (!completions_.empty() || !local_writes_.empty() || !local_puts_.empty() || !open_.empty()) return false;

@@ -479,9 +479,10 @@ TEST(rtr_exhaustion_recovers) {
       for (uint32_t i = 0; i < kTotal; ++i)
         receives.push_back(std::make_unique<Receive>(job[1], 0, MessageKey{1, 9, i}, 300 + i, i));
       job.pump();
-      CHECK_EQ(job[1].of.counters().rtr_sent, libof::kRtrSlots);
+      // A sender that is told of RTRs reads a full array even before its sends start.
+      CHECK_EQ(job[1].of.counters().rtr_sent, asynchronous ? kTotal : libof::kRtrSlots);
       if (test_on_init) CHECK_EQ(job[1].of.counters().rtr_stalled, kTotal - libof::kRtrSlots);
-      CHECK(job[1].of.needs_driving());
+      CHECK_EQ(job[1].of.needs_driving(), !asynchronous);
       std::vector<std::unique_ptr<Send>> sends;
       for (uint32_t i = kTotal; i-- > 0;) {  // in the other order: RTRs are found wherever they are
         sends.push_back(std::make_unique<Send>(job[0], 1, MessageKey{1, 9, i}, 300 + i, i));
@@ -1441,6 +1442,105 @@ TEST(a_peer_that_stops_amid_a_copy_keeps_the_buffer) {
   job.check_idle();
 }
 
+Options patient_options() {
+  Options options = options_with(true);
+  options.revoke_limit = 60'000;
+  return options;
+}
+
+// The peer has nothing to do with this rank yet, and answers for the sends that it will start. There are more of them
+// than RTR slots, and its own receives from this rank fill the slots of the other direction.
+TEST(a_revoke_is_answered_before_the_send_starts) {
+  constexpr uint32_t kMany = libof::kRtrSlots + 8;
+  for (const uint32_t count : {1u, kMany}) {
+    for (const uint32_t others : {0u, kMany}) {
+      Job job(2, true, patient_options());
+      std::deque<Receive> in;
+      for (uint32_t i = 0; i < others; ++i) in.emplace_back(job[0], 1, MessageKey{1, 3, i}, 1000, i);
+      std::deque<Pair> pairs;
+      for (uint32_t i = 0; i < count; ++i) {
+        pairs.emplace_back(5000);
+        job[1].of.irecv(pairs[i], 0, {1, 2, i}, pairs[i].memory.data(), 5000);
+      }
+      job.pump();
+      CHECK_EQ(job[1].fabric.exposed(), count);
+      job[1].fabric.revokes = false;
+      for (Pair& pair : pairs) pair.fail(job[1]);
+      CHECK_EQ(pairs[0].outstanding, 1);
+      job.pump();
+      for (Pair& pair : pairs) CHECK_EQ(pair.outstanding, 0);
+      CHECK_EQ(job[1].fabric.exposed(), 0u);
+      CHECK(!job[1].of.is_revoking());
+      // The messages meet, without data.
+      for (uint32_t i = 0; i < count; ++i) {
+        Send send(job[0], 1, {1, 2, i}, 5000, 5);
+        job.pump();
+        CHECK(send.done());
+        CHECK_EQ(send.error, Error::abandoned);
+        CHECK_EQ(first_difference(pairs[i].memory.data(), 5000, 3), 5000u);
+      }
+      for (uint32_t i = 0; i < others; ++i) {
+        Send send(job[1], 0, {1, 3, i}, 1000, i);
+        job.pump();
+        in[i].check_data();
+      }
+      job.check_idle();
+    }
+  }
+}
+
+// The answer has to wait for a slot, and nothing else is pending with that peer.
+TEST(the_answer_to_a_revoke_waits_for_an_rtr_slot) {
+  Job job(2, true, patient_options());
+  job[0].fabric.refuse_to_expose = true;
+  std::deque<Receive> refused;
+  for (uint32_t i = 0; i < libof::kRtrSlots; ++i)
+    CHECK_EQ(refused.emplace_back(job[0], 1, MessageKey{1, 3, i}, 1000, i).error, Error::memory);
+  Pair pair(5000);
+  job[1].of.irecv(pair, 0, kKey, pair.memory.data(), 5000);
+  job[1].fabric.revokes = false;
+  pair.fail(job[1]);
+  while (job.network.deliver_write(1, 0)) {
+  }
+  job[0].progress();
+  CHECK_EQ(job[0].of.active_peers(), 1u);  // for the answer
+  job.pump();
+  CHECK_EQ(pair.outstanding, 0);
+  CHECK_EQ(job[0].of.active_peers(), 0u);
+  for (uint32_t i = 0; i < libof::kRtrSlots; ++i) {
+    const Send send(job[1], 0, {1, 3, i}, 1000, i);
+    job.pump();
+    CHECK_EQ(send.error, Error::system);
+  }
+  Send send(job[0], 1, kKey, 5000, 5);
+  job.pump();
+  CHECK_EQ(send.error, Error::abandoned);
+  job.check_idle();
+}
+
+// A revoke that comes when the send has been answered is not answered again: the data, or the error, are the answer.
+TEST(a_revoke_after_the_answer_changes_nothing) {
+  Job job(2, true, patient_options());
+  Send send(job[0], 1, kKey, 5000, 5);
+  Pair pair(5000);
+  job[1].of.irecv(pair, 0, kKey, pair.memory.data(), 5000);
+  CHECK(job.network.deliver_write(1, 0));
+  job[0].progress();  // the put is on its way
+  job[1].fabric.revokes = false;
+  pair.fail(job[1]);
+  while (job.network.deliver_write(1, 0)) {
+  }
+  job[0].progress();
+  while (job.network.deliver_write(0, 1)) {
+  }
+  job[1].progress();
+  CHECK_EQ(pair.outstanding, 1);  // the put may still write
+  job.pump();
+  CHECK_EQ(pair.outstanding, 0);
+  CHECK_EQ(job[0].of.counters().rtr_early, 0u);
+  job.check_idle();
+}
+
 // The sender finds the RTR together with what withdraws it: no data leave.
 TEST(an_rtr_that_is_withdrawn_before_its_sender_looks_gets_no_data) {
   Job job(2);
@@ -1455,6 +1555,132 @@ TEST(an_rtr_that_is_withdrawn_before_its_sender_looks_gets_no_data) {
   CHECK_EQ(send.error, Error::abandoned);
   CHECK_EQ(first_difference(pair.memory.data(), 5000, 3), 5000u);
   job.check_idle();
+}
+
+// --- failures that travel --------------------------------------------------------------------------------------------
+
+constexpr libof::Poison kPoison = libof::poison_of(6, Error::memory);
+
+TEST(a_poison_fails_the_receive_of_a_message_of_any_size) {
+  for (const bool asynchronous : {false, true}) {
+    for (const size_t bytes : {size_t{0}, size_t{100}, size_t{5000}}) {
+      for (const bool posted_first : {true, false}) {
+        Job job(2, asynchronous);
+        std::unique_ptr<Receive> receive;
+        const auto post = [&] { receive = std::make_unique<Receive>(job[1], 0, kKey, bytes, 3); };
+        if (posted_first) post();
+        job.pump();
+        job[0].of.poison(1, kKey, kPoison);
+        job.pump();
+        if (!posted_first) {
+          // Something else is expected, so that the mailbox is emptied.
+          Receive other(job[1], 0, {1, 8, 0}, 8, 4);
+          Send to_other(job[0], 1, {1, 8, 0}, 8, 4);
+          job.pump();
+          post();
+          job.pump();
+        }
+        CHECK(receive->done());
+        CHECK_EQ(receive->error, Error::abandoned);
+        CHECK_EQ(receive->poison, kPoison);
+        CHECK(receive->memory.untouched());
+        // The RTR that was taken back meets nothing any more.
+        Receive next(job[1], 0, {1, 9, 0}, 5000, 5);
+        Send send(job[0], 1, {1, 9, 0}, 5000, 5);
+        job.pump();
+        next.check_data();
+        job.check_idle();
+      }
+    }
+  }
+}
+
+// A send that failed while it waited: with and without an RTS, and with an RTR that its sender has not seen.
+TEST(a_send_that_fails_is_replaced_by_its_poison) {
+  for (const bool asynchronous : {false, true}) {
+    for (const bool announced : {false, true}) {
+      for (const bool posted : {false, true}) {
+        Job job(2, asynchronous);
+        Pair pair(5000);
+        job[0].of.isend(pair, 1, kKey, pair.memory.data(), 5000);
+        if (announced) job[0].of.announce_sends();
+        std::unique_ptr<Receive> receive;
+        if (posted) receive = std::make_unique<Receive>(job[1], 0, kKey, 5000, 3);
+        pair.poison = kPoison;
+        pair.fail(job[0]);
+        CHECK_EQ(pair.outstanding, 0);
+        job.pump();
+        if (!posted) {
+          Receive other(job[1], 0, {1, 8, 0}, 8, 4);
+          Send to_other(job[0], 1, {1, 8, 0}, 8, 4);
+          job.pump();
+          receive = std::make_unique<Receive>(job[1], 0, kKey, 5000, 3);
+        }
+        job.pump();
+        CHECK(receive->done());
+        CHECK_EQ(receive->error, Error::abandoned);
+        CHECK_EQ(receive->poison, kPoison);
+        CHECK(receive->memory.untouched());
+        Receive next(job[1], 0, {1, 9, 0}, 5000, 5);
+        Send send(job[0], 1, {1, 9, 0}, 5000, 5);
+        job.pump();
+        next.check_data();
+        job.check_idle();
+      }
+    }
+  }
+}
+
+// The receiver of a poison holds as many messages without a receive as it may, and waits for this one.
+TEST(a_poison_that_is_asked_for_passes_a_full_window) {
+  for (const bool asynchronous : {false, true}) {
+    Options options = options_with(true);
+    options.unexpected_window = kSlots;
+    Job job(2, asynchronous, options);
+    std::vector<std::unique_ptr<Send>> flood;
+    for (uint32_t i = 0; i < kSlots; ++i) flood.push_back(std::make_unique<Send>(job[0], 1, MessageKey{1, 2, i}, 8, i));
+    job[0].of.poison(1, kKey, kPoison);
+    job.pump();
+    Receive receive(job[1], 0, kKey, 100, 3);
+    job.pump();
+    CHECK(receive.done());
+    CHECK_EQ(receive.error, Error::abandoned);
+    CHECK_EQ(receive.poison, kPoison);
+    for (uint32_t i = 0; i < kSlots; ++i) {
+      Receive late(job[1], 0, {1, 2, i}, 8, i);
+      job.pump();
+      late.check_data();
+    }
+    job.check_idle();
+  }
+}
+
+// What a failed operation does not receive any more: small messages vanish, the sender of a large one learns why.
+TEST(a_message_that_is_dropped_tells_its_sender_if_it_is_large) {
+  for (const bool asynchronous : {false, true}) {
+    for (const size_t bytes : {size_t{100}, size_t{5000}}) {
+      for (const bool sent_first : {false, true}) {
+        Job job(2, asynchronous);
+        std::unique_ptr<Send> send;
+        const auto begin = [&] { send = std::make_unique<Send>(job[0], 1, kKey, bytes, 3); };
+        if (sent_first) {
+          begin();
+          job[0].of.announce_sends();
+          Receive other(job[1], 0, {1, 8, 0}, 8, 4);
+          Send to_other(job[0], 1, {1, 8, 0}, 8, 4);
+          job.pump();
+        }
+        job[1].of.drop(0, kKey, bytes, kPoison);
+        job.pump();
+        if (!sent_first) begin();
+        job.pump();
+        CHECK(send->done());
+        CHECK_EQ(send->error, bytes > kLimit ? Error::abandoned : Error::none);
+        if (bytes > kLimit) CHECK_EQ(send->poison, kPoison);
+        job.check_idle();
+      }
+    }
+  }
 }
 
 // A send that was given up: its receiver gets the message from a copy, or the error; the buffer is free at once.

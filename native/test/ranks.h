@@ -167,6 +167,10 @@ class TestRank {
     free_slots_.push_back(request);
     return why;
   }
+  // Bytes of the message that was received, as JavaScript reads them.
+  size_t length(uint32_t request) const {
+    return static_cast<size_t>(reinterpret_cast<const double*>(slots->exchange() + kExchange)[request]);
+  }
   void send(Pinned buffer, Rank peer, uint32_t tag) { wait(isend(std::move(buffer), peer, tag)); }
   void receive(Pinned buffer, Rank peer, uint32_t tag) { wait(irecv(std::move(buffer), peer, tag)); }
 
@@ -260,12 +264,14 @@ class Meeting {
   std::atomic<bool> broken_{false};
 };
 
-inline void run_ranks_over(Rank count, const RankOptions& options,
-                           const std::function<std::unique_ptr<Fabric>(Rank)>& make,
-                           const std::function<void(TestRank&, Meeting&)>& body) {
+using OptionsOf = std::function<RankOptions(Rank)>;
+using FabricOf = std::function<std::unique_ptr<Fabric>(Rank)>;
+using RankBody = std::function<void(TestRank&, Meeting&)>;
+
+inline void run_ranks_over(Rank count, const OptionsOf& options_of, const FabricOf& make, const RankBody& body) {
   Meeting meeting(count);
   run_threads(count, [&](Rank rank) {
-    TestRank me(make(rank), options);
+    TestRank me(make(rank), options_of(rank));
     try {
       body(me, meeting);
       meeting.meet();
@@ -276,8 +282,12 @@ inline void run_ranks_over(Rank count, const RankOptions& options,
   });
 }
 
+inline void run_ranks_over(Rank count, const RankOptions& options, const FabricOf& make, const RankBody& body) {
+  run_ranks_over(count, OptionsOf([&](Rank) { return options; }), make, body);
+}
+
 // Over shared memory.
-inline void run_ranks(Rank count, const RankOptions& options, const std::function<void(TestRank&, Meeting&)>& body) {
+inline void run_ranks(Rank count, const RankOptions& options, const RankBody& body) {
   const auto segment = make_segment(count);
   const auto make = [&](Rank rank) { return shm_fabric(segment, rank, options); };
   run_ranks_over(count, options, make, body);

@@ -110,7 +110,7 @@ bool conforms(const std::string& name, Eager eager) {
       return make_fabric(segment, rank, by(eager), options.eager_limit);
     };
   };
-  return conformance::conforms({name, job, {mode(true), mode(false)}, 60, false});
+  return conformance::conforms({name, job, {mode(true), mode(false)}, 60});
 }
 const bool registered = conforms("verbs", Eager::write) && conforms("verbs_by_send", Eager::send);
 
@@ -660,11 +660,24 @@ TEST(a_rank_without_credits_closes) {
 TEST(messages_longer_than_the_longest_of_the_port) {
   run_verbs(2, mode(true), {}, [](TestRank& me, Meeting&) {
     constexpr size_t kBytes = (size_t{20} << 20) + 5;
-    const Pinned in = me.plain(kBytes);
-    const uint32_t receive = me.irecv(in, 1 - me.rank, 1);
-    me.wait(me.isend(me.filled(kBytes, false, me.rank), 1 - me.rank, 1));
-    me.wait(receive);
-    check_data(in, 1 - me.rank);
+    const Rank other = 1 - me.rank;
+    // The receive may have room for more.
+    for (const size_t room : {size_t{0}, size_t{9} << 20}) {
+      const Pinned in = me.filled(kBytes + room, false, 99);
+      const uint32_t receive = me.irecv(in, other, 1);
+      me.wait(me.isend(me.filled(kBytes, false, me.rank), other, 1));
+      me.wait(receive);
+      CHECK_EQ(me.length(receive), kBytes);
+      CHECK_EQ(first_difference(in.data, kBytes, other), kBytes);
+      const Pinned before = me.filled(in.bytes, false, 99);
+      CHECK_EQ(std::memcmp(in.data + kBytes, before.data + kBytes, room), 0);
+    }
+    // Both sides learn that it has room for less, and nothing is written.
+    const Pinned in = me.filled(kBytes - 1, false, 99);
+    const uint32_t receive = me.irecv(in, other, 1);
+    CHECK_EQ(me.failure(me.isend(me.filled(kBytes, false, me.rank), other, 1)), Error::truncated);
+    CHECK_EQ(me.failure(receive), Error::truncated);
+    check_data(in, 99);
   });
 }
 
@@ -1159,6 +1172,16 @@ TEST(a_link_may_be_silent_for_a_moment) {
       interrupt_link("free");
       CHECK(middle);
     });
+  });
+}
+
+// A sender that does not call the library answers a revoke all the same: its progress thread looks now and then. The
+// connection stays.
+TEST_BOTH_WAYS(a_failed_operation_ends_while_a_sender_is_idle) {
+  RankOptions options = mode(true);
+  options.revoke_limit = 60'000;  // milliseconds: an emulated machine takes its time
+  run_verbs(3, options, verbs, [&](TestRank& me, Meeting& meeting) {
+    for (const size_t block : {8, 5000, 300'000}) late_block(me, meeting, block, block == 5000, true);
   });
 }
 

@@ -25,7 +25,7 @@ export function equalRows(
   linear: Build<Shape>,
   binomial: Build<Shape>,
   source: string,
-): Algorithm<'linear' | 'binomial', Shape>[] {
+): Algorithm<'linear' | 'binomial'>[] {
   return [
     {
       name: 'linear',

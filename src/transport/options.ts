@@ -146,10 +146,10 @@ const COMMON = {
    */
   startall: native(integer('NBC_STARTALL', 0, MAX_POLL, 'microseconds')),
   /**
-   * How long, in microseconds, the event loop is held while an awaited request may end at any moment (default 50; 0:
+   * How long, in microseconds, the event loop is held while an awaited request may end at any moment (default 100; 0:
    * not at all). A short wait then costs no wake-up; what takes longer is slept for. Variable NBC_AWAIT_SPIN.
    */
-  awaitSpin: integer('NBC_AWAIT_SPIN', 50, MAX_AWAIT_SPIN, 'microseconds'),
+  awaitSpin: integer('NBC_AWAIT_SPIN', 100, MAX_AWAIT_SPIN, 'microseconds'),
   /** Time limit, in milliseconds, of `wait()` and of awaited requests (default 0: none). Variable NBC_TIMEOUT. */
   timeout: integer('NBC_TIMEOUT', 0, MAX_TIMEOUT, 'milliseconds'),
   /**

@@ -1,11 +1,12 @@
 /**
  * Runs all operations through all their shapes, and checks every byte on every rank. Arguments: the progress mode, and
- * 'brief' for the short form.
+ * the form: 'full', 'short', or 'once'.
  *
  * A variant is an algorithm or the default, plain or alloc() memory or both, in place or not, places with gaps or not.
  * For each operation and size, variants and roots take turns, so that each variant and each root occurs. On up to four
  * ranks, small sizes go through every combination of them instead. Large sizes share them: each variant and each root
- * occurs with one of these sizes. In the short form, so do the small sizes, and the medium ones.
+ * occurs with one of these sizes. In the short form, so do the small sizes, and the medium ones; in the form 'once',
+ * all sizes but the largest do together.
  *
  * Nothing separates the operations, so ranks run ahead of each other by as much as the operations allow.
  */
@@ -63,27 +64,34 @@ function blocksOf(name: OperationName, size: number): number {
 const share = <T>(list: readonly T[], turn: number, shares: number): T[] =>
   list.filter((_, index) => index % shares === turn % shares);
 
-function runsOf(size: number, brief: boolean): Run[] {
+function runsOf(size: number, form: string): Run[] {
   const runs: (Variant & Omit<Case, 'op'>)[] = [];
-  for (const operation of OPERATIONS) {
+  for (const [index, operation] of OPERATIONS.entries()) {
     const variants = variantsOf(operation);
     const roots = ORACLES[operation.name].rooted ? ranksOf({ size }) : [0];
     const combined = variants.flatMap((variant) => roots.map((root) => ({ ...variant, root, size })));
     const inTurns = Array.from({ length: Math.max(variants.length, roots.length) }, (_, i) => {
       return { ...variants[i % variants.length], root: roots[i % roots.length], size };
     });
+    const blocks = blocksOf(operation.name, size);
+    const medium = MEDIUM.filter((count) => count * blocks <= Math.max(...LARGE));
+    const large = LARGE.map((bytes) => Math.floor(bytes / blocks));
+    if (form === 'once') {
+      // The oracle of a reduction takes its time for the larger ones.
+      const counts = [...SMALL, ...medium, large[0]];
+      runs.push(...inTurns.map((run, turn) => ({ ...run, count: counts[(turn + index) % counts.length] })));
+      continue;
+    }
+    const brief = form === 'short';
     const some = size > COMBINED_MAX_RANKS ? inTurns : combined;
     for (const [turn, count] of SMALL.entries()) {
       runs.push(...(brief ? share(inTurns, turn, SMALL.length) : some).map((run) => ({ ...run, count })));
     }
-    const blocks = blocksOf(operation.name, size);
-    const fits = (count: number): boolean => count * blocks <= Math.max(...LARGE);
-    const medium = MEDIUM.filter(fits);
     for (const [turn, count] of medium.entries()) {
       runs.push(...(brief ? share(inTurns, turn, medium.length) : inTurns).map((run) => ({ ...run, count })));
     }
-    for (const [turn, bytes] of LARGE.entries()) {
-      runs.push(...share(inTurns, turn, LARGE.length).map((run) => ({ ...run, count: Math.floor(bytes / blocks) })));
+    for (const [turn, count] of large.entries()) {
+      runs.push(...share(inTurns, turn, large.length).map((run) => ({ ...run, count })));
     }
   }
   // Operators take turns, too.
@@ -93,7 +101,7 @@ function runsOf(size: number, brief: boolean): Run[] {
 const mode = process.argv[2] as 'thread' | 'manual';
 const world = await init({ progress: mode });
 const { rank, size } = world;
-const runs = runsOf(size, process.argv[3] === 'brief');
+const runs = runsOf(size, process.argv[3]);
 
 /** Gaps come between blocks. */
 const longest = GuardedPool.roomFor(Math.max(...LARGE) + 2 * size);

@@ -1,7 +1,8 @@
-/** Mistakes: wrong arguments, and ranks that disagree. Two ranks, or three. */
+/** Mistakes: wrong arguments, and ranks that disagree. Two ranks, three, or eight. */
 import assert from 'node:assert/strict';
 import { constants } from 'node:buffer';
 import {
+  AbandonedError,
   alloc,
   ArgumentError,
   BAND,
@@ -32,7 +33,7 @@ type Resizable<T> = new (bytes: number, options: { maxByteLength: number }) => T
 const ResizableArrayBuffer = ArrayBuffer as unknown as Resizable<ArrayBuffer>;
 const GrowableSharedArrayBuffer = SharedArrayBuffer as unknown as Resizable<SharedArrayBuffer>;
 
-await play({ arguments: wrongArguments, sizes, sizesOfCollectives, eagerLimits, fields, lateBlock });
+await play({ arguments: wrongArguments, sizes, sizesOfCollectives, eagerLimits, fields, lateBlock, failingTree });
 
 /** Calls and the argument that their error must name. All fail on one rank alone: nothing may reach the other one. */
 async function wrongArguments(): Promise<void> {
@@ -271,7 +272,7 @@ async function wrongArguments(): Promise<void> {
 /** The argument and, where it is given, the method that the error names. */
 type WrongCall = [argument: string, call: () => unknown, operation?: string];
 
-/** For each operation and its persistent form, the arguments of a call that would be right, with one of them replaced. */
+/** For each operation and its persistent form, arguments that would be right, with one of them replaced. */
 function wrongArgumentsOfAll(
   world: Communicator,
   notViews: readonly unknown[],
@@ -458,4 +459,35 @@ async function lateBlock(): Promise<void> {
   }
   await world.close();
   report('done');
+}
+
+/**
+ * Eight ranks. Rank 4 gives another size than the others to operations on a binomial tree. Nobody closes: all have met
+ * again before a rank says what it got, and the world is good for the next operation.
+ */
+async function failingTree(): Promise<void> {
+  const world = await init({ eagerLimit: 255 });
+  const { rank } = world;
+  const outcome = (request: Request): string => {
+    try {
+      request.wait(LIMIT_MS);
+      return 'fulfilled';
+    } catch (error) {
+      assert(error instanceof NbcError, `rank ${rank}: ${String(error)}`);
+      if (!(error instanceof AbandonedError)) return error.name;
+      assert.match(error.message, new RegExp(`rank ${error.origin} of the world \\(${error.reason}\\)`));
+      return `${error.name} ${error.origin} ${error.reason}`;
+    }
+  };
+  const outcomes: string[] = [];
+  for (const bytes of [8, 5000, 1 << 20]) {
+    const wrong = rank === 4 ? bytes / 2 : bytes;
+    outcomes.push(outcome(world.ibcast(new Uint8Array(wrong), 0, { algorithm: 'binomial' })));
+    world.ibarrier().wait(LIMIT_MS);
+    const all = rank === 0 ? new Uint8Array(8 * bytes) : null;
+    outcomes.push(outcome(world.igather(new Uint8Array(wrong), all, 0, { algorithm: 'binomial' })));
+    world.ibarrier().wait(LIMIT_MS);
+  }
+  report(outcomes);
+  await world.close();
 }

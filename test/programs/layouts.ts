@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { alloc, init, type Request, strided, waitAll } from 'node-nbc';
 import { OPERATIONS } from 'node-nbc/schedules';
-import { Scattered } from '../layouts.js';
+import { BETWEEN, Scattered } from '../layouts.js';
 import { arrange, contribution, ORACLES, withOperator } from '../oracle.js';
 import { assertBytes, piece } from './noise.js';
 import { play } from './scenario.js';
@@ -23,7 +23,7 @@ await play({
           const root = oracle.rooted ? number % size : 0;
           const c = withOperator({ size, root, count, inPlace, gaps: oracle.listed && number % 2 === 0 }, number);
           const memory = new Map<Uint8Array, Scattered>();
-          const make = number % 2 === 0 ? (n: number) => new Uint8Array(n) : (n: number) => alloc(Uint8Array, n);
+          const make = (n: number) => (number % 2 === 0 ? new Uint8Array(n) : alloc(Uint8Array, n)).fill(BETWEEN);
           const part = arrange(oracle, c, rank, (length) => {
             const bytes = new Uint8Array(length).fill(0xee);
             if ((rank + number) % 3 > 0) memory.set(bytes, new Scattered(length, number + rank, make));

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { alloc, type Communicator, init, NbcError, type Request, waitAll } from 'node-nbc';
+import { AbandonedError, alloc, type Communicator, init, NbcError, type Request, waitAll } from 'node-nbc';
 import { OPERATIONS } from 'node-nbc/schedules';
 import { arrange, contribution, ORACLES, withOperator } from '../oracle.js';
 import { piece } from './noise.js';
@@ -227,17 +227,19 @@ function codeOf(call: () => void): string {
     call();
     return 'fulfilled';
   } catch (error) {
-    assert(error instanceof NbcError, String(error));
-    return error.code;
+    return codeWhereItBegan(error);
   }
 }
 
 async function codeOfAwaited(request: Request): Promise<string> {
   return request.then(
     () => 'fulfilled',
-    (error: unknown) => {
-      assert(error instanceof NbcError, String(error));
-      return error.code;
-    },
+    (error: unknown) => codeWhereItBegan(error),
   );
+}
+
+/** A collective may hear of the end of a rank from another rank. */
+function codeWhereItBegan(error: unknown): string {
+  assert(error instanceof NbcError, String(error));
+  return error instanceof AbandonedError ? (error.reason ?? error.code) : error.code;
 }

@@ -7,29 +7,53 @@
  */
 import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
-import { alloc, type Communicator, init, type Request, testAll, TimeoutError, waitAll, waitAny } from 'node-nbc';
+import {
+  alloc,
+  type Communicator,
+  init,
+  type PersistentRequest,
+  type Request,
+  testAll,
+  TimeoutError,
+  waitAll,
+  waitAny,
+} from 'node-nbc';
 import { OPERATIONS } from 'node-nbc/schedules';
-import { arrange, ORACLES } from '../oracle.js';
+import { gridLists, type Lists } from '../neighbors.js';
+import { arrange } from '../oracle.js';
 import {
   BUFFER_BYTES,
   BUFFERS,
   buffersOf,
   bytesOf,
   caseOf,
+  chosen,
+  type CommunicatorStep,
   type DataStep,
   endsOf,
+  graphOf,
+  gridOf,
+  hasNeighbors,
   initialContent,
+  oracleOf,
+  peersOf,
   type Plan,
+  type Region,
+  regionOf,
 } from './plan.js';
 import { report } from './scenario.js';
 
-interface Flight {
-  step: number;
-  request: Request;
+/** What an operation uses. */
+interface Use {
   reads: number[];
   writes: number[];
   /** What it writes. */
-  result: Uint8Array | null;
+  result: Region | null;
+}
+
+interface Flight extends Use {
+  step: number;
+  request: Request;
 }
 
 const plan = JSON.parse(process.argv[2]) as Plan;
@@ -44,68 +68,134 @@ const buffers = Array.from({ length: BUFFERS }, (_, index) => {
   return memory;
 });
 
-const communicators: (Communicator | null)[] = [world];
+/** A communicator (null: this rank is not in it), and the neighbours of all its ranks, if it has a topology. */
+interface Made {
+  communicator: Communicator | null;
+  lists?: readonly Lists[] | undefined;
+}
+
+const communicators: (Made & { neighbors: boolean })[] = [{ communicator: world, neighbors: false }];
+/** Persistent requests, one for each step that makes one; null: not on this rank. */
+const persistent: (({ request: PersistentRequest } & Use) | null)[] = [];
 const hashes: Record<number, string> = {};
 let flights: Flight[] = [];
 
 for (const [index, step] of plan.steps.entries()) {
-  if (step.kind === 'dup' || step.kind === 'split') {
+  if ('parent' in step) {
     const parent = communicators[step.parent % communicators.length];
-    if (parent === null) communicators.push(null);
-    else if (step.kind === 'dup') communicators.push(await parent.dup());
-    else {
-      const color = step.colors[me];
-      communicators.push(await parent.split(color < 0 ? undefined : color, step.keys[me]));
-    }
+    const made = await make(step, parent);
+    communicators.push({ ...made, neighbors: hasNeighbors(step, parent) });
     continue;
   }
-  const communicator = communicators[step.communicator % communicators.length];
-  if (communicator !== null) await start(index, step, communicator);
+  if (step.kind === 'again') {
+    const known = persistent[step.of % persistent.length] ?? null;
+    if (known !== null) await startAgain(index, known);
+  } else {
+    const on = chosen(step, communicators);
+    const made = on === null ? null : await start(index, step, on);
+    if ('persistent' in step && step.persistent) persistent.push(made as (typeof persistent)[number]);
+  }
   if (random() < 0.2) await complete(flights.filter(() => random() < 0.5));
 }
 await complete(flights);
+for (const made of persistent) made?.request.free();
 const final = buffers.map(hashOf);
 await world.close();
 report({ hashes, final });
 
-async function start(index: number, step: DataStep, communicator: Communicator): Promise<void> {
+async function make(step: CommunicatorStep, { communicator: parent, lists }: Made): Promise<Made> {
+  if (parent === null) return { communicator: null };
+  switch (step.kind) {
+    case 'dup':
+      return { communicator: await parent.dup(), lists };
+    case 'split': {
+      const color = step.colors[me];
+      return { communicator: await parent.split(color < 0 ? undefined : color, step.keys[me]) };
+    }
+    case 'cart': {
+      const { dims, periods } = gridOf(step, parent.size);
+      return { communicator: await parent.cart({ dims, periods }), lists: gridLists(dims, periods) };
+    }
+    case 'graph': {
+      const all = graphOf(step, parent.size);
+      return { communicator: await parent.distGraph(all[parent.rank]), lists: all };
+    }
+  }
+}
+
+type Method<R extends Request> = (...args: unknown[]) => R;
+
+/** Starts what this rank has to do in the step; null: nothing. */
+async function start(index: number, step: DataStep, { communicator, lists }: Made): Promise<Flight | null> {
+  if (communicator === null) return null;
   const { rank, size } = communicator;
   const { send, receive } = buffersOf(step, me);
-  const view = (buffer: number, bytes: number): Uint8Array => buffers[buffer].subarray(step.shift, step.shift + bytes);
-  const launch = async (
-    reads: number[],
-    writes: number[],
-    result: Uint8Array | null,
-    call: () => Request,
-  ): Promise<void> => {
-    await complete(
-      flights.filter(
-        (other) =>
-          other.writes.some((buffer) => reads.includes(buffer) || writes.includes(buffer)) ||
-          other.reads.some((buffer) => writes.includes(buffer)),
-      ),
-    );
-    flights.push({ step: index, request: call(), reads, writes, result });
+  const methods = communicator as unknown as Record<string, Method<Request>>;
+  const inits = communicator as unknown as Record<string, Method<PersistentRequest>>;
+  const regions: { send?: Region; recv?: Region } = {};
+  const use = (role: 'send' | 'recv', bytes: number): Region =>
+    (regions[role] = regionOf(buffers[role === 'send' ? send : receive], step, me, role, bytes));
+  const launch = async (name: string, args: unknown[]): Promise<Flight> => {
+    const reads = regions.send === undefined ? [] : [send];
+    const writes = regions.recv === undefined ? [] : [receive];
+    const init = 'persistent' in step && step.persistent;
+    // An Init method does not touch the buffers.
+    const prepared = init ? inits[`${name.slice(1)}Init`](...args) : null;
+    await complete(flights.filter((other) => inTheWay(other, reads, writes)));
+    prepared?.start();
+    const flight = {
+      step: index,
+      request: prepared ?? methods[name](...args),
+      reads,
+      writes,
+      result: regions.recv ?? null,
+    };
+    flights.push(flight);
+    return flight;
   };
+
   if (step.kind === 'message') {
     const ends = endsOf(step, size);
-    const bytes = bytesOf(step);
-    if (ends?.from === rank) {
-      await launch([send], [], null, () => communicator.isend(view(send, bytes), ends.to, step.tag));
-    } else if (ends?.to === rank) {
-      const target = view(receive, bytes);
-      await launch([], [receive], target, () => communicator.irecv(target, ends.from, step.tag));
-    }
-    return;
+    if (ends?.from === rank) return launch('isend', [use('send', bytesOf(step)).data, ends.to, step.tag]);
+    if (ends?.to === rank) return launch('irecv', [use('recv', bytesOf(step)).data, ends.from, step.tag]);
+    return null;
   }
-  const part = arrange(ORACLES[step.kind], caseOf(step, size), rank, (bytes, role) =>
-    view(role === 'send' ? send : receive, bytes),
-  );
-  const names = OPERATIONS.find(({ name }) => name === step.kind)!.algorithms.map(({ name }) => name);
-  const algorithm = [...names, undefined][step.algorithm % (names.length + 1)];
-  const method = communicator[step.kind].bind(communicator) as (...args: unknown[]) => Request;
-  await launch(part.send === null ? [] : [send], part.recv === null ? [] : [receive], part.recv, () =>
-    method(...part.args, { algorithm }),
+  if (step.kind === 'exchange') {
+    const { dest, source } = peersOf(step, rank, size);
+    if (dest === null && source === null) return null;
+    const out = dest === null ? null : use('send', bytesOf(step)).data;
+    const into = source === null ? null : use('recv', bytesOf(step)).data;
+    return launch('isendrecv', [out, dest, into, source, step.tag, step.tag]);
+  }
+  const layouts = new Map<unknown, unknown>();
+  const part = arrange(oracleOf(step), caseOf(step, size, lists), rank, (bytes, role) => {
+    const { data } = use(role, bytes);
+    if (data instanceof Uint8Array) return data;
+    const inItsPlace = new Uint8Array(bytes);
+    layouts.set(inItsPlace, data);
+    return inItsPlace;
+  });
+  // Operations between neighbours have no options.
+  const algorithms = OPERATIONS.find(({ name }) => name === step.kind)?.algorithms;
+  const names = algorithms?.map(({ name }) => name) ?? [];
+  const options =
+    algorithms === undefined ? [] : [{ algorithm: [...names, undefined][step.algorithm % (names.length + 1)] }];
+  return launch(step.kind, [...part.args.map((arg) => layouts.get(arg) ?? arg), ...options]);
+}
+
+/** Starts a persistent request once more. */
+async function startAgain(index: number, made: { request: PersistentRequest } & Use): Promise<void> {
+  const { request, reads, writes, result } = made;
+  await complete(flights.filter((other) => other.request === request || inTheWay(other, reads, writes)));
+  request.start();
+  flights.push({ step: index, request, reads, writes, result });
+}
+
+/** Whether an operation must end before one that uses these buffers starts. */
+function inTheWay(other: Flight, reads: number[], writes: number[]): boolean {
+  return (
+    other.writes.some((buffer) => reads.includes(buffer) || writes.includes(buffer)) ||
+    other.reads.some((buffer) => writes.includes(buffer))
   );
 }
 
@@ -152,7 +242,7 @@ async function complete(some: Flight[]): Promise<void> {
   }
   for (const { step, request, result } of some) {
     if (!request.done) throw new Error(`step ${step} is not done after waiting for it`);
-    if (result !== null) hashes[step] = hashOf(result);
+    if (result !== null) hashes[step] = hashOf(result.read());
   }
   flights = flights.filter((flight) => !some.includes(flight));
 }

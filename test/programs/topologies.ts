@@ -4,6 +4,7 @@ import {
   alloc,
   ArgumentError,
   type CartCommunicator,
+  type Communicator,
   dimsCreate,
   IN_PLACE,
   init,
@@ -12,128 +13,69 @@ import {
   type Request,
   startAll,
   strided,
+  SUM,
 } from 'node-nbc';
 import { NEIGHBOR_OPERATIONS, type Operation } from 'node-nbc/schedules';
+import { graphLists, gridLists, type Lists, NEIGHBOR_ORACLES, randomFrom } from '../neighbors.js';
+import { arrange } from '../oracle.js';
+import { assertBytes, piece } from './noise.js';
 import { play } from './scenario.js';
 
 const world = await init();
 const { rank, size } = world;
 
-/** Every rank knows all lists: sources and destinations of each. */
-interface Lists {
-  sources: (number | null)[];
-  destinations: (number | null)[];
-  /** For each source: which entry of that rank's destinations its message is. */
-  entries: (number | null)[];
+type Name = (typeof NEIGHBOR_OPERATIONS)[number]['name'];
+
+/** What memory holds that nothing is received into. */
+const UNTOUCHED = 0xdd;
+/** Bytes: nothing, small and large blocks. */
+const COUNTS = [0, 1, 3, 6000, 36_000];
+
+const memory = (number: number, length: number): Uint8Array =>
+  (number % 2 === 0 ? alloc(Uint8Array, length) : new Uint8Array(length)).fill(UNTOUCHED);
+
+/** What a rank calls an operation with, and what it must receive: sizes, gaps and memory take turns by `number`. */
+function partOf(name: Name, number: number, { rank: own, size: ranks }: Communicator, lists: readonly Lists[]) {
+  const [oracle, count] = [NEIGHBOR_ORACLES[name], COUNTS[number % COUNTS.length]];
+  const c = { size: ranks, root: 0, count, inPlace: false, gaps: number % 2 === 1, op: SUM, lists };
+  const part = arrange(oracle, c, own, (length) => memory(number, length));
+  part.send?.set(piece(number, own, 0, part.send.length));
+  const expected = part.recv?.slice() ?? null;
+  if (expected !== null) {
+    oracle.result(c, own, (from) => piece(number, from, 0, oracle.send(c, from) ?? 0), expected);
+  }
+  return { ...part, expected };
 }
 
-/** Elements that rank `from` sends as entry `entry`, in round `n`: some are empty, some are large. */
-function blockOf(n: number, from: number, entry: number, equal: boolean): Uint32Array {
-  const sizes = [0, 1, 3, 1500, 9000];
-  const length = equal ? sizes[n % sizes.length] : sizes[(n + from + entry) % sizes.length];
-  return Uint32Array.from({ length }, (_, i) => n * 1e8 + from * 1e6 + entry * 1e5 + i);
+type Parts = (Uint8Array | null)[];
+
+/** The parts of an alltoallw, which are in one array, in arrays of their own. `collect` copies them back. */
+function apart([sends, recvs]: Parts[]): { args: Parts[]; collect: () => void } {
+  const [from, into] = [sends, recvs].map((parts) => parts.map((part) => part?.slice() ?? null));
+  return {
+    args: [from, into],
+    collect: () => into.forEach((part, i) => recvs[i]?.set(part!)),
+  };
 }
 
-/** The oracle: what each operation is called with, and what it must receive from each source. */
-interface NeighborOracle {
-  arguments(mine: Lists, n: number): { args: unknown[]; received: () => (Uint32Array | null)[] };
-  /** Element i of these is what must come from source i. */
-  expected(mine: Lists, n: number): Uint32Array[];
-}
-
-const UNTOUCHED = 0xdddddddd;
-const concat = (blocks: readonly Uint32Array[]): Uint32Array => {
-  const all = new Uint32Array(blocks.reduce((sum, block) => sum + block.length, 0));
-  let at = 0;
-  for (const block of blocks) all.set(block, (at += block.length) - block.length);
-  return all;
-};
-const memory = (n: number, length: number): Uint32Array =>
-  (n % 2 === 0 ? alloc(Uint32Array, length) : new Uint32Array(length)).fill(UNTOUCHED);
-
-/** What comes from each source: for an allgather, entry 0 stands for all. */
-function incoming({ sources, entries }: Lists, n: number, equal: boolean, same: boolean): Uint32Array[] {
-  return sources.map((from, index) => blockOf(n, from ?? rank, same ? 0 : (entries[index] ?? 0), equal));
-}
-
-const outgoing = ({ destinations }: Lists, n: number, equal: boolean): Uint32Array[] =>
-  destinations.map((_, entry) => blockOf(n, rank, entry, equal));
-
-/** Reads blocks of these lengths at these places. */
-function reader(recv: Uint32Array, blocks: readonly Uint32Array[], places: readonly number[]): () => Uint32Array[] {
-  return () => blocks.map((block, index) => recv.slice(places[index], places[index] + block.length));
-}
-
-const packedPlaces = (blocks: readonly Uint32Array[], gap = 0): number[] => {
-  let at = 0;
-  return blocks.map(({ length }) => (at += length + gap) - length - gap);
-};
-
-const ORACLES: Record<(typeof NEIGHBOR_OPERATIONS)[number]['name'], NeighborOracle> = {
-  ineighborAllgather: {
-    expected: (mine, n) => incoming(mine, n, true, true),
-    arguments(mine, n) {
-      const blocks = incoming(mine, n, true, true);
-      const recv = memory(n, concat(blocks).length);
-      return { args: [blockOf(n, rank, 0, true), recv], received: reader(recv, blocks, packedPlaces(blocks)) };
-    },
-  },
-  ineighborAllgatherv: {
-    expected: (mine, n) => incoming(mine, n, false, true),
-    arguments(mine, n) {
-      const blocks = incoming(mine, n, false, true);
-      const recv = memory(n, concat(blocks).length + blocks.length);
-      const places = packedPlaces(blocks, 1);
-      const args = [blockOf(n, rank, 0, false), recv, blocks.map(({ length }) => length), places];
-      return { args, received: reader(recv, blocks, places) };
-    },
-  },
-  ineighborAlltoall: {
-    expected: (mine, n) => incoming(mine, n, true, false),
-    arguments(mine, n) {
-      const blocks = incoming(mine, n, true, false);
-      const recv = memory(n, concat(blocks).length);
-      return { args: [concat(outgoing(mine, n, true)), recv], received: reader(recv, blocks, packedPlaces(blocks)) };
-    },
-  },
-  ineighborAlltoallv: {
-    expected: (mine, n) => incoming(mine, n, false, false),
-    arguments(mine, n) {
-      const [out, blocks] = [outgoing(mine, n, false), incoming(mine, n, false, false)];
-      const recv = memory(n, concat(blocks).length + blocks.length);
-      const places = packedPlaces(blocks, 1);
-      const counts = (list: readonly Uint32Array[]): number[] => list.map(({ length }) => length);
-      return {
-        args: [concat(out), counts(out), null, recv, counts(blocks), places],
-        received: reader(recv, blocks, places),
-      };
-    },
-  },
-  ineighborAlltoallw: {
-    expected: (mine, n) => incoming(mine, n, false, false),
-    arguments(mine, n) {
-      const blocks = incoming(mine, n, false, false);
-      // Every second element of one array, or arrays of their own.
-      const recv = memory(n, 2 * concat(blocks).length + 2);
-      const places = packedPlaces(blocks);
-      const shared = n % 3 > 0;
-      const apart = blocks.map(({ length }) => new Uint32Array(length).fill(UNTOUCHED));
-      const layouts = blocks.map(({ length }, i) =>
-        strided(recv, { shape: [length], strides: [2], offset: 2 * places[i] }),
+/** Those that are received, as every second byte of one array. */
+function spread([sends, recvs]: Parts[], recv: Uint8Array): { args: unknown[]; collect: () => void } {
+  const wide = new Uint8Array(2 * recv.length).fill(UNTOUCHED);
+  const layouts = recvs.map(
+    (part) =>
+      part && strided(wide, { shape: [part.length], strides: [2], offset: 2 * (part.byteOffset - recv.byteOffset) }),
+  );
+  return {
+    args: [sends, layouts],
+    collect() {
+      assert(
+        wide.every((byte, i) => i % 2 === 0 || byte === UNTOUCHED),
+        'between the elements',
       );
-      const received = (): Uint32Array[] => {
-        const every = recv.filter((_, i) => i % 2 === 0);
-        if (shared)
-          assert(
-            recv.every((value, i) => i % 2 === 0 || value === UNTOUCHED),
-            'between the elements',
-          );
-        return shared ? reader(every, blocks, places)() : apart;
-      };
-      return { args: [outgoing(mine, n, false), shared ? layouts : apart], received };
+      recv.set(wide.filter((_, i) => i % 2 === 0));
     },
-  },
-};
+  };
+}
 
 /** Every operation, several in flight: all sizes, and every block in its place. */
 async function exchange(communicator: NeighborCommunicator, lists: readonly Lists[]): Promise<void> {
@@ -141,31 +83,24 @@ async function exchange(communicator: NeighborCommunicator, lists: readonly List
   assert.deepEqual(communicator.sources, mine.sources);
   assert.deepEqual(communicator.destinations, mine.destinations);
   for (let n = 0; n < 6; n++) {
-    const started = NEIGHBOR_OPERATIONS.map(({ name }) => {
-      const oracle = ORACLES[name];
-      const { args, received } = oracle.arguments(mine, n);
+    const started = NEIGHBOR_OPERATIONS.map(({ name }, index) => {
+      const part = partOf(name, n + 6 * index, communicator, lists);
+      let { args, collect }: { args: unknown[]; collect?: () => void } = part;
+      if (name === 'ineighborAlltoallw' && part.recv !== null && n % 3 < 2) {
+        ({ args, collect } = n % 3 === 0 ? apart(args as Parts[]) : spread(args as Parts[], part.recv));
+      }
       const method = communicator[name].bind(communicator) as (...given: unknown[]) => Request;
-      return { name, request: method(...args), received, expected: oracle.expected(mine, n) };
+      return { name, request: method(...args), collect, ...part };
     });
-    for (const { name, request, received, expected } of n % 2 === 0 ? started : started.toReversed()) {
+    for (const { name, request, collect, recv, expected } of n % 2 === 0 ? started : started.toReversed()) {
       if (n % 3 === 0) await request;
       else request.wait();
-      for (const [index, block] of received().entries()) {
-        const what = `${name}, round ${n}, rank ${rank} of ${size}, block ${index} of ${JSON.stringify(mine)}`;
-        const right = mine.sources[index] === null ? expected[index].map(() => UNTOUCHED) : expected[index];
-        assert.deepEqual(block, right, what);
+      collect?.();
+      if (recv !== null) {
+        assertBytes(recv, expected!, `${name}, round ${n}, rank ${rank} of ${size}, ${JSON.stringify(mine)}`);
       }
     }
   }
-}
-
-/** Numbers from 0 to `below` that are the same on all ranks. */
-function randomFrom(seed: number): (below: number) => number {
-  let state = seed;
-  return (below) => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return Math.floor((state / 2 ** 32) * below);
-  };
 }
 
 /** The grids that are tried on so many ranks. */
@@ -174,23 +109,6 @@ function gridsOf(ranks: number): { dims: number[]; periods: boolean[] }[] {
   return shapes.flatMap((dims) => {
     const alternating = dims.map((_, i) => i % 2 === 0);
     return [dims.map(() => false), dims.map(() => true), alternating].map((periods) => ({ dims, periods }));
-  });
-}
-
-/** The neighbours of all ranks of a grid, by the text of the standard and without the library. */
-function listsOf(dims: readonly number[], periods: readonly boolean[]): Lists[] {
-  const ranks = dims.reduce((product, length) => product * length, 1);
-  const strides = dims.map((_, d) => dims.slice(d + 1).reduce((product, length) => product * length, 1));
-  const moved = (from: number, d: number, by: number): number | null => {
-    const at = Math.floor(from / strides[d]) % dims[d];
-    if (!periods[d] && (at + by < 0 || at + by >= dims[d])) return null;
-    return from + (((at + by + dims[d]) % dims[d]) - at) * strides[d];
-  };
-  return Array.from({ length: ranks }, (_, from) => {
-    const list = dims.flatMap((__, d) => [moved(from, d, -1), moved(from, d, 1)]);
-    // What comes from below was sent up.
-    const entries = dims.flatMap((__, d) => [2 * d + 1, 2 * d]);
-    return { sources: list, destinations: list, entries };
   });
 }
 
@@ -252,7 +170,7 @@ await play({
   async carts() {
     for (const { dims, periods } of gridsOf(size)) {
       const cart = await world.cart({ dims, periods });
-      if (cart !== null) await exchange(cart, listsOf(dims, periods));
+      if (cart !== null) await exchange(cart, gridLists(dims, periods));
       await cart?.close();
     }
   },
@@ -261,24 +179,8 @@ await play({
   async graphs() {
     const random = randomFrom(size);
     for (let graph = 0; graph < 4; graph++) {
-      const lists: Lists[] = Array.from({ length: size }, () => ({ sources: [], destinations: [], entries: [] }));
-      const edges = random(4 * size);
-      for (let edge = 0; edge < edges; edge++) lists[random(size)].destinations.push(random(size));
-      for (let to = 0; to < size; to++) {
-        // Sources in random order; the entries of one source in the order of its list.
-        const from = lists.flatMap(({ destinations }, other) => destinations.filter((d) => d === to).map(() => other));
-        for (let i = from.length - 1; i > 0; i--) {
-          const j = random(i + 1);
-          [from[i], from[j]] = [from[j], from[i]];
-        }
-        lists[to].sources = from;
-        lists[to].entries = from.map((other, index) => {
-          const before = from.slice(0, index).filter((earlier) => earlier === other).length;
-          return lists[other].destinations.flatMap((d, entry) => (d === to ? [entry] : []))[before];
-        });
-      }
-      const mine = lists[rank] as { sources: number[]; destinations: number[] };
-      const communicator = await world.distGraph(mine);
+      const lists = graphLists(size, random);
+      const communicator = await world.distGraph(lists[rank]);
       await exchange(communicator, lists);
       if (graph === 0) await exchange(await communicator.dup(), lists);
       await communicator.close();
@@ -324,25 +226,21 @@ await play({
     }
   },
 
-  /** The persistent forms, three starts each. Those with parts: ghosts. */
+  /** The persistent forms, three starts each. */
   async persistent() {
     const cart = (await world.cart({ dims: dimsCreate(size, 2), periods: [true, false] }))!;
-    const mine = listsOf(cart.dims, cart.periods)[cart.rank];
-    const prepared = NEIGHBOR_OPERATIONS.flatMap(({ name }) => {
-      if (name === 'ineighborAlltoallw') return [];
-      const { args, received } = ORACLES[name].arguments(mine, 3);
+    const lists = gridLists(cart.dims, cart.periods);
+    const prepared = NEIGHBOR_OPERATIONS.map(({ name }, index) => {
+      const part = partOf(name, 3 + 5 * index, cart, lists);
       const methods = cart as unknown as Record<string, (...given: unknown[]) => PersistentRequest>;
-      const request = methods[`${name.slice(1)}Init`](...args);
-      const recv = args.filter((arg) => arg instanceof Uint32Array).at(-1)!;
-      return [{ name, request, received, recv, expected: ORACLES[name].expected(mine, 3) }];
+      return { name, request: methods[`${name.slice(1)}Init`](...part.args), ...part };
     });
     for (let round = 0; round < 3; round++) {
-      for (const { recv } of prepared) recv.fill(UNTOUCHED);
+      for (const { recv } of prepared) recv?.fill(UNTOUCHED);
       startAll(prepared.map(({ request }) => request));
-      for (const { name, request, received, expected } of prepared) {
+      for (const { name, request, recv, expected } of prepared) {
         await request;
-        const right = expected.map((block, i) => (mine.sources[i] === null ? block.map(() => UNTOUCHED) : block));
-        assert.deepEqual(received(), right, `${name}, round ${round}, rank ${rank}`);
+        if (recv !== null) assertBytes(recv, expected!, `${name}, round ${round}, rank ${rank}`);
       }
     }
     for (const { request } of prepared) request.free();

@@ -7,8 +7,8 @@ const NEEDED = 6;
 const LOST = /^ERR_NBC_(PEER_CLOSED|ABANDONED)$/;
 
 /**
- * Checks the report of a rank that lives: first the end of the operation that the lost rank may have completed, and then
- * the ends of those that needed it.
+ * Checks the report of a rank that lives: first the end of the operation that the lost rank may have completed, and
+ * then the ends of those that needed it.
  */
 export function assertLostPeer([first, ...rest]: readonly string[], firstMayComplete = true): void {
   assert.equal(rest.length, NEEDED);

@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
-import { init } from '#library/index.js';
+import { init, type Request } from '#library/index.js';
 import { median } from '../statistics.js';
 import type { Measured } from './mechanisms.js';
 
@@ -235,23 +235,27 @@ async function measureOurs(how: string, bytes: number, repetitions: number, seco
   const [DATA, GO_ON] = [0, 1];
   const back = new Uint8Array(bytes);
   const blocks = how === 'nbc-wait';
+  /** Waits for it, or returns it: to be awaited. */
+  const end = (request: Request): Request | undefined => {
+    if (!blocks) return request;
+    request.wait();
+    return undefined;
+  };
   const more = new Uint8Array(1);
   if (world.rank === 0) {
-    const trip: Trip = blocks
-      ? (data) => {
-          const answer = world.irecv(back, 1, DATA);
-          const sent = world.isend(data, 1, DATA);
-          answer.wait();
-          sent.wait();
-          return back;
-        }
-      : async (data) => {
-          const answer = world.irecv(back, 1, DATA);
-          const sent = world.isend(data, 1, DATA);
-          await answer;
-          await sent;
-          return back;
-        };
+    const ended = async (answer: Request, sent: Request): Promise<Uint8Array> => {
+      await answer;
+      await sent;
+      return back;
+    };
+    const trip: Trip = (data) => {
+      const answer = world.irecv(back, 1, DATA);
+      const sent = world.isend(data, 1, DATA);
+      if (!blocks) return ended(answer, sent);
+      answer.wait();
+      sent.wait();
+      return back;
+    };
     const batches = async (count: number): Promise<void> => {
       await world.isend(Uint8Array.of(count), 1, GO_ON);
     };
@@ -262,13 +266,10 @@ async function measureOurs(how: string, bytes: number, repetitions: number, seco
       await world.irecv(more, 0, GO_ON);
       if (more[0] === 0) break;
       for (let i = 0; i < more[0]; i++) {
-        if (blocks) {
-          world.irecv(back, 0, DATA).wait();
-          world.isend(back, 0, DATA).wait();
-        } else {
-          await world.irecv(back, 0, DATA);
-          await world.isend(back, 0, DATA);
-        }
+        const received = end(world.irecv(back, 0, DATA));
+        if (received) await received;
+        const sent = end(world.isend(back, 0, DATA));
+        if (sent) await sent;
       }
     }
   }

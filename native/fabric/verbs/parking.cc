@@ -60,7 +60,7 @@ void Parking::acknowledge() {
     device_->lib.ack_cq_events(queue_, count);
 }
 
-void Parking::sleep(Sleeper who, int64_t nanoseconds) {
+bool Parking::sleep(Sleeper who, int64_t nanoseconds) {
   uint32_t sources[kMost];
   const int count = Sleepers::sleep(who, nanoseconds, sources);
   for (int i = 0; i < count; ++i) {
@@ -77,6 +77,7 @@ void Parking::sleep(Sleeper who, int64_t nanoseconds) {
         break;
     }
   }
+  return count >= 0;
 }
 
 }  // namespace nbc::verbs

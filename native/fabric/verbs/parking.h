@@ -47,7 +47,8 @@ class Parking : public Sleepers {
   // Another descriptor that keeps `who` from sleeping while it is readable; read by its owner. Throws
   // FabricError.
   void wake_on(Sleeper who, int descriptor);
-  void sleep(Sleeper who, int64_t nanoseconds);
+  // False: the time has passed.
+  bool sleep(Sleeper who, int64_t nanoseconds);
   // Events that were taken must be acknowledged before their queue can go.
   void acknowledge();
 

@@ -213,8 +213,11 @@ void VerbsFabric::sleep(Sleeper who, uint32_t /*ticket*/, int64_t nanoseconds) {
   if (who == Sleeper::caller) ++counters_.parks;
   // Not longer than until the next probe is due.
   constexpr int64_t kLongest = kProbeMilliseconds * 1'000'000;
-  if (nanoseconds < 0 || nanoseconds > kLongest) nanoseconds = kLongest;
-  parking_.sleep(who, nanoseconds);
+  const bool long_sleep = nanoseconds < 0 || nanoseconds > kLongest;
+  const bool woken = parking_.sleep(who, long_sleep ? kLongest : nanoseconds);
+  // Nothing here is pending, so the queue is not armed. A peer may all the same have sent what it wants an answer to: a
+  // receiver that has failed revokes its RTR. So the progress thread looks.
+  if (long_sleep && !woken && who == Sleeper::progress) parking_.note_call();
 }
 
 // --- the end ---------------------------------------------------------------------------------------------------------
