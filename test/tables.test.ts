@@ -15,9 +15,30 @@ const dist = (file: string): string => pathToFileURL(join(ROOT, 'dist', file)).h
 const { native } = (await import(dist('native.js'))) as typeof import('../src/native.js');
 const { allOptions } = (await import(dist('transport/options.js'))) as typeof import('../src/transport/options.js');
 const { COUNTERS } = (await import(dist('counters.js'))) as typeof import('../src/counters.js');
+const { OPERATIONS } = (await import(dist('operations/index.js'))) as typeof import('../src/operations/index.js');
+const { NEIGHBOR_OPERATIONS } = (await import(
+  dist('operations/neighbor.js')
+)) as typeof import('../src/operations/neighbor.js');
 const { ARGUMENT_REASONS, ERROR_OF_CODE, errorFromFailure, errorFromNative } = (await import(
   dist('native-errors.js')
 )) as typeof import('../src/native-errors.js');
+
+describe('the table of operations', () => {
+  const document = (file: string): string => readFileSync(join(ROOT, 'docs', file), 'utf8');
+  const operations = [...OPERATIONS, ...NEIGHBOR_OPERATIONS];
+
+  it('is in docs/mpi.md, with the names of MPI and all arguments, and nothing else is', () => {
+    const rows = [...document('mpi.md').matchAll(/^\| `(MPI_I\w+)` +\| `(i\w+\(.*\))` +\|$/gm)];
+    const expected = operations.map(({ mpi, name, parameters }) => [mpi, `${name}(${parameters.join(', ')})`]);
+    const messages = ['MPI_Isendrecv'];
+    const found = rows.map(([, mpi, call]) => [mpi, call]).filter(([mpi]) => !messages.includes(mpi));
+    assert.deepEqual(found, expected);
+  });
+
+  it('is in docs/api.md', () => {
+    for (const { name } of operations) assert(document('api.md').includes(`| \`${name}(`), name);
+  });
+});
 
 describe('tables of TypeScript and native code', () => {
   const names = native.names();
