@@ -89,11 +89,14 @@ export class Slurm {
   }
 
   async #start(): Promise<void> {
-    const [munge, state] = ['munge', 'state'].map((name) => join(this.directory, name));
+    const [munge, state, pmix] = ['munge', 'state', 'pmix'].map((name) => join(this.directory, name));
     // Every user of munge must reach its socket, and munged insists on that.
     chmodSync(this.directory, 0o755);
     mkdirSync(munge, { mode: 0o755 });
     mkdirSync(state);
+    // Otherwise the PMIx of every Slurm uses the same names in /tmp, where another one may have left them.
+    mkdirSync(pmix);
+    writeFileSync(join(this.directory, 'mpi.conf'), `PMIxCliTmpDirBase=${pmix}\n`);
     const socket = join(munge, 'socket');
     const key = join(munge, 'key');
     writeFileSync(key, randomBytes(128), { mode: 0o400 });
