@@ -6,7 +6,7 @@
  *
  * What is parallel is in transform.ts; how its transposes overlap its computation, in transpose.ts.
  */
-import { alloc, init, type Communicator } from 'node-nbc';
+import { AbandonedError, alloc, type Communicator, init, PeerClosedError } from 'node-nbc';
 import { broadcast, gather, scatterSlabs } from './distribute.js';
 import { Expected } from './expected.js';
 import { gaussianFilter, paddedGrid, periodicGrid, sigmaOf, type GaussianFilter } from './filter.js';
@@ -206,7 +206,11 @@ try {
   say('', ok ? 'verified' : 'NOT verified: see the lines marked WRONG');
   if (!ok) process.exitCode = 1;
 } catch (error) {
-  if (!(error instanceof UsageError)) throw error;
-  process.stderr.write(`fft3d: ${error.message}\n`);
   process.exitCode = 1;
+  if (error instanceof UsageError) {
+    process.stderr.write(`fft3d: ${error.message}\n`);
+  } else if (!(error instanceof PeerClosedError || error instanceof AbandonedError)) {
+    // Of these two, another rank is the cause. It says why it ended.
+    throw error;
+  }
 }
