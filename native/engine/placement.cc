@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <sched.h>
 #include <unistd.h>
 
@@ -44,6 +45,8 @@ class SystemProcessors : public Processors {
     while (std::fgets(line, sizeof line, file) != nullptr) {
       unsigned processor;
       unsigned long long ticks;
+      // The first line, without a number, is of all processors.
+      if (std::strncmp(line, "cpu ", 4) == 0) continue;
       if (std::sscanf(line, "cpu%u %*u %*u %*u %llu", &processor, &ticks) != 2) continue;
       if (processor >= found.size()) found.resize(processor + 1);
       found[processor] = static_cast<int64_t>(ticks) * 1000 / per_second;

@@ -1,4 +1,6 @@
 // When a rank that shares its processor with a peer moves to another one.
+#include <unistd.h>
+
 #include "engine/placement.h"
 #include "test/check.h"
 
@@ -109,6 +111,7 @@ TEST(the_system_tells_where_the_thread_runs_and_moves_it) {
   const std::vector<int> allowed = processors->allowed();
   CHECK(!allowed.empty());
   CHECK(processors->idle().size() > static_cast<size_t>(allowed.back()));
+  CHECK(processors->idle().size() <= static_cast<size_t>(sysconf(_SC_NPROCESSORS_CONF)));
   for (const int processor : allowed) CHECK(processors->move_to(processor));
   CHECK(processors->allowed() == allowed);
 }
