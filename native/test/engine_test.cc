@@ -276,8 +276,6 @@ TEST(rounds_wait_for_their_local_work) {
   }
 }
 
-}  // namespace
-
 // Its memory is refused to the operation of one rank, before that has sent anything.
 TEST(ranks_learn_that_memory_was_refused) {
   struct Empty final : ExposedMemory {
@@ -313,5 +311,7 @@ TEST(ranks_learn_that_memory_was_refused) {
     }
   }
 }
+
+}  // namespace
 
 TEST_MAIN(60)
