@@ -27,12 +27,21 @@ describe('progress during a computation', function () {
     it(`goes on by itself: ${size} ranks, without cross-memory attach`, async () => {
       assert.deepEqual(await firstTests(size, { NBC_CROSS_MEMORY: 'off' }), Array(size).fill(true));
     });
+    for (const memory of ['plain', 'alloc']) {
+      it(`goes on by itself in a reduction: ${size} ranks, ${memory} buffers`, async () => {
+        assert.deepEqual(await firstTests(size, {}, memory, 50, 'iallreduce'), Array(size).fill(true));
+      });
+    }
     it(`goes on by itself: ${size} ranks, without test-on-init`, async () => {
       assert.deepEqual(await firstTests(size, { NBC_TEST_ON_INIT: '0' }), Array(size).fill(true));
     });
     if (SHOWS_IN_MANUAL) {
       it(`does not in 'manual' mode: ${size} ranks`, async () => {
         assert.deepEqual(await firstTests(size, { NBC_PROGRESS: 'manual' }), Array(size).fill(false));
+      });
+      it(`does not in 'manual' mode, in a reduction: ${size} ranks`, async () => {
+        const first = await firstTests(size, { NBC_PROGRESS: 'manual' }, 'plain', 50, 'iallreduce');
+        assert.deepEqual(first, Array(size).fill(false));
       });
     }
   }
