@@ -347,6 +347,7 @@ TEST(who_waits_claims_more_at_once) {
       b.poll(Effort::helping);
     }
     CHECK_EQ(copied(a) + copied(b), kBytes);
+    CHECK_EQ(a.rings + b.rings, 1u);  // by the one that finished the last piece
     CHECK_EQ(b.bulk.counters().helped_pieces, copied(b) / kPiece);
     CHECK_EQ(first_difference(to.data(), kBytes, 4), kBytes);
   }
