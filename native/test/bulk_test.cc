@@ -287,7 +287,7 @@ TEST(a_poll_copies_a_bounded_number_of_bytes) {
         const uint64_t before = copied(side);
         side.poll(effort);
         const uint64_t bytes_copied = copied(side) - before;
-        CHECK(bytes_copied < room_of(effort) + std::max(kShareFrom, kPiece));
+        CHECK(bytes_copied <= 160 * 1024);
         return bytes_copied;
       };
       poll(a, Effort::look);
@@ -303,15 +303,15 @@ TEST(a_poll_copies_a_bounded_number_of_bytes) {
   }
 }
 
-// The sender may not attach, so each side copies for both directions. A poll has room for one of them: none has to wait
-// until the other one is finished.
+// Only rank 0 may attach, so it copies what it sends and what it receives. A poll has room for one of them: none has to
+// wait until the other one is finished.
 TEST(both_directions_share_what_a_poll_copies) {
   constexpr size_t kBytes = size_t{8} << 20;
   const auto segment = two_ranks();
   Side a(segment, 0), b(segment, 1);
   std::vector<std::byte> from(kBytes), to_a(kBytes), to_b(kBytes);
   for (Side* side : {&a, &b}) {
-    side->bulk.open(side->peer, false);
+    side->bulk.open(side->peer, side == &a);
     side->bulk.expect(side->peer, true);
   }
   a.put(from.data(), to_b.data(), kBytes, 1);
@@ -320,11 +320,9 @@ TEST(both_directions_share_what_a_poll_copies) {
     a.poll(Effort::pass);
     b.poll(Effort::pass);
   }
-  for (const Side* side : {&a, &b}) {
-    const BulkCounters& counters = side->bulk.counters();
-    CHECK(counters.staged_bytes > 20 * kPiece);
-    CHECK(counters.helped_pieces > 20);
-  }
+  const uint64_t received = a.bulk.counters().helped_pieces;
+  CHECK(received > 20);
+  CHECK(copied(a) - received * kPiece > 20 * kPiece);
 }
 
 // A rank that only waits claims much at once: what the peer sends to it tells how much.
@@ -349,6 +347,7 @@ TEST(who_waits_claims_more_at_once) {
       b.poll(Effort::helping);
     }
     CHECK_EQ(copied(a) + copied(b), kBytes);
+    CHECK_EQ(a.rings + b.rings, 1u);  // by the one that finished the last piece
     CHECK_EQ(b.bulk.counters().helped_pieces, copied(b) / kPiece);
     CHECK_EQ(first_difference(to.data(), kBytes, 4), kBytes);
   }
