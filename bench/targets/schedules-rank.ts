@@ -1,6 +1,6 @@
 /**
- * Calls all collectives of a communicator of 1024 ranks, none of which is there: a call does all that it does otherwise,
- * but nothing starts. Argument: repetitions. Prints what the look-ups took, as JSON.
+ * Calls all collectives of a communicator of 1024 ranks, none of which is there: a call does all that it does
+ * otherwise, but nothing starts. Argument: repetitions. Prints what the look-ups took, as JSON.
  */
 import { init } from 'node-nbc';
 import { Communicator } from '#library/communicator.js';
