@@ -29,9 +29,10 @@ export interface Measurement {
 }
 
 /** Measures; where that fails, the rows say why. */
-export async function rowsOf({ rows, measure }: Measurement): Promise<Row[]> {
+export async function rowsOf(measurement: Measurement): Promise<Row[]> {
+  const { rows } = measurement;
   try {
-    const found = await measure();
+    const found = await measurement.measure();
     return rows.map((row, index) => ({ ...row, ...found[index] }));
   } catch (error) {
     const [why] = (error as Error).message.trim().split('\n');

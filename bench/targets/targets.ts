@@ -96,6 +96,7 @@ export function judge(rounds: readonly (readonly Result[])[]): Verdict[] {
         const pairs = (same: boolean) => rounds.flatMap((results) => pairOf(target, op, bytes, same, results));
         const fresh = pairs(false);
         const ratios = fresh.map(({ ours, theirs }) => ours / theirs);
+        const range: [number, number] = ratios.length === 0 ? [NaN, NaN] : [Math.min(...ratios), Math.max(...ratios)];
         return {
           target,
           op,
@@ -103,7 +104,7 @@ export function judge(rounds: readonly (readonly Result[])[]): Verdict[] {
           ours: median(fresh.map(({ ours }) => ours)),
           theirs: median(fresh.map(({ theirs }) => theirs)),
           ratio: median(ratios),
-          range: ratios.length === 0 ? [NaN, NaN] : [Math.min(...ratios), Math.max(...ratios)],
+          range,
           sameBuffers: median(pairs(true).map(({ ours, theirs }) => ours / theirs)),
         };
       }),

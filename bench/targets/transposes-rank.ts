@@ -1,7 +1,7 @@
 /**
  * Smooths a volume by the 3D FFT of examples/fft3d, in turns with strided parts and with a packing loop: the same
- * volume, filter, kind of buffers and warm-up. Arguments: points of the grid in each dimension, repetitions. Rank 0 prints the
- * totals as JSON.
+ * volume, filter, kind of buffers and warm-up. Arguments: points of the grid in each dimension, repetitions, planes of
+ * a transpose. Rank 0 prints the totals as JSON.
  */
 import assert from 'node:assert/strict';
 import { alloc, type Communicator, init, MAX } from 'node-nbc';
@@ -16,15 +16,13 @@ import { asAlltoall, PackedFft3d } from './packed.js';
 import type { Totals } from './transposes.js';
 
 const WARM_UP = 3;
-/** Planes of a transpose: with one, a part would be contiguous. */
-const PLANES = 4;
 const VOXEL: Triple = [2, 2, 2];
 
-const [points, repetitions] = process.argv.slice(2).map(Number);
+const [points, repetitions, planes] = process.argv.slice(2).map(Number);
 const world = await init();
 const grid: Triple = [points, points, points];
 const options = {
-  planes: PLANES,
+  planes,
   ahead: 1,
   maxDepth: Infinity,
   allocate: (length: number) => alloc(Float64Array, length),

@@ -49,7 +49,7 @@ const collectives: Record<string, Collective> = {
     },
   },
 };
-const { start, expected } = collectives[operation];
+const collective = collectives[operation];
 
 // What the exchange takes: the longest of three, on the slowest rank. Also makes the connections.
 let longest = 0;
@@ -58,7 +58,7 @@ for (let repetition = 0; repetition < 3; repetition++) {
   world.igather(new Uint8Array(1), rank === 0 ? new Uint8Array(size) : null, 0).wait();
   world.ibcast(new Uint8Array(1), 0).wait();
   const begin = performance.now();
-  start().wait();
+  collective.start().wait();
   longest = Math.max(longest, performance.now() - begin);
 }
 const times = new Float64Array(size);
@@ -69,7 +69,7 @@ const blocking = slowest[0];
 receive.fill(0);
 
 world.ibcast(new Uint8Array(1), 0).wait();
-const request = start();
+const request = collective.start();
 writeSync(board, Uint8Array.of(1), 0, 1, rank);
 compute(() => allStarted());
 const enough = performance.now() + Math.max(500, Number(timesText) * blocking);
@@ -81,7 +81,7 @@ writeSync(board, Uint8Array.of(1), 0, 1, size + rank);
 compute(() => allStarted(size));
 request.wait();
 for (let index = 0; index < size; index++) {
-  assertBytes(receive.subarray(index * block, (index + 1) * block), expected(index), `block ${index}`);
+  assertBytes(receive.subarray(index * block, (index + 1) * block), collective.expected(index), `block ${index}`);
 }
 const stats = world.stats();
 await world.close();
