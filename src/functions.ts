@@ -44,13 +44,14 @@ export class Functions {
 
   /** Pieces wait for this thread. */
   get wait(): boolean {
-    return this.slots.functionsWaiting > 0;
+    return this.open && this.slots.functionsWaiting > 0;
   }
 
   /** The operation in the slot has this operator. */
   use(slot: number, op: Op): void {
     if (op.id === 0) return;
     this.bySlot.set(slot, op);
+    this.thrown.delete(slot);
     if (op.source instanceof URL && !this.workers.has(op)) this.launch(op, op.source);
   }
 

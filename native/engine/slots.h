@@ -40,6 +40,7 @@ class SlotTable {
     return (kSlots + kExchange) * sizeof(int32_t) + kSlots * sizeof(double) + 2 * sizeof(int32_t);
   }
   std::atomic<int32_t>& functions() const { return *tail(); }
+  uint32_t world() const { return static_cast<uint32_t>(tail()[1].load(std::memory_order_relaxed)); }
   void set_world(uint32_t number) { tail()[1].store(static_cast<int32_t>(number), std::memory_order_relaxed); }
   // Before the state is set, which releases it.
   void set_length(uint32_t slot, uint64_t bytes) {
