@@ -28,12 +28,12 @@ describe("operators of the program's own", function () {
           for (const cases of reports<number>(await play('operations', size))) assert(cases > 300, `${cases}`);
         });
       }
-      it('get views of the element type', () => play('types', 3));
+      it('get views of the element type', () => play('types', 2));
       it('need no call but the event loop', () => play('eventLoop', 3));
       it('compute for several requests at once, persistent ones, too', () => play('several', 3));
       it('count for limits of time', () => play('limits', 2));
       it('that throw fail the ranks that need the result, and nothing else', () => play('throws', 4));
-      it('say what a function may not do', () => play('mistakes', 3));
+      it('say what a function may not do', () => play('mistakes', 2));
       it('are refused where arguments are wrong', () => play('arguments', 2));
       it('end with their world', () => play('closed', 2));
       it('may close the world, within wait', () => play('closes', 2, ['wait']));
