@@ -77,7 +77,8 @@ function assertFailed(error: unknown, origin: number, cause: (value: unknown) =>
     assert(cause(error.cause), `cause: ${String(error.cause)}`);
   } else if (error !== null) {
     assert(error instanceof AbandonedError, String(error));
-    assert.deepEqual([error.origin, error.reason], [origin, 'ERR_NBC_OPERATOR']);
+    // Who was in the middle of a large transfer is told by its peer, and not where that peer learned it.
+    if (error.reason !== 'ERR_NBC_ABANDONED') assert.deepEqual([error.origin, error.reason], [origin, 'ERR_NBC_OPERATOR']); // prettier-ignore
   }
 }
 
@@ -111,7 +112,7 @@ await play({
               for (const [view, { write }] of scattered) write.call(scattered.get(view), view);
               const args = part.args.map((arg) => scattered.get(arg as Uint8Array)?.layout ?? arg);
               const request = call(name, [...args, ...(algorithm === undefined ? [] : [{ algorithm: algorithm.name }])]);
-              const what = `${name} ${algorithm?.name} ${count} ${inPlace} ${op.name} ${op.id}, rank ${rank}`;
+              const what = `${name} ${algorithm?.name} ${count} ${inPlace} ${op.name}, rank ${rank}`;
               started.push({ request, part, expected, what, scattered });
             }
           }
@@ -216,7 +217,7 @@ await play({
       if (round === 1) for (let left = [...all]; left.length > 0;) left.splice(waitAny(left), 1);
       else if (round === 2) await Promise.all(all);
       else waitAll(all);
-      assert.equal(least[LENGTH - 1], -round);
+      assert.equal(least[LENGTH - 1], 0 - round);
       assert.equal(native[0], total(ranks));
       for (const result of [sums, inWorker]) {
         assert(result.every((value) => value === total(ranks) + size * round), `round ${round}`); // prettier-ignore
@@ -315,7 +316,7 @@ await play({
         addTo(a, b);
       });
     assertFailed(run(onlyHere(() => Promise.reject(new Error('unseen')))), 1, isType(/promise/));
-    assertFailed(run(onlyHere((_, { buffer }) => void structuredClone(buffer, { transfer: [buffer] }))), 1, isType(/transferred/)); // prettier-ignore
+    assertFailed(run(onlyHere((_, b) => void structuredClone(b, { transfer: [b.buffer as ArrayBuffer] }))), 1, isType(/transferred/)); // prettier-ignore
     assertFailed(run(onlyHere(() => { throw undefined; })), 1, (value) => value === undefined); // prettier-ignore
     // Views do not outlive the call, and a transferred `a` is a copy.
     const kept: Float64Array[] = [];
