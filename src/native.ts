@@ -146,13 +146,7 @@ export interface Native {
    * `operator`: what the operator USER stands for; 0: it may not be used. `inWorker`: its function runs in a worker, not
    * on this thread.
    */
-  compile(
-    communicator: number,
-    words: Uint32Array,
-    messages?: boolean,
-    operator?: number,
-    inWorker?: boolean,
-  ): number;
+  compile(communicator: number, words: Uint32Array, messages?: boolean, operator?: number, inWorker?: boolean): number;
   /** Gives a plan back; operations in flight keep it until they end. */
   releasePlan(plan: number): void;
 

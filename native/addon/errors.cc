@@ -118,8 +118,7 @@ Refusal cannot_open(const char* code, const FabricError& error) {
 Refusal failed_request(const RequestFailure& failure) {
   Refusal refusal(code_of(failure.error));
   // Memory and functions are this rank's own.
-  if (failure.error != Error::memory && failure.error != Error::operator_failed)
-    refusal.with("peer", failure.peer);
+  if (failure.error != Error::memory && failure.error != Error::operator_failed) refusal.with("peer", failure.peer);
   if (failure.error == Error::truncated) {
     refusal.with("bytesHere", static_cast<double>(failure.bytes_here));
     refusal.with("bytesThere", static_cast<double>(failure.bytes_there));

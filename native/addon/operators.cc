@@ -51,7 +51,8 @@ struct Server {
 
 void at_thread_end(void* data) {
   const std::unique_ptr<Server> server(static_cast<Server*>(data));
-  if (const auto work = UserWork::of_world(server->world)) work->fail(server->op, "the worker of the operator has ended");
+  if (const auto work = UserWork::of_world(server->world))
+    work->fail(server->op, "the worker of the operator has ended");
 }
 
 // serveOperator(world, operator)

@@ -162,7 +162,7 @@ class Engine {
     TemporaryPool::Block temporary;
     uint64_t ticket = 0;  // of the piece that is in user_work_; 0: none is
     uint64_t given = 0;   // bytes of that piece
-    Pinned buffers[2];  // of the user: what RequestOwner::pins points to
+    Pinned buffers[2];    // of the user: what RequestOwner::pins points to
     bool persistent = false;
     bool watched = false;     // its slot goes to `ended_` at its end
     bool last_round = false;  // nothing is left to start
@@ -244,8 +244,8 @@ class Engine {
   std::shared_ptr<UserWork> user_work_;
   std::unordered_map<uint64_t, Operation*> given_;  // by ticket: operations with a piece in user_work_
   uint64_t last_ticket_ = 0;
-  uint32_t with_threads_ = 0;                           // of given_, those whose function has a thread of its own
-  std::unordered_map<uint32_t, std::string> thrown_;    // by slot: why a function failed, until that is reported
+  uint32_t with_threads_ = 0;                         // of given_, those whose function has a thread of its own
+  std::unordered_map<uint32_t, std::string> thrown_;  // by slot: why a function failed, until that is reported
   uint64_t at_once_ = 0;  // how much local work the current call may still do where it finds it
   std::deque<Operation> pool_;
   libof::List<Operation> free_;

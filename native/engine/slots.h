@@ -43,9 +43,7 @@ class SlotTable {
   uint32_t world() const { return static_cast<uint32_t>(tail()[1].load(std::memory_order_relaxed)); }
   void set_world(uint32_t number) { tail()[1].store(static_cast<int32_t>(number), std::memory_order_relaxed); }
   // Before the state is set, which releases it.
-  void set_length(uint32_t slot, uint64_t bytes) {
-    lengths()[slot] = static_cast<double>(bytes);
-  }
+  void set_length(uint32_t slot, uint64_t bytes) { lengths()[slot] = static_cast<double>(bytes); }
   // release: a reader that sees the state sees the received data
   void set(uint32_t slot, int32_t state) { states_[slot].store(state, std::memory_order_release); }
   int32_t get(uint32_t slot) const { return states_[slot].load(std::memory_order_acquire); }

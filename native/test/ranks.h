@@ -116,8 +116,8 @@ class TestRank {
     try {
       auto loaded = std::make_shared<LoadedPlan>();
       loaded->op = op;
-      loaded->plan = compile_schedule(schedule.words.data(), schedule.words.size(), world->members, rank, false,
-                                      op.number != 0);
+      loaded->plan =
+          compile_schedule(schedule.words.data(), schedule.words.size(), world->members, rank, false, op.number != 0);
       loaded->group = world;
       return loaded;
     } catch (const ScheduleError& error) {

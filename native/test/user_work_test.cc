@@ -45,8 +45,8 @@ TEST(a_function_gets_every_byte_once_in_pieces) {
       const Pinned target = me.filled(bytes, false, 2);
       std::vector<std::byte> expected(target.data, target.data + bytes);
       for (uint64_t i = 0; i < bytes; ++i)
-        expected[i] = static_cast<std::byte>(3 * static_cast<unsigned>(source.data[i]) +
-                                             static_cast<unsigned>(expected[i]));
+        expected[i] =
+            static_cast<std::byte>(3 * static_cast<unsigned>(source.data[i]) + static_cast<unsigned>(expected[i]));
       const uint32_t request = me.start(me.load(reduction(bytes), kOfCaller), source, target);
       run_until_done(me, request);
       me.finish(request);

@@ -13,7 +13,10 @@ export const THAKUR =
 export function reduceShape(call: Call, data: Checked, bytes: number, inPlace: boolean): ReduceShape {
   const { op } = call;
   if (!(op instanceof Op)) {
-    return call.refuse('op', `must be an operator (${OPERATORS.map(({ name }) => name).join(', ')}, or of createOp), not ${show(op)}`);
+    return call.refuse(
+      'op',
+      `must be an operator (${OPERATORS.map(({ name }) => name).join(', ')}, or of createOp), not ${show(op)}`,
+    );
   }
   const { type, width } = data;
   if (!isDefined(op.code, type)) call.refuse('op', `${op.name} is not defined for ${nameOfType(type)}`);

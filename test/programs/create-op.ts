@@ -78,7 +78,8 @@ function assertFailed(error: unknown, origin: number, cause: (value: unknown) =>
   } else if (error !== null) {
     assert(error instanceof AbandonedError, String(error));
     // Who was in the middle of a large transfer is told by its peer, and not where that peer learned it.
-    if (error.reason !== 'ERR_NBC_ABANDONED') assert.deepEqual([error.origin, error.reason], [origin, 'ERR_NBC_OPERATOR']); // prettier-ignore
+    if (error.reason !== 'ERR_NBC_ABANDONED')
+      assert.deepEqual([error.origin, error.reason], [origin, 'ERR_NBC_OPERATOR']);
   }
 }
 
@@ -111,7 +112,10 @@ await play({
               }
               for (const [view, { write }] of scattered) write.call(scattered.get(view), view);
               const args = part.args.map((arg) => scattered.get(arg as Uint8Array)?.layout ?? arg);
-              const request = call(name, [...args, ...(algorithm === undefined ? [] : [{ algorithm: algorithm.name }])]);
+              const request = call(name, [
+                ...args,
+                ...(algorithm === undefined ? [] : [{ algorithm: algorithm.name }]),
+              ]);
               const what = `${name} ${algorithm?.name} ${count} ${inPlace} ${op.name}, rank ${rank}`;
               started.push({ request, part, expected, what, scattered });
             }
@@ -141,16 +145,22 @@ await play({
     const LENGTH = 100_000;
     for (const View of arrays) {
       let elements = 0;
-      const op = createOp((a: Uint8Array, b: Uint8Array) => {
-        assert.deepEqual([a.constructor, b.constructor, a.length], [View, View, b.length]);
-        elements += b.length;
-        for (let i = 0; i < b.length; i++) if (a[i] > b[i]) b[i] = a[i];
-      }, { commutative: true }); // prettier-ignore
+      const op = createOp(
+        (a: Uint8Array, b: Uint8Array) => {
+          assert.deepEqual([a.constructor, b.constructor, a.length], [View, View, b.length]);
+          elements += b.length;
+          for (let i = 0; i < b.length; i++) if (a[i] > b[i]) b[i] = a[i];
+        },
+        { commutative: true },
+      );
       const [send, recv] = [new View(LENGTH), new View(LENGTH)];
       const value = View.name.startsWith('Big') ? (BigInt as unknown as NumberConstructor) : Number;
       send.fill(value(rank));
       world.iallreduce(send, recv, op, { algorithm: 'recursive-doubling' }).wait();
-      assert(recv.every((element) => element === value(size - 1)), View.name); // prettier-ignore
+      assert(
+        recv.every((element) => element === value(size - 1)),
+        View.name,
+      );
       assert(elements >= LENGTH && elements % LENGTH === 0, `${View.name}: ${elements}`);
     }
     for (const half of [float16, bfloat16]) {
@@ -220,15 +230,21 @@ await play({
       assert.equal(least[LENGTH - 1], 0 - round);
       assert.equal(native[0], total(ranks));
       for (const result of [sums, inWorker]) {
-        assert(result.every((value) => value === total(ranks) + size * round), `round ${round}`); // prettier-ignore
+        assert(
+          result.every((value) => value === total(ranks) + size * round),
+          `round ${round}`,
+        );
       }
     }
     for (const request of persistent) request.free();
     // Operators are told apart by identity: each has its own plan.
     for (const factor of [1, 2, 3]) {
-      const op = createOp((a: Float64Array, b: Float64Array) => {
-        for (let i = 0; i < b.length; i++) b[i] = factor;
-      }, { commutative: true }); // prettier-ignore
+      const op = createOp(
+        (a: Float64Array, b: Float64Array) => {
+          for (let i = 0; i < b.length; i++) b[i] = factor;
+        },
+        { commutative: true },
+      );
       const recv = new Float64Array(1);
       world.iallreduce(Float64Array.of(rank), recv, op).wait();
       assert.equal(recv[0], factor);
@@ -260,15 +276,24 @@ await play({
   /** A function that throws fails the request on every rank that needs its result; everything else goes on. */
   throws() {
     for (const length of [1, 5000, 200_000]) {
-      for (const [name, origin] of [['iallreduce', size - 1], ['iscan', 1], ['ireduceScatterBlock', 0], ['ireduce', 0]] as const) { // prettier-ignore
+      for (const [name, origin] of [
+        ['iallreduce', size - 1],
+        ['iscan', 1],
+        ['ireduceScatterBlock', 0],
+        ['ireduce', 0],
+      ] as const) {
         const cause = new Error('thrown');
         const own = createOp((a: Float64Array, b: Float64Array) => {
           if (rank === origin) throw cause;
           addTo(a, b);
         });
         const inWorker = createOp(moduleOf('throwing', { rank: origin, manner: 'error' }));
-        const clones = (value: unknown): boolean => value instanceof RangeError && value.message === 'thrown in a worker';
-        for (const [op, isCause] of [[own, (value: unknown) => value === cause], [inWorker, clones]] as const) {
+        const clones = (value: unknown): boolean =>
+          value instanceof RangeError && value.message === 'thrown in a worker';
+        for (const [op, isCause] of [
+          [own, (value: unknown) => value === cause],
+          [inWorker, clones],
+        ] as const) {
           const send = new Float64Array(length * size).fill(1);
           const recv = new Float64Array(name === 'ireduceScatterBlock' ? length : length * size);
           const other = new Float64Array(1);
@@ -308,7 +333,8 @@ await play({
   /** What a function may not do, and what becomes of it. */
   async mistakes() {
     const LENGTH = 1000;
-    const run = (op: Op): unknown => errorOf(world.iallreduce(new Float64Array(LENGTH).fill(1), new Float64Array(LENGTH), op)); // prettier-ignore
+    const run = (op: Op): unknown =>
+      errorOf(world.iallreduce(new Float64Array(LENGTH).fill(1), new Float64Array(LENGTH), op));
     const isType = (pattern: RegExp) => (value: unknown) => value instanceof TypeError && pattern.test(value.message);
     const onlyHere = (fn: (a: Float64Array, b: Float64Array) => unknown): Op =>
       createOp((a: Float64Array, b: Float64Array): void => {
@@ -316,16 +342,33 @@ await play({
         addTo(a, b);
       });
     assertFailed(run(onlyHere(() => Promise.reject(new Error('unseen')))), 1, isType(/promise/));
-    assertFailed(run(onlyHere((_, b) => void structuredClone(b, { transfer: [b.buffer as ArrayBuffer] }))), 1, isType(/transferred/)); // prettier-ignore
-    assertFailed(run(onlyHere(() => { throw undefined; })), 1, (value) => value === undefined); // prettier-ignore
+    assertFailed(
+      run(onlyHere((_, b) => void structuredClone(b, { transfer: [b.buffer as ArrayBuffer] }))),
+      1,
+      isType(/transferred/),
+    );
+    assertFailed(
+      run(
+        onlyHere(() => {
+          throw undefined;
+        }),
+      ),
+      1,
+      (value) => value === undefined,
+    );
     // Views do not outlive the call, and a transferred `a` is a copy.
     const kept: Float64Array[] = [];
     let taken: ArrayBuffer | undefined;
-    assert.equal(run(onlyHere((a, b) => {
-      kept.push(a, b);
-      addTo(a, b);
-      taken = structuredClone(a.buffer as ArrayBuffer, { transfer: [a.buffer as ArrayBuffer] });
-    })), null); // prettier-ignore
+    assert.equal(
+      run(
+        onlyHere((a, b) => {
+          kept.push(a, b);
+          addTo(a, b);
+          taken = structuredClone(a.buffer as ArrayBuffer, { transfer: [a.buffer as ArrayBuffer] });
+        }),
+      ),
+      null,
+    );
     for (const view of kept) assert.equal(view.length, 0);
     if (taken !== undefined) new Float64Array(taken).fill(7);
     check();
@@ -334,22 +377,27 @@ await play({
     const before = world.irecv(new Uint8Array(1), (rank + size - 1) % size, 5);
     const errors: unknown[] = [];
     const recvs: Float64Array[] = [];
-    assert.equal(run(createOp((a: Float64Array, b: Float64Array) => {
-      if (inside.length === 0) {
-        recvs.push(new Float64Array(LENGTH));
-        inside.push(world.iallreduce(new Float64Array(LENGTH).fill(rank), recvs[0], ADD));
-      }
-      for (const wait of [() => before.wait(), () => waitAll([before, inside[0]]), () => waitAny([before])]) {
-        try {
-          wait();
-          errors.push(null);
-        } catch (error) {
-          errors.push(error);
-        }
-      }
-      assert.equal(before.test(), false);
-      addTo(a, b);
-    })), null); // prettier-ignore
+    assert.equal(
+      run(
+        createOp((a: Float64Array, b: Float64Array) => {
+          if (inside.length === 0) {
+            recvs.push(new Float64Array(LENGTH));
+            inside.push(world.iallreduce(new Float64Array(LENGTH).fill(rank), recvs[0], ADD));
+          }
+          for (const wait of [() => before.wait(), () => waitAll([before, inside[0]]), () => waitAny([before])]) {
+            try {
+              wait();
+              errors.push(null);
+            } catch (error) {
+              errors.push(error);
+            }
+          }
+          assert.equal(before.test(), false);
+          addTo(a, b);
+        }),
+      ),
+      null,
+    );
     assert(errors.length > 0);
     for (const error of errors) assert(error instanceof OperatorError && /must not wait/.test(error.message));
     inside[0].wait();
@@ -359,13 +407,20 @@ await play({
     // Modules.
     const manner = (name: string): Op => createOp(moduleOf('throwing', { rank: 1, manner: name }));
     assertFailed(run(manner('promise')), 1, isType(/promise/));
-    assertFailed(run(manner('function')), 1, (value) => value instanceof Error && value.message.includes('cannot be cloned')); // prettier-ignore
+    assertFailed(
+      run(manner('function')),
+      1,
+      (value) => value instanceof Error && value.message.includes('cannot be cloned'),
+    );
     for (let time = 0; time < 2; time++) {
       const exiting = manner('exit');
       assertFailed(run(exiting), 1, (value) => value instanceof Error && /worker .* has ended/.test(value.message));
       assertFailed(run(exiting), 1, (value) => value instanceof Error && /worker .* has ended/.test(value.message));
     }
-    for (const [module, pattern] of [[moduleOf('empty'), /default export .* must be a function, not undefined/], [moduleOf('none'), /Cannot find module/]] as const) { // prettier-ignore
+    for (const [module, pattern] of [
+      [moduleOf('empty'), /default export .* must be a function, not undefined/],
+      [moduleOf('none'), /Cannot find module/],
+    ] as const) {
       const error = run(createOp(module));
       if (error instanceof AbandonedError) assert.equal(error.reason, 'ERR_NBC_OPERATOR');
       else assert(error instanceof OperatorError && pattern.test(error.message), String(error));
@@ -396,7 +451,10 @@ await play({
     assert.throws(() => world.iallreduce(send, new Uint8Array(size * 8), not(addTo)), ArgumentError);
     // The operator USER is for these operations, and not for schedules of the program's own.
     const own = new Schedule().reduce(Operator.USER, ElementType.UINT8, Role.SEND, 0, Role.RECEIVE, 0, 8);
-    assert.throws(() => world.start(own, send, new Uint8Array(8)), (error) => error instanceof ScheduleError && /createOp/.test(error.message)); // prettier-ignore
+    assert.throws(
+      () => world.start(own, send, new Uint8Array(8)),
+      (error) => error instanceof ScheduleError && /createOp/.test(error.message),
+    );
     check();
   },
 
@@ -428,10 +486,13 @@ await play({
 
   /** A rank ends in the middle of its function: the others learn of it. */
   gone() {
-    const op = createOp((a: Float64Array, b: Float64Array) => {
-      if (rank === 1) process.exit(0);
-      addTo(a, b);
-    }, { commutative: true }); // prettier-ignore
+    const op = createOp(
+      (a: Float64Array, b: Float64Array) => {
+        if (rank === 1) process.exit(0);
+        addTo(a, b);
+      },
+      { commutative: true },
+    );
     const length = 10_000 * size;
     const request = world.iallreduce(new Float64Array(length), new Float64Array(length), op, { algorithm: 'ring' });
     const error = errorOf(request);
