@@ -1,6 +1,6 @@
 /**
- * What the JavaScript side of an operation costs: time and bytes of heap for start, test, wait, await and the look-up
- * of plans.
+ * What the JavaScript side of an operation costs: time, bytes of heap and calls of native code for start, test, wait,
+ * await and the look-up of plans.
  *
  * Runs as a job of two ranks (`npm run bench` does that). Rank 0 measures; in cases that need both, rank 1 does the
  * same operations beside it, told how many by a broadcast. Cases that need no other rank use a communicator of one, on
@@ -43,6 +43,8 @@ interface Figures {
   ns_mad: number;
   /** JavaScript heap that one operation takes until the next collection. */
   heap_bytes: number;
+  /** Calls of the addon that one operation makes. */
+  native_calls: number;
 }
 
 /** Where every result goes, so that the optimiser cannot prove a request unused and leave it out. */
@@ -149,6 +151,28 @@ async function weigh(run: (count: number) => void | Promise<void>): Promise<numb
   return found.sort((a, b) => a - b)[WEIGHINGS >> 1];
 }
 
+/** Calls of the addon's functions that one operation makes. Those that the event loop makes meanwhile count, too. */
+async function countCalls(world: Communicator, run: (count: number) => void | Promise<void>): Promise<number> {
+  // All communicators of a world share this object.
+  const inner = (world as unknown as { world: { native: Record<string, (...args: unknown[]) => unknown> } }).world;
+  const { native } = inner;
+  let calls = 0;
+  const counted = Object.entries(native).map(([name, call]): [string, typeof call] => [
+    name,
+    (...args) => {
+      calls++;
+      return call(...args);
+    },
+  ]);
+  inner.native = Object.fromEntries(counted);
+  try {
+    await run(PER_WEIGHING);
+  } finally {
+    inner.native = native;
+  }
+  return calls / PER_WEIGHING;
+}
+
 async function lead(world: Communicator, all: readonly Case[]): Promise<Figures[]> {
   const chosen = all.filter(({ name }) => values.filter === undefined || name.includes(values.filter));
   if (chosen.length === 0) throw new Error(`no case has "${values.filter}" in its name`);
@@ -162,12 +186,21 @@ async function lead(world: Communicator, all: readonly Case[]): Promise<Figures[
   await bench.run();
 
   const figures: Figures[] = [];
+  // What a weighing takes by itself.
+  const nothing = await weigh(() => {});
   for (const one of chosen) {
     const result = bench.getTask(one.name)?.result;
     if (result?.state !== 'completed') throw new Error(`${one.name} did not complete`);
     const { p50, mad } = result.latency;
     const ns = (milliseconds: number) => (milliseconds * 1e6) / PER_SAMPLE;
-    figures.push({ name: one.name, ns: ns(p50), ns_mad: ns(mad), heap_bytes: await weigh(runOf(one)) });
+    const heap_bytes = Math.max(0, (await weigh(runOf(one))) - nothing);
+    figures.push({ name: one.name, ns: ns(p50), ns_mad: ns(mad), heap_bytes, native_calls: 0 });
+  }
+  // At the end: code that has met another object in place of the addon is compiled again.
+  for (const [index, one] of chosen.entries()) {
+    // What rank 0 tells rank 1 is no part of it.
+    if (one.joint) announce(world, all.indexOf(one), PER_WEIGHING);
+    figures[index].native_calls = await countCalls(world, (count) => one.run(count));
   }
   announce(world, -1, 0);
   return figures;
@@ -175,12 +208,13 @@ async function lead(world: Communicator, all: readonly Case[]): Promise<Figures[
 
 function print(figures: readonly Figures[]): void {
   const width = Math.max(...figures.map(({ name }) => name.length));
-  console.log(`${''.padEnd(width)}        ns     (±)  heap B`);
-  for (const { name, ns, ns_mad, heap_bytes } of figures) {
+  console.log(`${''.padEnd(width)}        ns     (±)  heap B  calls`);
+  for (const { name, ns, ns_mad, heap_bytes, native_calls } of figures) {
     const columns = [
       ns.toFixed(1).padStart(9),
       `(${ns_mad.toFixed(1)})`.padStart(9),
       heap_bytes.toFixed(0).padStart(7),
+      native_calls.toFixed(1).padStart(7),
     ];
     console.log(`${name.padEnd(width)} ${columns.join('')}`);
   }

@@ -13,7 +13,7 @@ const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), '..');
 const HELP = `Usage: npm run bench -- [options]
 
 Measures what the JavaScript side of an operation costs: start, test, wait, await and the look-up of plans,
-in nanoseconds and bytes of heap. Builds what is missing first.
+in nanoseconds, bytes of heap and calls of native code. Builds what is missing first.
 
 Options:
   --time <ms>      how long each case is measured (default: 300)

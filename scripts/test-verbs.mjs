@@ -151,9 +151,9 @@ const STEPS = [
   },
   {
     title: 'collectives',
-    what: 'all collectives on 2, 3 and 5 ranks, with roots, sizes and shapes in turns',
-    seconds: 600,
-    command: ['env', 'NBC_TEST_RANKS=2,3,5', ...mocha('collectives.test')],
+    what: 'all collectives on 2 to 8 ranks, with numbers of ranks, roots, sizes and shapes in turns',
+    seconds: 400,
+    command: ['env', 'NBC_TEST_RANKS=2,3,4,5,6,7,8', ...mocha('collectives.test')],
   },
   {
     title: 'sends',
@@ -165,7 +165,7 @@ const STEPS = [
       ranks() { node dist/cli/nbcrun.js -n "$@"; }
       ranks 2 --label out/test/programs/p2p.js order,both || exit
       for size in 2 4; do
-        ranks $size --label out/test/programs/collectives.js thread short >/tmp/reports || exit
+        ranks $size --label out/test/programs/collectives.js thread once >/tmp/reports || exit
         cat /tmp/reports && test "$(grep -c '"sends":[1-9]' /tmp/reports)" = $size || exit
       done`),
   },
@@ -188,7 +188,7 @@ function verbs(ranks, ...args) {
 
 /** Tests of mocha over verbs, each scenario once. */
 function mocha(file, pattern = '') {
-  const options = ['--no-config', '--grep', pattern];
+  const options = ['--no-config', '--require', 'scripts/test/mocha-limits.mjs', '--grep', pattern];
   const program = ['node', 'node_modules/mocha/bin/mocha.js', ...options, `out/test/${file}.js`];
   return ['env', 'NBC_TRANSPORT=verbs', 'NBC_TEST_BRIEF=1', ...program];
 }

@@ -36,8 +36,8 @@ export function alloc(constructor: unknown, length: number): ArrayBufferView {
     throw new ArgumentError('length', `must be a number of elements, not ${show(length)}`, { operation });
   }
   const world = currentWorld(operation);
-  if (bytes > constants.MAX_LENGTH) {
-    const message = `alloc: ${bytes} bytes are more than a buffer of this version of Node.js can have, ${constants.MAX_LENGTH}`;
+  if (length > constants.MAX_LENGTH) {
+    const message = `alloc: no view of this version of Node.js has ${length} elements: at most ${constants.MAX_LENGTH}`;
     throw new ExhaustedError('ERR_NBC_NO_MEMORY', message, { operation, rank: world.rank });
   }
   let memory: ArrayBuffer;

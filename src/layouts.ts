@@ -20,8 +20,8 @@ export class Layout {
   readonly length: number;
   /** @internal Bytes of all elements. */
   readonly bytes: number;
-  /** @internal The memory from its first to its last byte. */
-  readonly range: Uint8Array;
+  /** @internal The memory from its first to its last byte. No Uint8Array of Node.js 20 has more than 4 GiB. */
+  readonly range: DataView;
   /** @internal Where its elements are in `range`. */
   readonly box: Box;
   /** @internal No element is in it twice. */
@@ -41,7 +41,7 @@ export class Layout {
     this.length = this.bytes / width;
     this.distinct = isDistinct(this.box);
     const begin = view.byteOffset + (this.bytes > 0 ? offset * width : 0);
-    this.range = new Uint8Array(view.buffer as ArrayBuffer, begin, extentOf(this.box));
+    this.range = new DataView(view.buffer, begin, extentOf(this.box));
   }
 }
 

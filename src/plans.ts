@@ -276,10 +276,12 @@ export class OwnPlans {
   }
 }
 
-/** A number below 2^53 for all sizes that memory and ranks can have, and a text where numbers do not suffice. */
+/** A number, and a text where numbers do not suffice. */
 function keyOf(shape: Shape, index: number, algorithms: number, layouts?: string): number | string {
   const { bytes, size, root, inPlace, detail } = shape;
-  const key = ((bytes * size + root) * (1 + algorithms) + 1 + index) * 2 + (inPlace ? 1 : 0);
+  const number = ((bytes * size + root) * (1 + algorithms) + 1 + index) * 2 + (inPlace ? 1 : 0);
+  // Above 2^53 two shapes could have the same number: from some 100 GiB in each of 1024 blocks on.
+  const key = Number.isSafeInteger(number) ? number : `${bytes} ${root} ${index} ${inPlace}`;
   if (layouts !== undefined) return `${key} ${detail ?? ''}${layouts}`;
   return detail === undefined ? key : `${key} ${detail}`;
 }

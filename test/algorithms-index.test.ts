@@ -16,3 +16,32 @@ describe('docs/algorithms.md', () => {
     assert.equal(readFileSync(join(ROOT, 'docs/algorithms.md'), 'utf8'), await render(tables));
   });
 });
+
+/** What programs may name: an algorithm that is gone breaks them. */
+const PROMISED: Record<string, readonly string[]> = {
+  ibarrier: ['dissemination', 'hierarchical'],
+  ibcast: ['binomial', 'chain', 'scatter-allgather', 'circulant', 'hierarchical'],
+  igather: ['linear', 'binomial'],
+  iscatter: ['linear', 'binomial'],
+  iallgather: ['ring', 'recursive-doubling', 'bruck', 'neighbor-exchange', 'hierarchical'],
+  ialltoall: ['linear', 'pairwise', 'bruck', 'hierarchical'],
+  ialltoallv: ['linear', 'pairwise', 'bruck', 'hierarchical'],
+  ireduce: ['binomial', 'rabenseifner', 'hierarchical'],
+  iallreduce: ['recursive-doubling', 'ring', 'rabenseifner', 'hierarchical'],
+  ireduceScatterBlock: ['recursive-halving', 'pairwise'],
+  ireduceScatter: ['recursive-halving', 'pairwise'],
+  iscan: ['linear', 'recursive-doubling'],
+  iexscan: ['linear', 'recursive-doubling'],
+};
+
+describe('the algorithms', () => {
+  for (const [name, promised] of Object.entries(PROMISED)) {
+    it(`of ${name} have ${promised.join(', ')} among them`, () => {
+      const names = tables.find((operation) => operation.name === name)!.algorithms.map((row) => row.name);
+      assert.deepEqual(
+        promised.filter((one) => !names.includes(one)),
+        [],
+      );
+    });
+  }
+});

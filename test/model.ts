@@ -61,8 +61,10 @@ export function runSerially(plan: Plan): Outcome[] {
       communicators.push({ groups: madeBy(step, parent), neighbors: hasNeighbors(step, parent) });
       continue;
     }
-    let run = step.kind === 'again' ? persistent[step.of % persistent.length] : undefined;
-    if (step.kind !== 'again') {
+    let run: (() => Map<number, Uint8Array>) | undefined;
+    if (step.kind === 'again') {
+      run = persistent[step.of % persistent.length]; // undefined: there is none yet
+    } else {
       const groups = chosen(step, communicators)?.groups ?? [];
       run = () => new Map(groups.flatMap((group) => [...runStep(memory, group, step)]));
       if ('persistent' in step && step.persistent) persistent.push(run);

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { BRIEF } from './helpers.js';
 import { firstTests } from './support/first-tests.js';
 
 /** Longer than ranks can be apart when they start; the sends go on as soon as the receiver is there. Microseconds. */
@@ -27,12 +28,21 @@ describe('progress during a computation', function () {
     it(`goes on by itself: ${size} ranks, without cross-memory attach`, async () => {
       assert.deepEqual(await firstTests(size, { NBC_CROSS_MEMORY: 'off' }), Array(size).fill(true));
     });
+    for (const memory of BRIEF ? ['plain'] : ['plain', 'alloc']) {
+      it(`goes on by itself in a reduction: ${size} ranks, ${memory} buffers`, async () => {
+        assert.deepEqual(await firstTests(size, {}, memory, 50, 'iallreduce'), Array(size).fill(true));
+      });
+    }
     it(`goes on by itself: ${size} ranks, without test-on-init`, async () => {
       assert.deepEqual(await firstTests(size, { NBC_TEST_ON_INIT: '0' }), Array(size).fill(true));
     });
     if (SHOWS_IN_MANUAL) {
       it(`does not in 'manual' mode: ${size} ranks`, async () => {
         assert.deepEqual(await firstTests(size, { NBC_PROGRESS: 'manual' }), Array(size).fill(false));
+      });
+      it(`does not in 'manual' mode, in a reduction: ${size} ranks`, async () => {
+        const first = await firstTests(size, { NBC_PROGRESS: 'manual' }, 'plain', 50, 'iallreduce');
+        assert.deepEqual(first, Array(size).fill(false));
       });
     }
   }

@@ -6,19 +6,29 @@ import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import type { Implementation } from '#library/bench/nbcbench/implementations.js';
 import { measure, type Result } from '#library/bench/nbcbench/measure.js';
-import { measureMemory, type Memory } from '#library/bench/nbcbench/memory.js';
+import { measureMemory } from '#library/bench/nbcbench/memory.js';
 import { formatBytes } from '#library/bench/nbcbench/options.js';
 import { nodeNbc } from '#library/bench/nbcbench/ours.js';
 import { findPeers, peerNames } from '#library/bench/nbcbench/peers.js';
 import { line, listenerOf, runProgram } from '#library/bench/nbcbench/program.js';
 import { formatRatio, formatTime, table } from '#library/bench/nbcbench/report.js';
-import { measureWaiting, type Waiting } from '#library/bench/nbcbench/waiting.js';
-import { groups, judge, LARGE_BYTES, memoryTarget, verdictOf, waitingTarget, type Verdict } from './targets.js';
+import { measureWaiting } from '#library/bench/nbcbench/waiting.js';
+import { link } from './link.js';
+import { type Measurement, rowsOf, rowTable, verdictOf } from './rows.js';
+import { schedules } from './schedules.js';
+import { sums } from './sums.js';
+import { groups, judge, LARGE_BYTES, memoryTarget, waitingTarget, type Verdict } from './targets.js';
+import { transposes } from './transposes.js';
+
+const PARTS = ['ratios', 'waiting', 'memory', 'sums', 'schedules', 'link', 'transposes'] as const;
+type Part = (typeof PARTS)[number];
 
 const HELP = `npm run bench:targets -- [options]
 
   --rounds <n>       how often all ratios are measured (3); the table has the medians of the rounds
   --repetitions <n>  measured repetitions of each combination in a round (200)
+  --only <parts>     some of: ${PARTS.join(', ')}
+  --quick            few repetitions: shows that all can be measured, and measures nothing well
   --no-bind          leave it to the kernel on which processors ranks run
   --json <file>      write the figures as JSON`;
 
@@ -61,7 +71,7 @@ function ratioTable(verdicts: readonly Verdict[]): string {
     formatTime(theirs),
     target.against,
     formatRatio(ratio),
-    range.map((end) => end.toFixed(2)).join('–'),
+    Number.isNaN(ratio) ? '–' : range.map((end) => end.toFixed(2)).join('–'),
     `≤ ${formatRatio(target.must)}`,
     `≤ ${formatRatio(target.aim)}`,
     verdictOf(ratio, target),
@@ -71,36 +81,58 @@ function ratioTable(verdicts: readonly Verdict[]): string {
   return table(['op', 'buffers', 'form', 'ranks', 'size', ...figures], body, 3);
 }
 
-async function measureRest(): Promise<{ waits: Waiting[]; footprint: Memory | undefined }> {
+/** What is not a ratio, by part. */
+function measurements(quick: boolean): Record<Exclude<Part, 'ratios'>, Measurement> {
   const ours = nodeNbc('auto', 'thread', ['plain']);
-  const waits: Waiting[] = [];
-  let footprint: Memory | undefined;
-  try {
-    line.update(1, `${waitingTarget.ranks} waiting ranks`);
-    waits.push(...(await measureWaiting(ours, waitingTarget.ranks, waitingTarget.seconds, ['wait', 'await'])));
-    line.update(1, `memory of ${memoryTarget.ranks} ranks`);
-    footprint = await measureMemory(ours, memoryTarget.ranks, memoryTarget.bytes);
-  } catch (error) {
-    listener.failure(error as Error);
-  }
-  return { waits, footprint };
+  const { ranks, bytes } = memoryTarget;
+  const [waiting, used] = [`${waitingTarget.ranks} ranks waiting`, `${ranks} ranks, resident above bare Node`];
+  const limits = (of: { must: number; aim: number }, unit = 1) => ({ must: of.must / unit, aim: of.aim / unit });
+  return {
+    waiting: {
+      rows: ['wait', 'await'].map((how) => ({ what: `${waiting} (${how}), % of one core`, ...limits(waitingTarget) })),
+      async measure() {
+        const found = await measureWaiting(ours, waitingTarget.ranks, quick ? 1 : waitingTarget.seconds, [
+          'wait',
+          'await',
+        ]);
+        // To a tenth of a percent: starting and waking up cannot be had for nothing.
+        return found.map(({ cpu_pct, ranks: all, waited }) => ({
+          figure: Number(cpu_pct.toFixed(1)),
+          ...(waited < all ? { reached: 'ranks did not wait' } : {}),
+        }));
+      },
+    },
+    memory: {
+      rows: [{ what: `${used}, MB`, ...limits(memoryTarget, MB), digits: 1 }, { what: 'the same as proportional set' }],
+      async measure() {
+        const { bare, rank } = await measureMemory(ours, quick ? 4 : ranks, bytes);
+        return [rank.rss - bare.rss, rank.pss - bare.pss].map((above) => ({ figure: above / MB }));
+      },
+    },
+    sums: sums(quick ? 20 : 1000),
+    schedules: schedules(quick ? 5 : 60),
+    link: link(quick ? 5 : 60),
+    transposes: transposes(quick ? 32 : 128, quick ? 2 : 20),
+  };
 }
 
-function restTable(waits: readonly Waiting[], footprint: Memory | undefined): string {
-  const rows = waits.map(({ how, cpu_pct, ranks, waited }) => {
-    // To a tenth of a percent: starting and waking up cannot be had for nothing.
-    const verdict = waited < ranks ? 'ranks did not wait' : verdictOf(Number(cpu_pct.toFixed(1)), waitingTarget);
-    const what = `${waitingTarget.ranks} ranks waiting (${how}), % of one core`;
-    return [what, cpu_pct.toFixed(3), `≤ ${waitingTarget.must}`, `${waitingTarget.aim}`, verdict];
-  });
-  if (footprint) {
-    const { bare, rank } = footprint;
-    const above = rank.rss - bare.rss;
-    const limits = [`≤ ${memoryTarget.must / MB}`, `≤ ${memoryTarget.aim / MB}`, verdictOf(above, memoryTarget)];
-    rows.push([`${memoryTarget.ranks} ranks, resident above bare Node, MB`, (above / MB).toFixed(1), ...limits]);
-    rows.push(['the same as proportional set', ((rank.pss - bare.pss) / MB).toFixed(1), '', '', '']);
+async function ratios(rounds: number, repetitions: number, bind: boolean): Promise<Verdict[]> {
+  const peers = findPeers(peerNames, 'shm', (text) => line.log(`targets: ${text}`));
+  const results: Result[][] = [];
+  for (let round = 1; round <= rounds && peers.length > 0; round++) {
+    line.log(`round ${round} of ${rounds}`);
+    results.push(await measureRatios(peers, repetitions, bind));
   }
-  return table(['', 'figure', 'must', 'aim', 'reached'], rows, 1);
+  return judge(results);
+}
+
+function partsOf(text: string | undefined): readonly Part[] {
+  if (text === undefined) return PARTS;
+  return text.split(',').map((name) => {
+    const part = PARTS.find((known) => known === name);
+    if (part === undefined) throw new Error(`--only: ${PARTS.join(', ')}, but not ${name}`);
+    return part;
+  });
 }
 
 function wholeNumber(option: string, text: string): number {
@@ -114,6 +146,8 @@ async function main(): Promise<void> {
     options: {
       rounds: { type: 'string', default: '3' },
       repetitions: { type: 'string', default: '200' },
+      only: { type: 'string' },
+      quick: { type: 'boolean', default: false },
       'no-bind': { type: 'boolean', default: false },
       json: { type: 'string' },
       help: { type: 'boolean', default: false },
@@ -123,23 +157,25 @@ async function main(): Promise<void> {
     console.log(HELP);
     return;
   }
-  const repetitions = wholeNumber('--repetitions', values.repetitions);
-  const rounds = wholeNumber('--rounds', values.rounds);
-  const peers = findPeers(peerNames, 'shm', (text) => line.log(`targets: ${text}`));
-  if (peers.length === 0) throw new Error('the targets are ratios: install libopenmpi-dev, libmpich-dev, or both');
-  const results: Result[][] = [];
-  for (let round = 1; round <= rounds; round++) {
-    line.log(`round ${round} of ${rounds}`);
-    results.push(await measureRatios(peers, repetitions, !values['no-bind']));
+  const { quick } = values;
+  const repetitions = quick ? 5 : wholeNumber('--repetitions', values.repetitions);
+  const rounds = quick ? 1 : wholeNumber('--rounds', values.rounds);
+  const parts = partsOf(values.only);
+  const verdicts = parts.includes('ratios') ? await ratios(rounds, repetitions, !values['no-bind']) : [];
+  const rows = [];
+  for (const [part, measurement] of Object.entries(measurements(quick))) {
+    if (!parts.includes(part as Part)) continue;
+    line.update(1, part);
+    rows.push(...(await rowsOf(measurement)));
   }
-  const verdicts = judge(results);
-  const { waits, footprint } = await measureRest();
   line.clear();
-  const what = `Start + wait, medians of ${rounds} rounds; same buffers: the ratio where nobody writes them in between`;
-  console.log(`\n${what}\n\n${ratioTable(verdicts)}\n\n${restTable(waits, footprint)}`);
+  if (verdicts.length > 0) {
+    const what = `Start + wait, medians of ${rounds} rounds; same buffers: the ratio where nobody writes them in between`;
+    console.log(`\n${what}\n\n${ratioTable(verdicts)}`);
+  }
+  if (rows.length > 0) console.log(`\n${rowTable(rows)}`);
   const points = verdicts.map(({ target, ...verdict }) => ({ ...target, ...verdict }));
-  if (values.json !== undefined)
-    writeFileSync(values.json, `${JSON.stringify({ points, waiting: waits, memory: footprint }, null, 2)}\n`);
+  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ points, rows }, null, 2)}\n`);
 }
 
 await runProgram('targets', main);

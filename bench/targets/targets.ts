@@ -88,14 +88,13 @@ export interface Verdict {
   sameBuffers: number;
 }
 
-/** One verdict for each operation and size of each target that has been measured with the peers it needs. */
+/** One verdict for each operation and size of each target: not a number where it was not measured with its peers. */
 export function judge(rounds: readonly (readonly Result[])[]): Verdict[] {
   return targets.flatMap((target) =>
     target.ops.flatMap((op) =>
-      sizesOf(op, target.sizes).flatMap((bytes) => {
+      sizesOf(op, target.sizes).map((bytes) => {
         const pairs = (same: boolean) => rounds.flatMap((results) => pairOf(target, op, bytes, same, results));
         const fresh = pairs(false);
-        if (fresh.length === 0) return [];
         const ratios = fresh.map(({ ours, theirs }) => ours / theirs);
         return {
           target,
@@ -104,7 +103,7 @@ export function judge(rounds: readonly (readonly Result[])[]): Verdict[] {
           ours: median(fresh.map(({ ours }) => ours)),
           theirs: median(fresh.map(({ theirs }) => theirs)),
           ratio: median(ratios),
-          range: [Math.min(...ratios), Math.max(...ratios)] as [number, number],
+          range: (ratios.length === 0 ? [NaN, NaN] : [Math.min(...ratios), Math.max(...ratios)]) as [number, number],
           sameBuffers: median(pairs(true).map(({ ours, theirs }) => ours / theirs)),
         };
       }),
@@ -132,9 +131,4 @@ function pairOf(
       if (peers.length === 0) return [];
       return { ours: result.blocking, theirs: Math.min(...peers.map(({ blocking }) => blocking)) };
     });
-}
-
-/** A figure against its two limits, in a word. */
-export function verdictOf(figure: number, { must, aim }: { must: number; aim: number }): string {
-  return figure <= aim ? 'aim' : figure <= must ? 'must' : 'short';
 }

@@ -71,7 +71,7 @@ export class ParallelFft3d {
     this.columns = this.#alongX.columns;
     const rowLength = 2 * this.columns;
     const pipeline = (from: Slabs, to: Slabs) => {
-      const layout = new TransposeLayout(communicator.rank, from, to, rowLength, options.planes);
+      const layout = this.layoutOf(communicator.rank, from, to, rowLength, options.planes);
       return new TransposePipeline(communicator, layout, options.ahead, this.times, options);
     };
     this.#forward = pipeline(this.planes, this.rows);
@@ -81,6 +81,11 @@ export class ParallelFft3d {
     this.#planeRows = Array.from({ length: size[1] }, (_, y) => y * rowLength);
     this.#there = [new Lines(gridY, 'forward'), new Lines(gridZ, 'forward')];
     this.#back = [new Lines(gridY, 'inverse'), new Lines(gridZ, 'inverse')];
+  }
+
+  /** Where the rows of a transpose are. Called by the constructor. */
+  protected layoutOf(...of: ConstructorParameters<typeof TransposeLayout>): TransposeLayout {
+    return new TransposeLayout(...of);
   }
 
   /** Number of transposes that a transform there and back takes. */

@@ -46,63 +46,6 @@ constexpr int64_t kLookAgain = 100'000'000;
 // Operations that are examined for what the doorbell counts. With more, it counts to 1: to ring too early is no error.
 constexpr uint32_t kExamined = 64;
 
-// What a thread does that waits before it sleeps. With a core for every rank it spins; with more ranks than cores it
-// lets others run, which is how the message that it waits for gets written, and sleeps if they had nothing for it.
-//
-// A rank may have a core and still share it: the kernel puts two ranks on one when the other core is busy, or when one
-// wakes the other. Then spinning keeps the peer from running, and sched_yield() may let a third process run for a whole
-// slice. To sleep at once costs one switch. The wake-up often puts the rank on a core that is free; where it does not
-// for long, Placement does.
-//
-// Where processors are busy, the peer may have one of its own and still not run. Only experience tells: when some spins
-// in a row were in vain, a waiter sleeps almost at once, and tries again now and then.
-class Spinning {
- public:
-  Spinning(bool alone, Rank rank, const libof::LibOF& of, SpinHistory& history, Placement& placement,
-           std::chrono::nanoseconds duration)
-      : alone_(alone), rank_(rank), of_(of), history_(history), placement_(placement), duration_(duration) {}
-  // Once for every pass that found nothing. False: sleep now.
-  bool goes_on() {
-    ++passes_;
-    if (!alone_) {
-      if (passes_ > kYields) return false;
-      sched_yield();
-      return true;
-    }
-    relax();
-    if (passes_ % kPassesPerReading != 0) return true;
-    if (const Rank peer = of_.peer_on_own_processor(); peer != libof::LibOF::kNobody) {
-      if (peer < rank_) placement_.shares_processor();
-      return false;
-    }
-    const auto now = Clock::now();
-    if (passes_ == kPassesPerReading) {
-      until_ = now + duration_;
-      return history_.worth_it();
-    }
-    if (now < until_) return true;
-    history_.in_vain();
-    return false;
-  }
-  // Something has moved.
-  void renew() {
-    if (passes_ > 1) history_.worked();
-    passes_ = 0;
-  }
-  // After the thread has slept.
-  void start_again() { passes_ = 0; }
-
- private:
-  bool alone_;  // on its processor, as far as the numbers of ranks and processors tell
-  Rank rank_;
-  const libof::LibOF& of_;
-  SpinHistory& history_;
-  Placement& placement_;
-  std::chrono::nanoseconds duration_;
-  uint32_t passes_ = 0;
-  Clock::time_point until_;
-};
-
 // Best effort: kernels before 6.12 take the runtime of a SCHED_OTHER thread for nothing. What the user chose (nice,
 // another policy) stays.
 void ask_for_short_slice() {
@@ -324,6 +267,63 @@ bool Engine::drive() {
 
 // --- the calling thread ----------------------------------------------------------------------------------------------
 
+// What a thread does that waits before it sleeps. With a core for every rank it spins; with more ranks than cores it
+// lets others run, which is how the message that it waits for gets written, and sleeps if they had nothing for it.
+//
+// A rank may have a core and still share it: the kernel puts two ranks on one when the other core is busy, or when one
+// wakes the other. Then spinning keeps the peer from running, and sched_yield() may let a third process run for a whole
+// slice. To sleep at once costs one switch. The wake-up often puts the rank on a core that is free; where it does not
+// for long, Placement does.
+//
+// Where processors are busy, the peer may have one of its own and still not run. Only experience tells: when some spins
+// in a row were in vain, a waiter sleeps almost at once, and tries again now and then.
+class Engine::Spinning {
+ public:
+  Spinning(Engine& engine, SpinHistory& history, std::chrono::nanoseconds duration)
+      : engine_(engine), history_(history), duration_(duration) {
+    engine.measure_crowd();
+    alone_ = engine.crowd_.load(std::memory_order_relaxed) <= 1;
+  }
+  // Once for every pass that found nothing. False: sleep now.
+  bool goes_on() {
+    ++passes_;
+    if (!alone_) {
+      if (passes_ > kYields) return false;
+      sched_yield();
+      return true;
+    }
+    relax();
+    if (passes_ % kPassesPerReading != 0) return true;
+    if (const Rank peer = engine_.libof_.peer_on_own_processor(); peer != libof::LibOF::kNobody) {
+      if (peer < engine_.fabric_->rank()) engine_.placement_.shares_processor();
+      return false;
+    }
+    const auto now = Clock::now();
+    if (passes_ == kPassesPerReading) {
+      until_ = now + duration_;
+      return history_.worth_it();
+    }
+    if (now < until_) return true;
+    history_.in_vain();
+    return false;
+  }
+  // Something has moved.
+  void renew() {
+    if (passes_ > 1) history_.worked();
+    passes_ = 0;
+  }
+  // After the thread has slept.
+  void start_again() { passes_ = 0; }
+
+ private:
+  Engine& engine_;
+  SpinHistory& history_;
+  std::chrono::nanoseconds duration_;
+  bool alone_;  // on its processor, as far as the numbers of ranks and processors tell
+  uint32_t passes_ = 0;
+  Clock::time_point until_;
+};
+
 void Engine::test() {
   // If the progress thread is at it, it gives way after its piece. To return without a look would be cheaper, but then
   // a test could say "not done" of something that has long arrived.
@@ -359,9 +359,7 @@ bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanosec
   enter();
   const bool limited = nanoseconds >= 0;
   const auto limit = limited ? Clock::now() + std::chrono::nanoseconds(nanoseconds) : Clock::time_point::max();
-  measure_crowd();
-  Spinning spinning(crowd_.load(std::memory_order_relaxed) <= 1, fabric_->rank(), libof_, wait_history_, placement_,
-                    kSpin);
+  Spinning spinning(*this, wait_history_, kSpin);
   bool done;
   for (;;) {
     const bool moved = pass(Effort::helping);
@@ -439,16 +437,17 @@ void Engine::drive_until_ended(int64_t nanoseconds) {
   if (nanoseconds == 0 || !ended_.empty() || user_work_->waits()) return;
   const std::chrono::nanoseconds duration(nanoseconds);
   const auto limit = Clock::now() + duration;
-  measure_crowd();
-  Spinning spinning(crowd_.load(std::memory_order_relaxed) <= 1, fabric_->rank(), libof_, look_history_, placement_,
-                    duration);
+  Spinning spinning(*this, look_history_, duration);
   for (uint32_t passes = 1;; ++passes) {
-    if (pass(Effort::helping) || work() > 0) {
+    const bool busy = pass(Effort::helping) || work() > 0;
+    if (busy) {
       spinning.renew();
     } else if (!spinning.goes_on()) {
       return;
     }
-    if (!ended_.empty() || user_work_->waits() || (passes % kPassesPerReading == 0 && Clock::now() >= limit)) return;
+    // A pass that copies may last as long as many others.
+    const bool reads_clock = busy || passes % kPassesPerReading == 0;
+    if (!ended_.empty() || user_work_->waits() || (reads_clock && Clock::now() >= limit)) return;
   }
 }
 

@@ -212,6 +212,7 @@ class Engine {
   bool message(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag, bool sends);
   Operation* pending(uint32_t slot) const;
 
+  class Spinning;  // in driving.cc
   bool pass(Effort effort);
   bool last_pass(Effort effort);
   bool settled(const uint32_t* slots, size_t count, bool all) const;

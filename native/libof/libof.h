@@ -165,7 +165,7 @@ class LibOF {
     RtrKind kind;
     MessageKey key;
     Request* receive;  // kinds ready and abandon, until it is written
-    Poison poison;     // kinds abandon and withdraw
+    Poison poison;     // kinds abandon, withdraw and revoke
   };
   struct Peer;
 

@@ -69,9 +69,11 @@ static_assert(sizeof(EagerHeader) == 40 && sizeof(EagerHeader) <= kCommitHead);
 // receiver cannot take the message, its memory could not be exposed; no answer. abandon: the receiver has given the
 // message up; the sender answers with Error::abandoned and no data. withdraw: the sender reads the RTR before it as an
 // abandon, unless it has answered that already. revoke: the same, and while the send is not there, the sender writes a
-// revoked at once. Of these four, `address` is a Poison: where the receiver's failure began. revoked: the one kind from
-// a sender to a receiver; no data will leave for that RTR.
+// revoked at once. Of refuse, abandon, withdraw and revoke, `address` is a Poison: where the receiver's failure began.
+// revoked: the one kind from a sender to a receiver; no data will leave for that RTR.
 enum class RtrKind : uint32_t { ready = 0, cancel = 1, refuse = 2, abandon = 3, withdraw = 4, revoke = 5, revoked = 6 };
+// The receiver takes the RTR with this key back that it has written before.
+constexpr bool takes_back(RtrKind kind) { return kind == RtrKind::withdraw || kind == RtrKind::revoke; }
 
 // What a write into a mailbox was, told with it where the reader may not look before it is told. kNoteRevoke: an RTR of
 // the kind revoke or revoked, which is read at once.

@@ -59,7 +59,7 @@ bool LibOF::drain_rtrs(Peer& peer) {
         peer.early_rtrs.remove(early);
         delete early;
       }
-    } else if (kind == RtrKind::withdraw || kind == RtrKind::revoke) {
+    } else if (takes_back(kind)) {
       if (EarlyRtr* early = peer.early_rtrs.find(key)) withdraw(peer, *early, to.address, kind == RtrKind::revoke);
     } else if (kind == RtrKind::revoked) {
       revoked(peer, key);
@@ -95,9 +95,7 @@ const RtrSlot* LibOF::find_withdraw(const Peer& peer, const MessageKey& key) con
     // acquire: pairs with the release in write_rtr()
     if (slot.stamp.load(std::memory_order_acquire) != n + 1) return nullptr;
     if (peer.asynchronous && n == peer.rtr_arrived) return nullptr;
-    if ((slot.kind == RtrKind::withdraw || slot.kind == RtrKind::revoke) &&
-        MessageKey{slot.context, slot.tag, slot.sequence} == key)
-      return &slot;
+    if (takes_back(slot.kind) && MessageKey{slot.context, slot.tag, slot.sequence} == key) return &slot;
   }
 }
 

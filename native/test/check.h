@@ -10,6 +10,7 @@
 // most of what can go wrong here is a hang. NBC_TEST_SECONDS overrides it; 0 turns it off, for a debugger. CHECKs may
 // run on any thread of a test that is run by run_ranks() (ranks.h); a failed one ends its rank.
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -57,6 +58,9 @@ constexpr uint32_t repetitions(uint32_t plain, uint32_t sanitized) {
   return kThreadSanitizer || kAddressSanitizer ? sanitized : plain;
 }
 
+// A test that takes so many seconds, or more, has them printed.
+constexpr double kTold = 1;
+
 struct Failure {
   std::string why;
 };
@@ -95,10 +99,14 @@ inline int run_tests(const char* filter) {
   for (const Test& test : tests()) {
     if (std::strstr(test.name, filter) == nullptr) continue;
     std::snprintf(at.name, sizeof at.name, "%s", test.name);
+    const auto begin = std::chrono::steady_clock::now();
     try {
       test.run();
       ++at.passed;
-      std::printf("ok %s\n", test.name);
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+      std::printf("ok %s", test.name);
+      if (took.count() >= kTold) std::printf(" (%.1f s)", took.count());
+      std::printf("\n");
     } catch (const Skip& skip) {
       std::printf("ok %s # skipped: %s\n", test.name, skip.why.c_str());
     } catch (const Failure& failure) {

@@ -172,32 +172,34 @@ TEST(what_is_announced_before_sleeping_is_flushed) {
   while (network.rank(0).commits == 0) CHECK(!me.engine->wait(&send, 1, true, 1'000'000));
 }
 
-// How far a copy of random bytes into cleared ones is.
-size_t copied(const Pinned& from, const Pinned& to) {
+// A copy that goes on from front to back, into memory in which no byte is that of the source by chance.
+struct Copy {
+  Pinned from, to;
   size_t at = 0;
-  while (at < from.bytes && from.data[at] == to.data[at]) ++at;
-  return at;
-}
+  // How far it is. Looks at what is new since the last call only.
+  size_t bytes() {
+    while (at < from.bytes && from.data[at] == to.data[at]) ++at;
+    return at;
+  }
+};
 
 // A call does a bounded part of the copies that are in flight, whatever their size: the lock is free in between.
 TEST(a_call_copies_no_more_than_a_piece) {
   constexpr size_t kBytes = 4 << 20;
   constexpr uint32_t kOperations = 3;
   run_over_threads(1, mode(false), 1, [](TestRank& me, Meeting&) {
-    std::vector<Pinned> from, to;
+    std::vector<Copy> copies;
     std::vector<uint32_t> requests;
     const auto plan = me.load(Schedule(kBytes, kBytes).round().copy(Role::send, 0, Role::receive, 0, kBytes));
     const auto total = [&] {
       size_t bytes = 0;
-      for (size_t i = 0; i < from.size(); ++i) bytes += copied(from[i], to[i]);
+      for (Copy& copy : copies) bytes += copy.bytes();
       return bytes;
     };
     for (uint32_t i = 0; i < kOperations; ++i) {
-      from.push_back(me.filled(kBytes, false, i));
-      to.push_back(me.plain(kBytes));
-      // No byte is equal by chance.
-      for (size_t at = 0; at < kBytes; ++at) to[i].data[at] = ~from[i].data[at];
-      requests.push_back(me.start(plan, from[i], to[i]));
+      const Copy& copy = copies.emplace_back(Copy{me.filled(kBytes, false, i), me.plain(kBytes)});
+      for (size_t at = 0; at < kBytes; ++at) copy.to.data[at] = ~copy.from.data[at];
+      requests.push_back(me.start(plan, copy.from, copy.to));
       CHECK(requests.back() != kNoRequest);
       CHECK_EQ(total(), 0u);
     }
@@ -236,7 +238,7 @@ TEST(a_start_does_short_local_work_and_no_more) {
     for (size_t at = 0; at < to.bytes; ++at) to.data[at] = ~from.data[at];
     const uint32_t request = me.start(me.load(schedule), from, to);
     CHECK(request != kNoRequest);
-    CHECK(copied(from, to) <= 1024 * 1024);
+    CHECK(Copy({from, to}).bytes() <= 1024 * 1024);
     me.wait(request);
     check_data(to, 2);
   });
@@ -274,8 +276,6 @@ TEST(rounds_wait_for_their_local_work) {
   }
 }
 
-}  // namespace
-
 // Its memory is refused to the operation of one rank, before that has sent anything.
 TEST(ranks_learn_that_memory_was_refused) {
   struct Empty final : ExposedMemory {
@@ -311,5 +311,7 @@ TEST(ranks_learn_that_memory_was_refused) {
     }
   }
 }
+
+}  // namespace
 
 TEST_MAIN(60)

@@ -182,6 +182,25 @@ TEST(a_look_gives_out_every_slot_that_ended_once) {
   });
 }
 
+// A look that copies reads the clock after each copy: with a message of many copies, it ends after the second one.
+TEST(a_look_does_not_copy_beyond_its_time) {
+  run_ranks(2, mode(false), [](TestRank& me, Meeting& meeting) {
+    constexpr size_t kBytes = size_t{16} << 20;
+    const Pinned block = me.filled(kBytes, false, me.rank);
+    const uint32_t receive = me.rank == 1 ? me.irecv(block, 0, 1) : kNoRequest;
+    meeting.meet();
+    const uint32_t send = me.rank == 0 ? me.isend(block, 1, 1) : kNoRequest;
+    if (me.rank == 0) {
+      me.slots->exchange()[0] = send;
+      CHECK_EQ(me.engine->look(1, 1), 0u);
+      const double copied = me.counter("mappedBytes") + me.counter("crossMemoryBytes");
+      CHECK(copied <= kBytes / 8);
+    }
+    meeting.meet();
+    me.wait(me.rank == 0 ? send : receive);
+  });
+}
+
 }  // namespace
 
 TEST_MAIN(120)

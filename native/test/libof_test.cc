@@ -1561,6 +1561,21 @@ TEST(an_rtr_that_is_withdrawn_before_its_sender_looks_gets_no_data) {
 
 constexpr libof::Poison kPoison = libof::poison_of(6, Error::memory);
 
+// Rank 0 sends rank 1 a message. To receive it, rank 1 empties its mailbox.
+void pass_message(Job& job, uint32_t tag, size_t bytes) {
+  Receive receive(job[1], 0, {1, tag, 0}, bytes, 4);
+  Send send(job[0], 1, {1, tag, 0}, bytes, 4);
+  job.pump();
+  receive.check_data();
+}
+
+void check_poisoned(const Receive& receive) {
+  CHECK(receive.done());
+  CHECK_EQ(receive.error, Error::abandoned);
+  CHECK_EQ(receive.poison, kPoison);
+  CHECK(receive.memory.untouched());
+}
+
 TEST(a_poison_fails_the_receive_of_a_message_of_any_size) {
   for (const bool asynchronous : {false, true}) {
     for (const size_t bytes : {size_t{0}, size_t{100}, size_t{5000}}) {
@@ -1573,22 +1588,13 @@ TEST(a_poison_fails_the_receive_of_a_message_of_any_size) {
         job[0].of.poison(1, kKey, kPoison);
         job.pump();
         if (!posted_first) {
-          // Something else is expected, so that the mailbox is emptied.
-          Receive other(job[1], 0, {1, 8, 0}, 8, 4);
-          Send to_other(job[0], 1, {1, 8, 0}, 8, 4);
-          job.pump();
+          pass_message(job, 8, 8);
           post();
           job.pump();
         }
-        CHECK(receive->done());
-        CHECK_EQ(receive->error, Error::abandoned);
-        CHECK_EQ(receive->poison, kPoison);
-        CHECK(receive->memory.untouched());
+        check_poisoned(*receive);
         // The RTR that was taken back meets nothing any more.
-        Receive next(job[1], 0, {1, 9, 0}, 5000, 5);
-        Send send(job[0], 1, {1, 9, 0}, 5000, 5);
-        job.pump();
-        next.check_data();
+        pass_message(job, 9, 5000);
         job.check_idle();
       }
     }
@@ -1611,20 +1617,12 @@ TEST(a_send_that_fails_is_replaced_by_its_poison) {
         CHECK_EQ(pair.outstanding, 0);
         job.pump();
         if (!posted) {
-          Receive other(job[1], 0, {1, 8, 0}, 8, 4);
-          Send to_other(job[0], 1, {1, 8, 0}, 8, 4);
-          job.pump();
+          pass_message(job, 8, 8);
           receive = std::make_unique<Receive>(job[1], 0, kKey, 5000, 3);
         }
         job.pump();
-        CHECK(receive->done());
-        CHECK_EQ(receive->error, Error::abandoned);
-        CHECK_EQ(receive->poison, kPoison);
-        CHECK(receive->memory.untouched());
-        Receive next(job[1], 0, {1, 9, 0}, 5000, 5);
-        Send send(job[0], 1, {1, 9, 0}, 5000, 5);
-        job.pump();
-        next.check_data();
+        check_poisoned(*receive);
+        pass_message(job, 9, 5000);
         job.check_idle();
       }
     }
@@ -1643,9 +1641,7 @@ TEST(a_poison_that_is_asked_for_passes_a_full_window) {
     job.pump();
     Receive receive(job[1], 0, kKey, 100, 3);
     job.pump();
-    CHECK(receive.done());
-    CHECK_EQ(receive.error, Error::abandoned);
-    CHECK_EQ(receive.poison, kPoison);
+    check_poisoned(receive);
     for (uint32_t i = 0; i < kSlots; ++i) {
       Receive late(job[1], 0, {1, 2, i}, 8, i);
       job.pump();
@@ -1666,9 +1662,7 @@ TEST(a_message_that_is_dropped_tells_its_sender_if_it_is_large) {
         if (sent_first) {
           begin();
           job[0].of.announce_sends();
-          Receive other(job[1], 0, {1, 8, 0}, 8, 4);
-          Send to_other(job[0], 1, {1, 8, 0}, 8, 4);
-          job.pump();
+          pass_message(job, 8, 8);
         }
         job[1].of.drop(0, kKey, bytes, kPoison);
         job.pump();

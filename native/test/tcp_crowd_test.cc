@@ -101,7 +101,7 @@ struct Star {
 };
 
 TEST(hundreds_of_peers_are_connected_when_they_talk_and_need_no_more_threads) {
-  constexpr Rank kPeers = 400;
+  constexpr Rank kPeers = repetitions(400, 100);
   allow_descriptors(8192);
   size_t threads;
   {

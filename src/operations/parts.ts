@@ -5,7 +5,7 @@
  * they are sent from and received into their places. Parts that lie in several are copied here: those to send when the
  * operation starts, those received when its end is noticed.
  */
-import { ArgumentError, type ErrorContext } from '../errors.js';
+import { ArgumentError, type ErrorContext, ExhaustedError } from '../errors.js';
 import { type Data, Layout } from '../layouts.js';
 import { type Box, bytesOfBox, contiguous, eachBlock, extentOf, textOfBox } from '../schedules/box.js';
 import { Role } from '../schedules/encoding.js';
@@ -24,8 +24,8 @@ export interface Peers {
 /** Where the parts of a call are. */
 export class Placement {
   constructor(
-    readonly send: Uint8Array | null,
-    readonly recv: Uint8Array | null,
+    readonly send: DataView | null,
+    readonly recv: DataView | null,
     /** Where the parts to send are. */
     readonly from: Role,
     readonly sends: readonly Box[],
@@ -51,7 +51,7 @@ export function place(sends: unknown, recvs: unknown, peers: Peers, context: Err
   const into = readParts('recvs', recvs, peers.recvs, context);
   if (sends === IN_PLACE) {
     const target = memoryOf(into);
-    const staged = target === null ? stage(into, true) : null;
+    const staged = target === null ? stage('recvs', into, true, context) : null;
     const memory = staged?.memory ?? target!;
     const boxes = staged?.boxes ?? boxesIn(into, memory);
     const arrived = staged?.arrived ?? null;
@@ -67,8 +67,8 @@ export function place(sends: unknown, recvs: unknown, peers: Peers, context: Err
     );
   }
   const from = readParts('sends', sends, peers.sends, context);
-  const stagedFrom = memoryOf(from) === null ? stage(from, true) : null;
-  const stagedInto = memoryOf(into) === null ? stage(into, false) : null;
+  const stagedFrom = memoryOf(from) === null ? stage('sends', from, true, context) : null;
+  const stagedInto = memoryOf(into) === null ? stage('recvs', into, false, context) : null;
   let source = stagedFrom?.memory ?? memoryOf(from)!;
   let target = stagedInto?.memory ?? memoryOf(into)!;
   const together = source.buffer === target.buffer && source.start < target.end && target.start < source.end;
@@ -179,32 +179,51 @@ function boxesIn(parts: readonly Part[], { start: begin }: Memory): Box[] {
   return parts.map(({ start, end, box }) => (start === end ? box : { ...box, offset: start - begin }));
 }
 
-function bytesFrom({ buffer, start, end }: Memory): Uint8Array {
-  return new Uint8Array(buffer as ArrayBuffer, start, end - start);
+/** As a DataView: no Uint8Array of Node.js 20 has more than 4 GiB. */
+function bytesFrom({ buffer, start, end }: Memory): DataView {
+  return new DataView(buffer, start, end - start);
 }
 
-/** Memory for all parts, one behind the other; `filled` with what they hold. */
-function stage(parts: readonly Part[], filled: boolean): { memory: Memory; boxes: Box[]; arrived: () => void } {
+interface Staged {
+  memory: Memory;
+  boxes: Box[];
+  arrived: () => void;
+}
+
+/**
+ * Memory for all parts, one behind the other; `filled` with what they hold.
+ * @throws {ExhaustedError} where there is not so much memory, or no view of so much
+ */
+function stage(name: string, parts: readonly Part[], filled: boolean, context: ErrorContext): Staged {
   let total = 0;
   const boxes = parts.map(({ box }) => {
     const bytes = bytesOfBox(box);
     return contiguous((total += bytes) - bytes, bytes);
   });
-  const staged = new Uint8Array(total);
+  const staged = bytesForStaging(name, total, context);
   const copy = (out: boolean): void => {
     for (const [index, part] of parts.entries()) {
       // The program may have transferred the memory meanwhile: then there is nothing to copy to.
       if (boxes[index].block === 0 || part.buffer.byteLength < part.end) continue;
-      const own = bytesFrom(part);
+      const { block } = part.box;
       let at = boxes[index].offset;
       eachBlock(part.box, (offset) => {
-        const end = (at += part.box.block);
-        const packed = staged.subarray(end - part.box.block, end);
-        if (out) own.set(packed, offset);
-        else packed.set(own.subarray(offset, offset + part.box.block));
+        const packed = staged.subarray(at, (at += block));
+        const own = new Uint8Array(part.buffer as ArrayBuffer, part.start + offset, block);
+        if (out) own.set(packed);
+        else packed.set(own);
       });
     }
   };
   if (filled) copy(false);
   return { memory: { buffer: staged.buffer, start: 0, end: total }, boxes, arrived: () => copy(true) };
+}
+
+function bytesForStaging(name: string, bytes: number, context: ErrorContext): Uint8Array<ArrayBuffer> {
+  try {
+    return new Uint8Array(bytes);
+  } catch {
+    const message = `${name}: to copy ${bytes} bytes of parts in several ArrayBuffers takes too much memory; use one`;
+    throw new ExhaustedError('ERR_NBC_NO_MEMORY', message, context);
+  }
 }

@@ -1,8 +1,9 @@
 import { reduceScatterHalving } from '../schedules/halving.js';
 import { type ReduceScatterShape, reduceScatterPairwise } from '../schedules/reduce.js';
+import type { ReduceShape } from '../schedules/combine.js';
 import { endOf, equalBlocks } from '../schedules/shape.js';
 import { blocksOf, textOf } from './counts.js';
-import { operation } from './operation.js';
+import { type Algorithm, operation } from './operation.js';
 import { checkEqual, reduceShape, THAKUR } from './reducing.js';
 
 /** Up to this many ranks, steps are few anyway, and a rank need not copy its whole contribution. */
@@ -13,29 +14,35 @@ const PAIRWISE_MAX_RANKS = 4;
  */
 const HALVING_MAX_BYTES = 64 * 1024;
 
-const algorithms = [
-  {
-    name: 'pairwise',
-    steps: 'p − 1',
-    bytes: '(p − 1) blocks',
-    when: `up to ${PAIRWISE_MAX_RANKS} ranks, above 64 KiB, and operators that do not commute`,
-    source: THAKUR,
-    build: reduceScatterPairwise,
-  },
-  {
-    name: 'recursive-halving',
-    steps: 'log₂ p, and two more where p is no power of two',
-    bytes: '(p − 1) blocks, and a copy of all; all blocks once more where p is no power of two',
-    when: `more than ${PAIRWISE_MAX_RANKS} ranks, up to 64 KiB of all blocks together`,
-    source: THAKUR,
-    reorders: true,
-    build: reduceScatterHalving,
-  },
-] as const;
+type Name = 'pairwise' | 'recursive-halving';
 
-function choose({ size, blocks, commutes }: ReduceScatterShape): (typeof algorithms)[number]['name'] {
+/** @param blocked the same shape, with its blocks: they are made where a schedule is built */
+function rows<S extends ReduceShape>(blocked: (shape: S) => ReduceScatterShape): Algorithm<Name, S>[] {
+  return [
+    {
+      name: 'pairwise',
+      steps: 'p − 1',
+      bytes: '(p − 1) blocks',
+      when: `up to ${PAIRWISE_MAX_RANKS} ranks, above 64 KiB, and operators that do not commute`,
+      source: THAKUR,
+      build: (shape) => reduceScatterPairwise(blocked(shape)),
+    },
+    {
+      name: 'recursive-halving',
+      steps: 'log₂ p, and two more where p is no power of two',
+      bytes: '(p − 1) blocks, and a copy of all; all blocks once more where p is no power of two',
+      when: `more than ${PAIRWISE_MAX_RANKS} ranks, up to 64 KiB of all blocks together`,
+      source: THAKUR,
+      reorders: true,
+      build: (shape) => reduceScatterHalving(blocked(shape)),
+    },
+  ];
+}
+
+/** @param bytes of all blocks together */
+function choose({ size, commutes }: ReduceShape, bytes: number): Name {
   if (size <= PAIRWISE_MAX_RANKS || !commutes) return 'pairwise';
-  return endOf(blocks) <= HALVING_MAX_BYTES ? 'recursive-halving' : 'pairwise';
+  return bytes <= HALVING_MAX_BYTES ? 'recursive-halving' : 'pairwise';
 }
 
 export const ireduceScatterBlock = operation({
@@ -43,7 +50,7 @@ export const ireduceScatterBlock = operation({
   mpi: 'MPI_Ireduce_scatter_block',
   summary: 'Combines a contribution of every rank; each rank gets a block of the result, all of the same size.',
   parameters: ['send', 'recv', 'op'],
-  algorithms,
+  algorithms: rows((shape: ReduceShape) => ({ ...shape, blocks: equalBlocks(shape) })),
   shape(call) {
     const recv = call.view('recv');
     const { size } = call;
@@ -51,10 +58,9 @@ export const ireduceScatterBlock = operation({
     const block = inPlace ? call.block('recv', recv) : recv.bytes;
     const data = inPlace ? recv : call.view('send');
     if (!inPlace) checkEqual(call, data, recv, recv.bytes * size);
-    const shape = reduceShape(call, data, block, inPlace);
-    return { ...shape, blocks: equalBlocks(shape) };
+    return reduceShape(call, data, block, inPlace);
   },
-  choose,
+  choose: (shape) => choose(shape, shape.size * shape.bytes),
 });
 
 export const ireduceScatter = operation({
@@ -62,7 +68,7 @@ export const ireduceScatter = operation({
   mpi: 'MPI_Ireduce_scatter',
   summary: 'Combines a contribution of every rank; each rank gets a block of the result, of its own size.',
   parameters: ['send', 'recv', 'counts', 'op'],
-  algorithms,
+  algorithms: rows((shape: ReduceScatterShape) => shape),
   shape(call) {
     const inPlace = call.sendInPlace;
     const recv = call.view('recv');
@@ -73,9 +79,9 @@ export const ireduceScatter = operation({
       call.refuse('recv', `must have the bytes that counts gives its rank: ${bytes}, not ${recv.bytes}`);
     }
     if (!inPlace) checkEqual(call, data, recv, data.bytes);
-    for (const block of blocks) reduceShape(call, data, block.bytes, inPlace);
+    for (const length of new Set(blocks.map((block) => block.bytes))) reduceShape(call, data, length, inPlace);
     const shape = reduceShape(call, data, 0, inPlace);
     return { ...shape, blocks, detail: `${shape.detail!} ${textOf(blocks)}` };
   },
-  choose,
+  choose: (shape) => choose(shape, endOf(shape.blocks)),
 });

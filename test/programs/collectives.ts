@@ -1,6 +1,6 @@
 /**
- * Runs all operations through all their shapes, and checks every byte on every rank. Arguments: the progress mode, and
- * the form: 'full', 'short', or 'once'.
+ * Runs all operations through all their shapes, and checks every byte on every rank. Arguments: the progress mode, the
+ * form ('full', 'short' or 'once'), and where several jobs share the cases, which of how many this one is.
  *
  * A variant is an algorithm or the default, plain or alloc() memory or both, in place or not, places with gaps or not.
  * For each operation and size, variants and roots take turns, so that each variant and each root occurs. On up to four
@@ -101,7 +101,8 @@ function runsOf(size: number, form: string): Run[] {
 const mode = process.argv[2] as 'thread' | 'manual';
 const world = await init({ progress: mode });
 const { rank, size } = world;
-const runs = runsOf(size, process.argv[3]);
+const [turn = 0, jobs = 1] = process.argv.slice(4).map(Number);
+const runs = share(runsOf(size, process.argv[3]), turn, jobs);
 
 /** Gaps come between blocks. */
 const longest = GuardedPool.roomFor(Math.max(...LARGE) + 2 * size);

@@ -4,9 +4,10 @@
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { AbandonedError, alloc, type Communicator, init, NbcError, type Request, waitAll } from 'node-nbc';
+import { alloc, type Communicator, init, NbcError, type Request, waitAll } from 'node-nbc';
 import { OPERATIONS } from 'node-nbc/schedules';
 import { arrange, contribution, ORACLES, withOperator } from '../oracle.js';
+import { codeWhereItBegan } from './codes.js';
 import { piece } from './noise.js';
 import { play, report } from './scenario.js';
 
@@ -236,10 +237,4 @@ async function codeOfAwaited(request: Request): Promise<string> {
     () => 'fulfilled',
     (error: unknown) => codeWhereItBegan(error),
   );
-}
-
-/** A collective may hear of the end of a rank from another rank. */
-function codeWhereItBegan(error: unknown): string {
-  assert(error instanceof NbcError, String(error));
-  return error instanceof AbandonedError ? (error.reason ?? error.code) : error.code;
 }

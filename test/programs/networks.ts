@@ -1,7 +1,8 @@
 /** Ranks in two network namespaces, 0 and 1 in one, 2 and 3 in the other; see networks.test.ts. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { AbandonedError, alloc, type Communicator, init, NbcError, waitAll } from 'node-nbc';
+import { alloc, type Communicator, init, waitAll } from 'node-nbc';
+import { codeWhereItBegan } from './codes.js';
 import { listeners } from './listeners.js';
 import { play, report, say } from './scenario.js';
 
@@ -101,10 +102,7 @@ async function failure(what: string, start: () => PromiseLike<void> | void): Pro
   try {
     await start();
   } catch (error) {
-    assert(error instanceof NbcError, String(error));
-    // A collective may hear of it from another rank.
-    const code = error instanceof AbandonedError ? (error.reason ?? error.code) : error.code;
-    return { what, code, message: error.message };
+    return { what, code: codeWhereItBegan(error), message: (error as Error).message };
   }
   return { what, code: 'fulfilled', message: '' };
 }

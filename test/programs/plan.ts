@@ -5,12 +5,13 @@
  * Every rank has the same set of buffers. A step reads one and writes another (or works in place); which ones depends
  * on the rank.
  */
-import { dimsCreate, type NeighborOperationName } from 'node-nbc';
+import type { NeighborOperationName } from 'node-nbc';
 import type { OperationName } from 'node-nbc/schedules';
 import { Scattered } from '../layouts.js';
 import { type GraphLists, graphLists, type Lists, NEIGHBOR_ORACLES, randomFrom } from '../neighbors.js';
 import { type Case, type Oracle, ORACLES, withOperator } from '../oracle.js';
 import { AFFINE, AFFINE_MODULE, XOR, XOR_MODULE } from '../user-operators.js';
+import { gridShapes } from './grids.js';
 import { piece } from './noise.js';
 
 export const BUFFERS = 10;
@@ -185,13 +186,7 @@ export function hasNeighbors({ kind }: CommunicatorStep, parent: { neighbors: bo
 
 /** The grid that a group is arranged in. */
 export function gridOf({ shape, periods }: CartStep, groupSize: number): { dims: number[]; periods: boolean[] } {
-  const grids = [
-    [groupSize],
-    dimsCreate(groupSize, 2),
-    dimsCreate(groupSize, 3),
-    [1, groupSize],
-    [Math.max(1, groupSize - 1)],
-  ];
+  const grids = gridShapes(groupSize);
   const dims = grids[shape % grids.length];
   return { dims, periods: dims.map((_, dimension) => ((periods >> dimension) & 1) === 1) };
 }

@@ -51,6 +51,11 @@ interface Use {
   result: Region | null;
 }
 
+/** What a persistent request is, and uses in each start. */
+interface Prepared extends Use {
+  request: PersistentRequest;
+}
+
 interface Flight extends Use {
   step: number;
   request: Request;
@@ -76,7 +81,7 @@ interface Made {
 
 const communicators: (Made & { neighbors: boolean })[] = [{ communicator: world, neighbors: false }];
 /** Persistent requests, one for each step that makes one; null: not on this rank. */
-const persistent: (({ request: PersistentRequest } & Use) | null)[] = [];
+const persistent: (Prepared | null)[] = [];
 const hashes: Record<number, string> = {};
 let flights: Flight[] = [];
 
@@ -93,7 +98,7 @@ for (const [index, step] of plan.steps.entries()) {
   } else {
     const on = chosen(step, communicators);
     const made = on === null ? null : await start(index, step, on);
-    if ('persistent' in step && step.persistent) persistent.push(made as (typeof persistent)[number]);
+    if ('persistent' in step && step.persistent) persistent.push(made as Prepared | null);
   }
   if (random() < 0.2) await complete(flights.filter(() => random() < 0.5));
 }
@@ -185,8 +190,7 @@ async function start(index: number, step: DataStep, { communicator, lists }: Mad
 }
 
 /** Starts a persistent request once more. */
-async function startAgain(index: number, made: { request: PersistentRequest } & Use): Promise<void> {
-  const { request, reads, writes, result } = made;
+async function startAgain(index: number, { request, reads, writes, result }: Prepared): Promise<void> {
   await complete(flights.filter((other) => other.request === request || inTheWay(other, reads, writes)));
   request.start();
   flights.push({ step: index, request, reads, writes, result });

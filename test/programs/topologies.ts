@@ -18,6 +18,7 @@ import {
 import { NEIGHBOR_OPERATIONS, type Operation } from 'node-nbc/schedules';
 import { graphLists, gridLists, type Lists, NEIGHBOR_ORACLES, randomFrom } from '../neighbors.js';
 import { arrange } from '../oracle.js';
+import { gridShapes } from './grids.js';
 import { assertBytes, piece } from './noise.js';
 import { play } from './scenario.js';
 
@@ -105,8 +106,7 @@ async function exchange(communicator: NeighborCommunicator, lists: readonly List
 
 /** The grids that are tried on so many ranks. */
 function gridsOf(ranks: number): { dims: number[]; periods: boolean[] }[] {
-  const shapes = [[ranks], dimsCreate(ranks, 2), dimsCreate(ranks, 3), [1, ranks], ranks > 1 ? [ranks - 1] : [1]];
-  return shapes.flatMap((dims) => {
+  return gridShapes(ranks).flatMap((dims) => {
     const alternating = dims.map((_, i) => i % 2 === 0);
     return [dims.map(() => false), dims.map(() => true), alternating].map((periods) => ({ dims, periods }));
   });

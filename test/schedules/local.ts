@@ -134,20 +134,28 @@ const VIEWS = [
   Float64Array,
 ] as const;
 
+/** A value of each type and its bytes. To make views for each value took most of the time of some tests. */
+const SCRATCH = VIEWS.map((View) => {
+  const value = new View(1);
+  return { value, own: new Uint8Array(value.buffer) };
+});
+
 /** One value of a type, from bytes at any address. */
 export function read(bytes: Uint8Array, at: number, type: ElementType): Value {
-  const [word] = new VIEWS[type](bytes.slice(at, at + TYPE_BYTES[type]).buffer);
+  const { value, own } = SCRATCH[type];
+  for (let i = 0; i < own.length; i++) own[i] = bytes[at + i];
+  const [word] = value;
   if (type === ElementType.FLOAT16) return halfToNumber(Number(word));
   if (type === ElementType.BFLOAT16) return brainToNumber(Number(word));
   return word;
 }
 
 export function write(bytes: Uint8Array, at: number, type: ElementType, value: Value): void {
-  const view = new VIEWS[type](1);
+  const { value: view, own } = SCRATCH[type];
   if (type === ElementType.FLOAT16) view[0] = numberToHalf(Number(value));
   else if (type === ElementType.BFLOAT16) view[0] = numberToBrain(Number(value));
   else view[0] = value;
-  bytes.set(new Uint8Array(view.buffer), at);
+  for (let i = 0; i < own.length; i++) bytes[at + i] = own[i];
 }
 
 function halfToNumber(bits: number): number {
