@@ -402,6 +402,7 @@ await play({
     for (const error of errors) assert(error instanceof OperatorError && error.message.includes('must not wait'));
     inside[0].wait();
     assert(recvs[0].every((value) => value === total(ranks)));
+    world.ibarrier().wait(); // the other rank's function has looked for the message, too
     world.isend(new Uint8Array(1), (rank + 1) % size, 5).wait();
     before.wait();
     // Modules.
