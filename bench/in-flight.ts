@@ -3,8 +3,8 @@
  * longer than one copy.
  *
  * Runs as a job of two ranks: `npx nbcrun -n 2 --bind core out/bench/in-flight.js [--bytes N] [--rounds N]`. Each rank
- * exchanges 16 messages with the other. While one of those that it sends is pending, it calls `test()`, and starts small
- * messages to itself; it waits for nothing. Rank 0 prints the median, the 99th percentile and the longest of the two in
+ * exchanges 16 messages with the other. While one of those that it sends is pending, it calls `test()`, and starts
+ * small messages to itself; it waits for nothing. Rank 0 prints the median, the 99th percentile and the longest of the two in
  * µs.
  */
 import { parseArgs } from 'node:util';

@@ -63,7 +63,7 @@ export function runSerially(plan: Plan): Outcome[] {
     }
     let run: (() => Map<number, Uint8Array>) | undefined;
     if (step.kind === 'again') {
-      run = persistent[step.of % persistent.length]; // undefined: there is none yet
+      run = persistent.at(step.of % persistent.length); // undefined: there is none yet
     } else {
       const groups = chosen(step, communicators)?.groups ?? [];
       run = () => new Map(groups.flatMap((group) => [...runStep(memory, group, step)]));

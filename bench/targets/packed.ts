@@ -1,6 +1,6 @@
 /**
- * The 3D FFT of examples/fft3d with a packing loop: rows are computed into the order in which an `ialltoall` sends them,
- * and read from the order in which it receives them. It needs slabs of equal width, and chunks that fill them.
+ * The 3D FFT of examples/fft3d with a packing loop: rows are computed into the order in which an `ialltoall` sends
+ * them, and read from the order in which it receives them. It needs slabs of equal width, and chunks that fill them.
  *
  *     sent by a rank     [destination][index in chunk][index in the destination's slab of `to`][row]
  *     received by a rank [chunk][source][index in chunk][index in our slab of `to`][row]
@@ -62,5 +62,5 @@ export function asAlltoall(world: Communicator): Pick<Communicator, 'rank' | 'si
     size: world.size,
     ialltoallw: (sends: unknown, recvs: ArrayLike<Data | null>): Request =>
       world.ialltoall(whole(sends as ArrayLike<Data>), whole(recvs)),
-  } as Pick<Communicator, 'rank' | 'size' | 'ialltoallw'>;
+  };
 }

@@ -25,7 +25,7 @@ export interface Row extends Partial<Limits> {
 export interface Measurement {
   rows: readonly Row[];
   /** Figures in the order of the rows. @throws {Error} saying why they cannot be measured */
-  measure(): Promise<Partial<Row>[]> | Partial<Row>[];
+  measure: () => Promise<Partial<Row>[]> | Partial<Row>[];
 }
 
 /** Measures; where that fails, the rows say why. */

@@ -1,6 +1,6 @@
 /**
- * Calls all collectives of a communicator of 1024 ranks, none of which is there: a call does all that it does otherwise,
- * but nothing starts. Argument: repetitions. Prints what the look-ups took, as JSON.
+ * Calls all collectives of a communicator of 1024 ranks, none of which is there: a call does all that it does
+ * otherwise, but nothing starts. Argument: repetitions. Prints what the look-ups took, as JSON.
  */
 import { init } from 'node-nbc';
 import { Communicator } from '#library/communicator.js';
@@ -35,7 +35,7 @@ const stub = {
   nextSlot: 0,
 };
 Object.assign(ghost, { ...place, handle, members: new Uint32Array(RANKS), hosts: undefined, world: stub, plans });
-for (const operation of OPERATIONS) plans[operation.name] = new PlanCache(ghost as never, operation as never);
+for (const operation of OPERATIONS) plans[operation.name] = new PlanCache(ghost as never, operation);
 
 /** Arguments for blocks of so many bytes. */
 function call(op: (typeof OPERATIONS)[number]['name'], bytes: number): unknown[] {
@@ -73,7 +73,10 @@ for (const { name, parameters } of OPERATIONS) {
     median(Array.from({ length: repetitions + WARM_UP }, () => microseconds(work, batch)).slice(WARM_UP));
   const same = times(() => run(second));
   let turn = false;
-  const kept = times(() => run((turn = !turn) ? first : second));
+  const kept = times(() => {
+    turn = !turn;
+    run(turn ? first : second);
+  });
   found.push({ op: name, listed, built, same, kept });
 }
 native.freeCommunicator(handle);

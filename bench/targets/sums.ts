@@ -1,4 +1,4 @@
-/** The sum of float32 numbers in native code beside memcpy, on one core: native/sums.cc, built with the engine's flags. */
+/** The sum of float32 numbers in native code beside memcpy, on one core: native/sums.cc, with the engine's flags. */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -103,7 +103,7 @@ export function judge(rounds: readonly (readonly Result[])[]): Verdict[] {
           ours: median(fresh.map(({ ours }) => ours)),
           theirs: median(fresh.map(({ theirs }) => theirs)),
           ratio: median(ratios),
-          range: (ratios.length === 0 ? [NaN, NaN] : [Math.min(...ratios), Math.max(...ratios)]) as [number, number],
+          range: ratios.length === 0 ? [NaN, NaN] : [Math.min(...ratios), Math.max(...ratios)],
           sameBuffers: median(pairs(true).map(({ ours, theirs }) => ours / theirs)),
         };
       }),

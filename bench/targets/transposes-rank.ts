@@ -1,6 +1,6 @@
 /**
- * Smooths a volume by the 3D FFT of examples/fft3d, in turns with strided parts and with a packing loop: the same volume,
- * filter, kind of buffers and warm-up. Arguments: points of the grid in each dimension, repetitions. Rank 0 prints the
+ * Smooths a volume by the 3D FFT of examples/fft3d, in turns with strided parts and with a packing loop: the same
+ * volume, filter, kind of buffers and warm-up. Arguments: points of the grid in each dimension, repetitions. Rank 0 prints the
  * totals as JSON.
  */
 import assert from 'node:assert/strict';

@@ -24,9 +24,9 @@ const receive = make();
 for (let to = 0; to < size; to++) send.set(piece(1, rank, to, block), to * block);
 
 interface Collective {
-  start(): Request;
+  start: () => Request;
   /** What must arrive as block `index`. */
-  expected(index: number): Uint8Array;
+  expected: (index: number) => Uint8Array;
 }
 
 const numbers = (bytesOf: Uint8Array): Uint32Array =>
@@ -40,7 +40,7 @@ const collectives: Record<string, Collective> = {
   // Several rounds, and a reduction behind each receive.
   iallreduce: {
     start: () => world.iallreduce(numbers(send), numbers(receive), SUM, { algorithm: 'rabenseifner' }),
-    expected(index) {
+    expected: (index) => {
       const sum = new Uint32Array(block / Uint32Array.BYTES_PER_ELEMENT);
       for (let from = 0; from < size; from++) {
         numbers(piece(1, from, index, block).slice()).forEach((value, i) => (sum[i] += value));
