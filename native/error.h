@@ -18,8 +18,9 @@ enum class Error : uint32_t {
   memory = 8,              // memory could not be registered with the network card
   abandoned = 9,           // the peer gave this message up, because another message of its operation had failed
   too_many_requests = 10,  // more messages pending than can be told apart
+  operator_failed = 11,    // the function of an operator of the user's threw
 };
-constexpr uint32_t kLastError = static_cast<uint32_t>(Error::too_many_requests);
+constexpr uint32_t kLastError = static_cast<uint32_t>(Error::operator_failed);
 
 // What is known about a request that failed.
 struct RequestFailure {
@@ -27,7 +28,8 @@ struct RequestFailure {
   uint32_t peer = 0;        // world rank of the other side
   uint64_t bytes_here = 0;  // truncated: the size of the message on this rank, and on the peer
   uint64_t bytes_there = 0;
-  std::string detail;  // mismatch, unreachable, memory: the reason that the fabric gives
+  // mismatch, unreachable, memory: the reason that the fabric gives; operator_failed: that of the function's thread
+  std::string detail;
   // abandoned: where the failure began, as a world rank, and as what; none: the peer did not say.
   uint32_t origin = 0;
   Error cause = Error::none;

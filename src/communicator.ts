@@ -712,7 +712,8 @@ export class Communicator {
     options: Hints | undefined,
     op?: Op,
   ): Request {
-    return this.run(plans.operation.name, plans.find(send, recv, root, options, op), viewOf(send), viewOf(recv));
+    const plan = plans.find(send, recv, root, options, op);
+    return this.run(plans.operation.name, plan, viewOf(send), viewOf(recv), op);
   }
 
   /** @internal */
@@ -727,7 +728,7 @@ export class Communicator {
   ): Request {
     const called = this.called(plans);
     const plan = plans.lookUp(called, send, recv, root, lists, options, op);
-    return this.run(called, plan, viewOf(send), viewOf(recv));
+    return this.run(called, plan, viewOf(send), viewOf(recv), op);
   }
 
   /** @internal */
@@ -751,7 +752,13 @@ export class Communicator {
     return this.prepares ? initNameOf(operation.name) : operation.name;
   }
 
-  private run(operation: string, plan: number, send: ArrayBufferView | null, receive: ArrayBufferView | null): Request {
+  private run(
+    operation: string,
+    plan: number,
+    send: ArrayBufferView | null,
+    receive: ArrayBufferView | null,
+    op?: Op,
+  ): Request {
     const { world } = this;
     const slot = world.nextSlot >= 0 ? world.nextSlot : world.findSlot(operation);
     let complete: boolean;
@@ -761,6 +768,7 @@ export class Communicator {
       throw this.explain(thrown, operation, send, receive);
     }
     if (complete) return this.ended(operation, NO_MESSAGE);
+    if (op !== undefined) world.functions.use(slot, op);
     return this.pending(operation, slot, send, receive, NO_MESSAGE);
   }
 
@@ -778,9 +786,10 @@ export class Communicator {
         },
       },
       run: {
-        value: (operation: string, plan: number, send: ArrayBufferView | null, receive: ArrayBufferView | null) =>
+        value: (...[operation, plan, send, receive, op]: Parameters<Communicator['run']>) =>
           this.prepare(operation, send, receive, (slot) => {
             this.world.native.prepare(plan, slot, send, receive);
+            if (op !== undefined) this.world.functions.use(slot, op);
             return NO_MESSAGE;
           }),
       },

@@ -44,6 +44,29 @@ export function elementTypeOf(view: ArrayBufferView): ElementType {
   return typeOfArray[(kindOfArray.get!.call(view) ?? 'Uint8Array') as string];
 }
 
+/** Newer than the versions of Node.js that node-nbc runs on. */
+const { Float16Array = Uint16Array } = globalThis as { Float16Array?: typeof Uint16Array };
+
+const arrayOfType: Record<ElementType, new (memory: ArrayBuffer) => ArrayBufferView> = {
+  [ElementType.INT8]: Int8Array,
+  [ElementType.UINT8]: Uint8Array,
+  [ElementType.INT16]: Int16Array,
+  [ElementType.UINT16]: Uint16Array,
+  [ElementType.INT32]: Int32Array,
+  [ElementType.UINT32]: Uint32Array,
+  [ElementType.INT64]: BigInt64Array,
+  [ElementType.UINT64]: BigUint64Array,
+  [ElementType.FLOAT16]: Float16Array,
+  [ElementType.BFLOAT16]: Uint16Array,
+  [ElementType.FLOAT32]: Float32Array,
+  [ElementType.FLOAT64]: Float64Array,
+};
+
+/** The class of views of a type. Of bfloat16, and of float16 where there is no class for it: of the bits. */
+export function viewOfType(type: ElementType): new (memory: ArrayBuffer) => ArrayBufferView {
+  return arrayOfType[type];
+}
+
 /** For messages: 'float64'. */
 export function nameOfType(type: ElementType): string {
   return Object.entries(ElementType)

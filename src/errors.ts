@@ -249,6 +249,20 @@ export class ValueError extends NbcError {
   }
 }
 
+/**
+ * The function of an operator ({@link createOp}) failed on this rank: `cause` is what it threw. Or a call that waits was
+ * made inside of such a function.
+ */
+export class OperatorError extends NbcError {
+  constructor(message: string, context?: ErrorContext, options?: ErrorOptions) {
+    super('ERR_NBC_OPERATOR', message, context, options);
+  }
+
+  static {
+    this.prototype.name = 'OperatorError';
+  }
+}
+
 /** More operations, more memory or more descriptors than one rank can have at a time. */
 export class ExhaustedError extends NbcError {
   static {

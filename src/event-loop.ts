@@ -12,6 +12,7 @@
  * Pending requests keep the event loop alive. Programs that start and wait without ever returning to it pay nothing for
  * that: the first pending request schedules one check.
  */
+import type { Functions } from './functions.js';
 import type { Native } from './native.js';
 import type { Pending, SlotTable } from './slots.js';
 
@@ -45,6 +46,7 @@ export class EventLoop {
     private readonly native: Native,
     private readonly slots: SlotTable,
     private readonly settler: Settler,
+    private readonly functions: Functions,
     options: EventLoopOptions,
   ) {
     this.manual = options.manual;
@@ -76,6 +78,7 @@ export class EventLoop {
     if (this.closed) return;
     this.turnBegan = -1;
     this.look(0);
+    if (this.isClosed()) return;
     if (this.slots.pendingCount > 0) {
       this.unlooked = true;
       if (!this.checkScheduled) this.scheduleCheck();
@@ -84,12 +87,17 @@ export class EventLoop {
     }
   }
 
+  /** A function may close the world. */
+  private isClosed(): boolean {
+    return this.closed;
+  }
+
   close(): void {
     this.closed = true;
     this.keptAlive = false;
   }
 
-  /** How many watched requests have ended; they are settled. */
+  /** How many watched requests have ended; they are settled. Then functions of operators that wait are run. */
   private look(microseconds: number): number {
     const { exchange, slots } = this;
     let all = 0;
@@ -102,8 +110,10 @@ export class EventLoop {
         if (request !== null) this.settler.settleIfEnded(request);
       }
       all += ended;
-      if (!more && ended < exchange.length) return all;
+      if (!more && ended < exchange.length) break;
     }
+    if (this.functions.wait) this.functions.run();
+    return all;
   }
 
   /** Looks for what is awaited, if it is still time for that in this turn of the event loop. */
@@ -137,6 +147,7 @@ export class EventLoop {
     this.turnBegan = -1;
     const ended = this.unlooked && this.awaitSpin > 0 ? this.lookForAwaited() : this.look(0);
     this.turnBegan = -1;
+    if (this.isClosed()) return;
     const pending = this.slots.pendingCount > 0;
     // What has just ended may have others go on, in microtasks; they come first.
     if (pending && (this.manual || ended > 0 || !this.native.rest())) this.scheduleCheck();

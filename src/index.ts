@@ -20,6 +20,7 @@ export {
   BAND,
   BOR,
   BXOR,
+  createOp,
   LAND,
   LOR,
   LXOR,
@@ -29,6 +30,7 @@ export {
   MINLOC,
   type Op,
   OPERATORS,
+  type OpOptions,
   PROD,
   SUM,
 } from './operators.js';
@@ -54,6 +56,7 @@ export {
   ExhaustedError,
   MismatchError,
   NbcError,
+  OperatorError,
   OptionError,
   PeerClosedError,
   ScheduleError,

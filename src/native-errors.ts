@@ -10,8 +10,10 @@ import {
   ExhaustedError,
   MismatchError,
   NbcError,
+  OperatorError,
   PeerClosedError,
   ScheduleError,
+  show,
   SystemError,
   TruncatedError,
   UnreachableError,
@@ -42,6 +44,8 @@ export interface NativeFailure {
   /** ERR_NBC_ABANDONED: world rank where the failure began, and the code of its error there. */
   origin?: number;
   cause?: string;
+  /** ERR_NBC_OPERATOR: what the function threw. */
+  thrown?: { readonly value: unknown };
   /** 1: a peer that does not answer may still use the buffers of the request. */
   buffersInUse?: number;
 }
@@ -107,6 +111,11 @@ export const ERROR_OF_CODE: Readonly<Record<string, Maker | undefined>> = {
     const where = origin === undefined ? 'there' : `on ${worldRank(origin)} (${cause})`;
     const what = `gave up a message of this request, because the operation had failed ${where}`;
     return new AbandonedError(`${prefix}${worldRank(peer)} ${what}`, { ...context, origin, reason: cause });
+  },
+  ERR_NBC_OPERATOR: ({ detail = '', thrown }, prefix, context) => {
+    const cause = thrown?.value;
+    const why = thrown === undefined ? detail : cause instanceof Error ? cause.message : show(cause);
+    return new OperatorError(`${prefix}the function of its operator failed: ${why}`, context, thrown && { cause });
   },
   ERR_NBC_TOO_MANY_REQUESTS: ({ code }, prefix, context) =>
     new ExhaustedError(code, `${prefix}more messages are pending than a rank can tell apart (2^22)`, context),

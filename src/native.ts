@@ -8,6 +8,7 @@ import { createRequire } from 'node:module';
 import type { Stats } from './counters.js';
 import { NbcError } from './errors.js';
 import type { NativeFailure } from './native-errors.js';
+import type { ElementType } from './schedules/encoding.js';
 
 /** Values of one entry of the state table: what became of the request in that slot. Written by native code only. */
 export const SlotState = {
@@ -59,6 +60,19 @@ export interface NativeTcp {
 /** Options that native code reads, by their names in the table of transport/options.ts. It must have all of them. */
 export type NativeOptions = Record<string, string | number | boolean>;
 
+/** A piece of a reduction, for the function of an operator. */
+export interface Reduction {
+  ticket: number;
+  /** Slot of the request. */
+  slot: number;
+  /** {@link Op.id} */
+  operator: number;
+  type: ElementType;
+  /** Copies of the operands. The result goes into `b`. */
+  a: ArrayBuffer;
+  b: ArrayBuffer;
+}
+
 /** Names that native code shares with tables in TypeScript; tests compare them. */
 export interface NativeNames {
   /** Options that it reads: transport/options.ts. */
@@ -106,7 +120,8 @@ export interface Native {
    * Opens this process's rank. One world per process at a time (ERR_NBC_ALREADY_OPEN). `onCompletions` is called from
    * the event loop when watched requests may have ended: look. Returns the state table: entry i is the state of the
    * request in slot i. Its ArrayBuffer has two more tables behind it: the exchange of `look` (numbers of slots, uint32
-   * each) and, for each slot, how many bytes the last receive in it has received (float64).
+   * each) and, for each slot, how many bytes the last receive in it has received (float64). Then come how many
+   * reductions `takeReduction` has (int32), and the number of the world in this process (uint32).
    */
   open(job: NativeJob, options: NativeOptions, onCompletions: () => void): Int32Array;
   /**
@@ -128,8 +143,10 @@ export interface Native {
   /**
    * Validates an encoded schedule completely (ERR_NBC_SCHEDULE names the word and the reason) and compiles it. Returns
    * a handle. `messages`: its transfers are point-to-point messages, at most one each way; for `startMessages`.
+   * `operator`: what the operator USER stands for; 0: it may not be used. `inWorker`: its function runs in a worker, not
+   * on this thread.
    */
-  compile(communicator: number, words: Uint32Array, messages?: boolean): number;
+  compile(communicator: number, words: Uint32Array, messages?: boolean, operator?: number, inWorker?: boolean): number;
   /** Gives a plan back; operations in flight keep it until they end. */
   releasePlan(plan: number): void;
 
@@ -164,9 +181,35 @@ export interface Native {
   restart(slot: number): boolean;
   release(slot: number): void;
 
+  /** The next piece of a reduction whose function runs on this thread; null: none waits. */
+  takeReduction(): Reduction | null;
+  /** From now on the function of an operator runs on this thread. When the thread ends, its reductions fail. */
+  serveOperator(world: number, operator: number): void;
+  /** Blocks until there is a piece of a reduction for this operator. Null: the world was closed. */
+  awaitReduction(world: number, operator: number): Reduction | null;
+  /**
+   * The function has computed `b`; with a reason, it has failed. Detaches both operands. On the thread of the world this
+   * is also a pass of progress.
+   */
+  endReduction(
+    world: number,
+    operator: number,
+    ticket: number,
+    a: ArrayBuffer,
+    b: ArrayBuffer,
+    reason: string | undefined,
+  ): void;
+  /** The function of an operator cannot be had: its reductions fail, now and later. */
+  failOperator(world: number, operator: number, reason: string): void;
+  /** Every awaitReduction() returns null, and what was taken fails: the process is about to end. */
+  dismissOperators(): void;
+
   /** One pass of progress. Look at the state table afterwards. */
   test(): void;
-  /** Drives progress until the slot is not PENDING (true) or `timeoutMs` passed (false). Negative: no limit. */
+  /**
+   * Drives progress until the slot is not PENDING (true) or `timeoutMs` passed (false). Negative: no limit. Also false
+   * if a reduction waits for `takeReduction`; so do the other two.
+   */
   wait(slot: number, timeoutMs: number): boolean;
   /** Until at least one of the slots is not PENDING: true; time-out: false. */
   waitAny(slots: Int32Array, timeoutMs: number): boolean;

@@ -1,22 +1,38 @@
 /** Operators of reductions. */
+import { ArgumentError, show } from './errors.js';
 import { Operator } from './schedules/encoding.js';
+
+/** Computes b[i] = a[i] op b[i] for every i. */
+export type OpFunction = (a: never, b: never) => unknown;
 
 /** An operator. */
 export class Op {
-  /** Whether operands may change places; all operators that node-nbc has commute. */
-  readonly commutes = true as boolean;
-
   private constructor(
-    /** As MPI calls it, without `MPI_`. */
-    readonly name: keyof typeof Operator,
+    /** As MPI calls it, without `MPI_`; of an operator of {@link createOp}, the name of its function, or `USER`. */
+    readonly name: string,
+    /** Whether operands may change places. */
+    readonly commutes: boolean,
     /** @internal */ readonly code: Operator,
+    /** @internal Tells the operators of {@link createOp} apart; 0: one that node-nbc has. */
+    readonly id: number,
+    /** @internal Its function, or the URL of the module that has it. */
+    readonly source: OpFunction | URL | null,
   ) {}
 
   /** @internal */
-  static of(name: keyof typeof Operator): Op {
-    return Object.freeze(new Op(name, Operator[name]));
+  static of(name: Exclude<keyof typeof Operator, 'USER'>): Op {
+    return Object.freeze(new Op(name, true, Operator[name], 0, null));
+  }
+
+  /** @internal */
+  static made(source: OpFunction | URL, commutes: boolean): Op {
+    const name = typeof source === 'function' && source.name !== '' ? source.name : 'USER';
+    return Object.freeze(new Op(name, commutes, Operator.USER, ++made, source));
   }
 }
+
+/** How many operators createOp has made. */
+let made = 0;
 
 export const SUM = Op.of('SUM');
 export const PROD = Op.of('PROD');
@@ -40,3 +56,68 @@ export const OPERATORS: readonly Op[] = [
   ...[SUM, PROD, MIN, MAX, LAND, LOR, LXOR, BAND, BOR, BXOR],
   ...[MINLOC, MAXLOC],
 ];
+
+/** Options of {@link createOp}. */
+export interface OpOptions {
+  /** Whether operands may change places: a op b = b op a. Then more algorithms can be used. Default: false. */
+  commutative?: boolean | undefined;
+}
+
+/**
+ * An operator of the program's own, for every reduction. Its function computes `b[i] = a[i] op b[i]` for every i, and
+ * must be associative. `a` comes from the lower ranks. Both are views of the same length and of the element type of the
+ * reduction's buffers; a reduction is computed in pieces, and how long they are is not specified.
+ *
+ * ```ts
+ * const hypot = createOp((a: Float64Array, b: Float64Array) => {
+ *   for (let i = 0; i < b.length; i++) b[i] = Math.hypot(a[i], b[i]);
+ * }, { commutative: true });
+ * await world.iallreduce(send, recv, hypot);
+ * ```
+ *
+ * A function runs on the event loop, and inside `wait()` and `test()` of any request, of the thread that opened the
+ * world. A module runs in a worker of its own, which imports it when the operator is first used; its default export is
+ * the function. Then reductions need nobody's event loop.
+ *
+ * The views hold copies, which are detached when the function returns. A function that throws fails the request with an
+ * {@link OperatorError}, and the requests of the other ranks that need the result with an {@link AbandonedError}. It
+ * must not wait: neither return a promise nor call `wait()`.
+ *
+ * Make an operator once, and use it often: schedules are kept for each operator, and so is a worker.
+ *
+ * Source: MPI_Op_create.
+ *
+ * @param functionOrModule a function, or the URL of a module: `new URL('./op.js', import.meta.url)`
+ * @throws {ArgumentError}
+ */
+export function createOp<View extends ArrayBufferView>(
+  functionOrModule: ((a: View, b: View) => void) | URL | string,
+  options: OpOptions = {},
+): Op {
+  const operation = 'createOp';
+  const given: unknown = options;
+  if (typeof given !== 'object' || given === null) {
+    throw new ArgumentError('options', `must be an object, not ${show(given)}`, { operation });
+  }
+  const { commutative = false } = options;
+  if (typeof commutative !== 'boolean') {
+    throw new ArgumentError('commutative', `must be true or false, not ${show(commutative)}`, { operation });
+  }
+  return Op.made(sourceOf(functionOrModule), commutative);
+}
+
+function sourceOf(given: unknown): OpFunction | URL {
+  const operation = 'createOp';
+  const argument = 'functionOrModule';
+  if (typeof given === 'function') {
+    if (!['AsyncFunction', 'GeneratorFunction', 'AsyncGeneratorFunction'].includes(given.constructor.name)) {
+      return given as OpFunction;
+    }
+    const message = 'must be a plain function: nobody waits for one that is async, or iterates over a generator';
+    throw new ArgumentError(argument, message, { operation });
+  }
+  if (given instanceof URL) return new URL(given);
+  if (typeof given === 'string' && URL.canParse(given)) return new URL(given);
+  const message = `must be a function or a module's URL, as new URL('./op.js', import.meta.url), not ${show(given)}`;
+  throw new ArgumentError(argument, message, { operation });
+}

@@ -53,11 +53,11 @@ export class PlanStore {
   }
 
   /** Compiles a schedule for an operation. */
-  add(key: number | string, schedule: Schedule, operation: string): number {
+  add(key: number | string, schedule: Schedule, operation: string, op?: Op): number {
     const { handle, world } = this.owner;
     let plan: number;
     try {
-      plan = world.native.compile(handle, schedule.encode(), this.messages);
+      plan = world.native.compile(handle, schedule.encode(), this.messages, op?.id, op?.source instanceof URL);
     } catch (thrown) {
       throw errorFromNative(thrown, { operation, rank: world.rank });
     }
@@ -170,7 +170,7 @@ export class PlanCache {
     const plan = this.plans.get(key);
     if (plan !== undefined) return plan;
     operation.check?.(call);
-    return this.compile(key, shape, index, layouts, called);
+    return this.compile(key, shape, index, layouts, called, op);
   }
 
   /** The next call is looked up. */
@@ -212,13 +212,20 @@ export class PlanCache {
     throw new ArgumentError('algorithm', `${algorithm.name} needs an operator that commutes`, context);
   }
 
-  private compile(key: number | string, shape: Shape, index: number, layouts: Layouts, called: string): number {
+  private compile(
+    key: number | string,
+    shape: Shape,
+    index: number,
+    layouts: Layouts,
+    called: string,
+    op: Op | undefined,
+  ): number {
     const { operation } = this;
     const chosen = index >= 0 ? index : this.indexOf(operation.choose(shape), called);
     // The plan of the last call may have to make room.
     this.forget();
     const schedule = this.suited(operation.algorithms[chosen], shape, called).build(shape);
-    return this.plans.add(key, layouts.apply(schedule), called);
+    return this.plans.add(key, layouts.apply(schedule), called, op);
   }
 }
 

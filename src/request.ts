@@ -161,7 +161,7 @@ export function waitAll(requests: readonly Request[], timeoutMs?: number): void 
   const limit = timeoutMs === undefined ? world.timeout : toLimit(timeoutMs, 'waitAll');
   const pending = countPending(requests);
   if (pending > 0) {
-    const inTime = world.native.waitAll(slotsOf(requests, pending), limit);
+    const inTime = waitFor(world, requests, pending, limit, 'waitAll');
     const left = countPending(requests);
     if (!inTime) throw timeoutOf('waitAll', limit, left, requests.length, world);
   }
@@ -181,7 +181,7 @@ export function waitAny(requests: readonly Request[], timeoutMs?: number): numbe
   const limit = timeoutMs === undefined ? world.timeout : toLimit(timeoutMs, 'waitAny');
   const pending = countPending(requests);
   if (pending === requests.length) {
-    if (!world.native.waitAny(slotsOf(requests, pending), limit)) {
+    if (!waitFor(world, requests, pending, limit, 'waitAny')) {
       throw timeoutOf('waitAny', limit, pending, requests.length, world);
     }
   }
@@ -199,7 +199,7 @@ export function waitAny(requests: readonly Request[], timeoutMs?: number): numbe
 export function testAll(requests: readonly Request[]): boolean {
   const world = worldOf(requests, 'testAll');
   if (world !== null && countPending(requests) > 0) {
-    world.native.test();
+    world.progress();
     if (countPending(requests) > 0) return false;
   }
   throwFirstError(requests);
@@ -247,6 +247,27 @@ function worldOf(requests: readonly unknown[], operation: string): World | null 
     if (world === null || request.slot >= 0) world = request.world;
   }
   return world;
+}
+
+/** Drives progress until all requests, of which so many are pending, or any of them have ended. False: time-out. */
+function waitFor(
+  world: World,
+  requests: readonly Request[],
+  pending: number,
+  limitMs: number,
+  call: 'waitAll' | 'waitAny',
+): boolean {
+  world.functions.requireNone(call, world.rank);
+  const began = limitMs > 0 ? performance.now() : 0;
+  return (
+    world.native[call](slotsOf(requests, pending), limitMs) ||
+    world.runWhile(limitMs, began, (left) => {
+      // Functions may have settled requests, and started others in their slots.
+      const still = countPending(requests);
+      if (still === 0 || (call === 'waitAny' && still < requests.length)) return true;
+      return world.native[call](slotsOf(requests, still), left);
+    })
+  );
 }
 
 /** Settles those that have ended, and counts the others. */

@@ -52,6 +52,8 @@ export class SlotTable {
   private readonly pending: (Pending | null)[] = [];
   /** Bytes of the message that the last request in a slot has received, if it was a receive. */
   private readonly lengths: Float64Array;
+  /** Reductions that wait for a function of this thread, and the number of the world. */
+  private readonly tail: Int32Array;
   /** Where native code takes numbers of slots from, and gives them back. */
   readonly exchange: Uint32Array;
   /** Stack of free slots below `used`, without `next`. */
@@ -68,7 +70,7 @@ export class SlotTable {
 
   /**
    * @param states the state table. Native code writes it from another thread: every look must be a fresh read. Behind
-   *   it, its ArrayBuffer has the exchange and the lengths: native/engine/slots.h
+   *   it, its ArrayBuffer has what native/engine/slots.h says
    * @param sweep settles every request that has ended
    */
   constructor(
@@ -76,7 +78,10 @@ export class SlotTable {
     private readonly sweep: () => void,
   ) {
     const { buffer, length } = states;
-    this.lengths = new Float64Array(buffer, buffer.byteLength - length * Float64Array.BYTES_PER_ELEMENT, length);
+    const tailBytes = 2 * Int32Array.BYTES_PER_ELEMENT;
+    const end = buffer.byteLength - tailBytes;
+    this.tail = new Int32Array(buffer, end);
+    this.lengths = new Float64Array(buffer, end - length * Float64Array.BYTES_PER_ELEMENT, length);
     const exchangeBytes = this.lengths.byteOffset - states.byteLength;
     this.exchange = new Uint32Array(buffer, states.byteLength, exchangeBytes / Uint32Array.BYTES_PER_ELEMENT);
   }
@@ -124,6 +129,16 @@ export class SlotTable {
     if (this.freeCount === 0) return -1;
     this.next = this.free[--this.freeCount];
     return this.next;
+  }
+
+  /** How many pieces of reductions wait for a function of this thread. */
+  get functionsWaiting(): number {
+    return this.tail[0];
+  }
+
+  /** The number of the world in this process. */
+  get world(): number {
+    return this.tail[1];
   }
 
   /** The pending request in a slot, or null. */

@@ -5,6 +5,7 @@
 import { ContextNumbers } from './contexts.js';
 import { ClosedError, ExhaustedError, NbcError, TimeoutError } from './errors.js';
 import { EventLoop } from './event-loop.js';
+import { Functions } from './functions.js';
 import { SlotState, type Native, type NativeJob } from './native.js';
 import { errorFromFailure } from './native-errors.js';
 import { type Awaiter, type Pending, SlotTable } from './slots.js';
@@ -30,6 +31,7 @@ export class World {
   readonly startall: number;
   open = true;
   readonly communicators = new Set<Member>();
+  readonly functions: Functions;
 
   private readonly slots: SlotTable;
   private readonly loop: EventLoop;
@@ -50,7 +52,8 @@ export class World {
       native.open(job, nativeOptions(settings, job.rank), () => this.loop.onCompletions()),
       () => this.sweep(),
     );
-    this.loop = new EventLoop(native, this.slots, this, { manual: this.manual, awaitSpin });
+    this.functions = new Functions(native, this.slots);
+    this.loop = new EventLoop(native, this.slots, this, this.functions, { manual: this.manual, awaitSpin });
   }
 
   /** The slot that the next pending request takes, or -1: ask {@link findSlot}. */
@@ -86,6 +89,7 @@ export class World {
   unprepare(slot: number): void {
     if (!this.open) return;
     this.native.release(slot);
+    this.functions.drop(slot);
     this.slots.giveBack(slot);
   }
 
@@ -126,7 +130,8 @@ export class World {
   /** One pass of progress, then as {@link settleIfEnded}. */
   test(request: Pending): boolean {
     if (this.slots.isPending(request)) {
-      this.native.test();
+      this.progress();
+      if (request.slot < 0) return true;
       if (this.slots.isPending(request)) return false;
     }
     this.settle(request);
@@ -135,10 +140,39 @@ export class World {
 
   /** Drives progress until the request has ended, and settles it. A negative limit is none. @throws {TimeoutError} */
   wait(request: Pending, limitMs: number): void {
-    if (this.slots.isPending(request) && !this.native.wait(request.slot, limitMs)) {
-      throw new TimeoutError(limitMs, this.contextOf(request));
+    if (this.slots.isPending(request)) {
+      const { slot } = request;
+      this.functions.requireNone('wait', this.rank);
+      const began = limitMs > 0 ? performance.now() : 0;
+      const ended =
+        this.native.wait(slot, limitMs) ||
+        this.runWhile(limitMs, began, (left) => request.slot < 0 || this.native.wait(slot, left));
+      if (!ended) throw new TimeoutError(limitMs, this.contextOf(request));
+      if (request.slot < 0) return; // a function has closed the world
     }
     this.settle(request);
+  }
+
+  /** One pass of progress, and functions of operators that wait for this thread. */
+  progress(): void {
+    this.native.test();
+    if (this.functions.wait) this.functions.run();
+  }
+
+  /**
+   * After a native call that waits has returned false: goes on with it while functions of operators are what it waits
+   * for, until it returns true or the time is over.
+   * @param began when the time began, in milliseconds
+   * @param call what is to be called again, with the limit that is left
+   */
+  runWhile(limitMs: number, began: number, call: (leftMs: number) => boolean): boolean {
+    while (this.functions.wait) {
+      this.functions.run();
+      const left = limitMs < 0 ? -1 : limitMs === 0 ? 0 : Math.max(0, began + limitMs - performance.now());
+      if (call(left)) return true;
+      if (left === 0) return false;
+    }
+    return false;
   }
 
   /**
@@ -174,6 +208,7 @@ export class World {
     this.sweep();
     this.native.close();
     this.loop.close();
+    this.functions.close();
     this.slots.each((request) => this.settleClosed(request));
     for (const communicator of this.communicators) communicator.forget();
     this.communicators.clear();
@@ -208,13 +243,18 @@ export class World {
     request.receive = null;
     if (error === null && request.arrived !== null) request.arrived();
     request.arrived = null;
+    if (!request.keepsSlot) this.functions.drop(request.slot);
     this.slots.release(request);
     if (this.slots.pendingCount === 0) this.loop.allEnded();
     if (request.awaiters !== null) notify(request);
   }
 
   private failure(request: Pending): NbcError {
-    return errorFromFailure(this.native.explain(request.slot), `${request.operation}: `, this.contextOf(request));
+    const failure = this.native.explain(request.slot);
+    if (failure.code === 'ERR_NBC_OPERATOR') {
+      failure.thrown = this.functions.thrownIn(request.slot, failure.detail ?? '');
+    }
+    return errorFromFailure(failure, `${request.operation}: `, this.contextOf(request));
   }
 }
 

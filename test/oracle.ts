@@ -79,6 +79,8 @@ const combineBytes: Record<string, (a: number, b: number) => number> = {
   BAND: (a, b) => a & b,
   BOR: (a, b) => a | b,
   BXOR: (a, b) => a ^ b,
+  // Of user-operators.ts.
+  AFFINE: (a, b) => ((((a >> 4) * (b >> 4)) & 15) << 4) | (((a >> 4) * (b & 15) + (a & 15)) & 15),
 };
 
 /**

@@ -12,6 +12,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   export_job(env, exports);
   export_opening(env, exports);
   export_requests(env, exports);
+  export_operators(env, exports);
   export_communicators(env, exports);
   export_memory(env, exports);
   export_reports(env, exports);

@@ -27,6 +27,12 @@ bool is_nothing(napi_env env, napi_value value) {
   return napi_typeof(env, value, &type) == napi_ok && (type == napi_null || type == napi_undefined);
 }
 
+bool is_ending(napi_env env) {
+  napi_value value = undefined(env);
+  bool same;
+  return napi_strict_equals(env, value, value, &same) != napi_ok;  // one of the calls that are refused then
+}
+
 bool get_buffer(napi_env env, napi_value value, const char* name, uint64_t least, Pinned& out) {
   const PinResult result = pin(value, out);
   if (result != PinResult::ok) {

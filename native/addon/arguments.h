@@ -43,6 +43,10 @@ bool get_uint32(napi_env env, napi_value value, uint32_t& out);
 bool get_slot(napi_env env, napi_value value, uint32_t& slot);
 bool is_nothing(napi_env env, napi_value value);
 
+// Nothing may run in this environment any more. A worker thread in native code does not notice that it is to end
+// (terminate(), or the end of the process), and the thread that ends it waits; so it has to ask now and then.
+bool is_ending(napi_env env);
+
 // Pins a view, or throws. `least`: bytes it must hold.
 bool get_buffer(napi_env env, napi_value value, const char* name, uint64_t least, Pinned& out);
 

@@ -53,8 +53,9 @@ Napi::Value compile(const Napi::CallbackInfo& info) {
   try {
     auto plan = std::make_shared<LoadedPlan>();
     plan->messages = info[2].ToBoolean();
+    if (!is_nothing(env, info[3])) plan->op = {number(env, info[3], "operator"), info[4].ToBoolean()};
     plan->plan = compile_schedule(reinterpret_cast<const uint32_t*>(words.data), words.bytes / sizeof(uint32_t),
-                                  group->members, group->rank, plan->messages);
+                                  group->members, group->rank, plan->messages, plan->op.number != 0);
     plan->group = group;
     return Napi::Number::New(env, world.add_plan(std::move(plan)));
   } catch (const ScheduleError& error) {

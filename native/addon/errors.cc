@@ -47,6 +47,8 @@ const char* code_of(Error error) {
       return "ERR_NBC_ABANDONED";
     case Error::too_many_requests:
       return "ERR_NBC_TOO_MANY_REQUESTS";
+    case Error::operator_failed:
+      return "ERR_NBC_OPERATOR";
   }
   return "ERR_NBC_UNKNOWN";
 }
@@ -115,8 +117,8 @@ Refusal cannot_open(const char* code, const FabricError& error) {
 
 Refusal failed_request(const RequestFailure& failure) {
   Refusal refusal(code_of(failure.error));
-  // Memory is this rank's own.
-  if (failure.error != Error::memory) refusal.with("peer", failure.peer);
+  // Memory and functions are this rank's own.
+  if (failure.error != Error::memory && failure.error != Error::operator_failed) refusal.with("peer", failure.peer);
   if (failure.error == Error::truncated) {
     refusal.with("bytesHere", static_cast<double>(failure.bytes_here));
     refusal.with("bytesThere", static_cast<double>(failure.bytes_there));

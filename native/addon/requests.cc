@@ -166,15 +166,8 @@ int64_t nanoseconds_of(napi_env env, napi_value value) {
   return static_cast<int64_t>(milliseconds * 1e6);
 }
 
-// A worker thread in native code does not notice that it is to end (terminate(), or the end of the process), and the
-// thread that ends it waits. So a wait on a worker thread checks at this interval. True: nothing may run in this
-// environment any more.
+// A wait on a worker thread looks at this interval whether the thread is to end.
 constexpr int64_t kCheckNanoseconds = 100'000'000;
-bool is_ending(napi_env env) {
-  napi_value value = undefined(env);
-  bool same;
-  return napi_strict_equals(env, value, value, &same) != napi_ok;  // one of the calls that are refused then
-}
 
 napi_value wait_for(napi_env env, Engine& engine, const uint32_t* slots, size_t count, bool all, int64_t nanoseconds) {
   static const pid_t main_thread = getpid();
@@ -183,7 +176,7 @@ napi_value wait_for(napi_env env, Engine& engine, const uint32_t* slots, size_t 
     const bool last = left >= 0 && left <= kCheckNanoseconds;
     if (engine.wait(slots, count, all, last ? left : kCheckNanoseconds)) return boolean(env, true);
     if (is_ending(env)) return nullptr;
-    if (last) return boolean(env, false);
+    if (last || engine.user_work().waits()) return boolean(env, false);
     if (left > 0) left -= kCheckNanoseconds;
   }
 }

@@ -47,7 +47,9 @@ std::string Engine::describe_pending() {
       text += ", collective " + std::to_string(operation->tag) + ", round " + std::to_string(operation->round) +
               " of " + std::to_string(operation->loaded->plan.rounds.size());
     }
-    text += ", waits for " + std::to_string(operation->outstanding) + "\n";
+    text += ", waits for " + std::to_string(operation->outstanding);
+    if (operation->ticket != 0) text += ", one of them the function of its operator";
+    text += "\n";
     libof_.visit_requests(*operation, [&](const libof::Request& request) {
       text += "  rank " + std::to_string(request.peer) + ", " + std::to_string(request.bytes) + " bytes, tag " +
               std::to_string(request.key.tag) + ", " + name_of(request.state) + "\n";

@@ -74,7 +74,7 @@ void ask_for_short_slice() {
 bool Engine::background_needed() const {
   return unfinished_rounds_ + watched_ > 0 || libof_.needs_driving() ||
          (fabric_->receiver_copies() && (active_.head != nullptr || libof_.has_orphans())) || work() > 0 ||
-         fabric_->holds_back() || libof_.most_arrivals(fabric_->put_window()) != UINT32_MAX;
+         with_threads_ > 0 || fabric_->holds_back() || libof_.most_arrivals(fabric_->put_window()) != UINT32_MAX;
 }
 
 // How many messages must arrive before any operation can take a step: what the doorbell counts. With sends pending any
@@ -128,8 +128,8 @@ void Engine::unlock_and_notify() {
     std::abort();
   }
 #endif
-  const bool notify = notify_pending_;
-  notify_pending_ = false;
+  const bool notify = notify_pending_ || function_pending_;
+  notify_pending_ = function_pending_ = false;
   lock_.unlock();
   if (notify) notify_();
 }
@@ -212,7 +212,8 @@ void Engine::background() {
       }
       const bool unattended = unattended_.load(std::memory_order_relaxed);
       if (unattended && !loop_waits) uneventful = 0;
-      const bool looks_again = loop_waits && entries_ == look_again_at;
+      // The thread of a function has given a result back, and nobody else might look for it.
+      const bool looks_again = (loop_waits && entries_ == look_again_at) || user_work_->has_results();
       look_again_at = UINT64_MAX;
       if (handed_over_ || looks_again || (unattended && entries_ == seen_ && !loop_waits && !rung_just_now)) {
         unattended_.store(false, std::memory_order_relaxed);
@@ -365,7 +366,7 @@ bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanosec
     const bool busy = moved || work() > 0;
     if (busy) spinning.renew();
     done = settled(slots, count, all);
-    if (done) break;
+    if (done || user_work_->waits()) break;
     if (!busy && spinning.goes_on()) continue;
     const auto now = limited ? Clock::now() : Clock::time_point::min();
     if (now >= limit) break;
@@ -375,7 +376,7 @@ bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanosec
     fabric_->arm(Sleeper::caller, need);
     const bool news = last_pass(Effort::helping);
     done = settled(slots, count, all);
-    if (!news && !done) {
+    if (!news && !done && !user_work_->waits()) {
       int64_t left = limited ? std::chrono::duration_cast<std::chrono::nanoseconds>(limit - now).count() : -1;
       if (looks_again(need) && (!limited || left > kLookAgain)) left = kLookAgain;
       fabric_->sleep(Sleeper::caller, ticket, left);
@@ -385,6 +386,7 @@ bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanosec
     fabric_->disarm();
     if (done) break;
   }
+  if (!done) function_pending_ = false;  // the caller looks
   leave();
   return done;
 }
@@ -432,7 +434,7 @@ size_t Engine::take_ended() {
 
 void Engine::drive_until_ended(int64_t nanoseconds) {
   pass(Effort::helping);
-  if (nanoseconds == 0 || !ended_.empty()) return;
+  if (nanoseconds == 0 || !ended_.empty() || user_work_->waits()) return;
   const std::chrono::nanoseconds duration(nanoseconds);
   const auto limit = Clock::now() + duration;
   Spinning spinning(*this, look_history_, duration);
@@ -445,7 +447,7 @@ void Engine::drive_until_ended(int64_t nanoseconds) {
     }
     // A pass that copies may last as long as many others.
     const bool reads_clock = busy || passes % kPassesPerReading == 0;
-    if (!ended_.empty() || (reads_clock && Clock::now() >= limit)) return;
+    if (!ended_.empty() || user_work_->waits() || (reads_clock && Clock::now() >= limit)) return;
   }
 }
 
@@ -456,6 +458,7 @@ size_t Engine::look(size_t count, int64_t nanoseconds) {
   if (ended_.empty()) drive_until_ended(nanoseconds);
   if (ended_.empty()) look_further();
   const size_t ended = take_ended();
+  function_pending_ = false;  // the caller looks
   leave();
   return ended;
 }
@@ -476,7 +479,7 @@ void Engine::forgo_loop() {
 
 bool Engine::rest() {
   enter();
-  while (ended_.empty() && background_needed()) {
+  while (ended_.empty() && !user_work_->waits() && background_needed()) {
     if (!has_loop_ || work() > 0) {
       hand_over();
       return true;
@@ -490,8 +493,8 @@ bool Engine::rest() {
     }
     fabric_->disarm();
   }
-  const bool none = ended_.empty();
-  if (!none) notify_pending_ = false;  // the caller looks
+  const bool none = ended_.empty() && !user_work_->waits();
+  if (!none) notify_pending_ = function_pending_ = false;  // the caller looks
   leave();
   return none;
 }

@@ -10,7 +10,7 @@ constexpr uint32_t kScheduleMagic = 0x3243424e;
 constexpr uint32_t kMaxDimensions = 16;
 constexpr uint32_t kRoles = 3;
 constexpr uint32_t kElementTypes = 12;
-constexpr uint32_t kOperators = 12;
+constexpr uint32_t kOperators = 13;
 constexpr uint32_t kOrders = 2;
 constexpr uint8_t kTypeBytes[kElementTypes] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
 
@@ -56,6 +56,7 @@ enum class Operator : uint32_t {
   bxor = 9,
   minloc = 10,
   maxloc = 11,
+  user = 12,
 };
 
 enum class Order : uint32_t {

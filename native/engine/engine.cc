@@ -32,11 +32,18 @@ Engine::Engine(std::unique_ptr<Fabric> fabric, const EngineOptions& options, std
       slots_(std::move(slots)),
       notify_(std::move(notify)),
       temporary_(fabric_->memory()),
+      user_work_(std::make_shared<UserWork>(slots_->functions(),
+                                            [this] {
+                                              fabric_->ring_self(Sleeper::caller);
+                                              fabric_->ring_self(Sleeper::progress);
+                                            })),
       by_slot_(new Operation* [kSlots] {}) {
+  slots_->set_world(UserWork::publish(user_work_));
   if (options_.progress_thread) thread_ = std::thread([this] { background(); });
 }
 
 Engine::~Engine() {
+  user_work_->close();
   if (thread_.joinable()) {
     stop_.store(true, std::memory_order_release);
     fabric_->ring_self(Sleeper::progress);
@@ -58,9 +65,10 @@ Engine::~Engine() {
 // and it gets some time.
 void Engine::close_operations() {
   libof_.closing();
-  for (Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
+  for (Operation *operation = active_.head, *next = nullptr; operation != nullptr; operation = next) {
+    next = operation->next;
     if (operation->error == Error::none) operation->error = Error::closed;
-    libof_.cancel(*operation);
+    end_failed(*operation);
   }
   libof_.give_up_cancelled();
   const auto limit = Clock::now() + kCloseLimit;

@@ -33,6 +33,7 @@
 #include "engine/slots.h"
 #include "engine/spin_history.h"
 #include "engine/temporary.h"
+#include "engine/user_work.h"
 #include "fabric/fabric.h"
 #include "libof/libof.h"
 
@@ -76,6 +77,7 @@ struct Group {
 struct LoadedPlan {
   Plan plan;
   std::shared_ptr<Group> group;
+  UserOperator op;        // what its REDUCE elements with the operator USER mean
   bool messages = false;  // its transfers are point-to-point messages: see start_messages()
 };
 
@@ -132,6 +134,8 @@ class Engine {
 
   const Fabric& fabric() const { return *fabric_; }
   libof::LibOF& libof() { return libof_; }  // for tests, before the first request
+  // Where the functions of operators are run. While pieces wait for the calling thread, wait() returns false early.
+  UserWork& user_work() { return *user_work_; }
   // For a process that hangs: the pending operations and messages, a line each. From a thread that does not drive. It
   // waits for the lock a moment; then it reads without, since nothing changes where the thread with the lock hangs.
   std::string describe_pending();
@@ -144,7 +148,7 @@ class Engine {
   static constexpr uint64_t kAtOnce = 16 * 1024;
   static constexpr uint64_t kShortWork = 256 * 1024;
   static constexpr uint32_t kShortPasses = 8;  // a start's
-  // While its LocalTask is in local_work_, that counts as one outstanding message.
+  // While its LocalTask is in local_work_, or a piece of it in user_work_, that counts as one outstanding message.
   struct Operation : libof::RequestOwner, LocalTask {
     std::shared_ptr<LoadedPlan> loaded;  // null: a single message
     uint32_t round = 0;                  // next round to start
@@ -156,7 +160,9 @@ class Engine {
     libof::MessageKey send_key;
     libof::MessageKey receive_key;
     TemporaryPool::Block temporary;
-    Pinned buffers[2];  // of the user: what RequestOwner::pins points to
+    uint64_t ticket = 0;  // of the piece that is in user_work_; 0: none is
+    uint64_t given = 0;   // bytes of that piece
+    Pinned buffers[2];    // of the user: what RequestOwner::pins points to
     bool persistent = false;
     bool watched = false;     // its slot goes to `ended_` at its end
     bool last_round = false;  // nothing is left to start
@@ -187,6 +193,12 @@ class Engine {
   void advance(Operation& operation);
   void start_round(Operation& operation, const Round& round);
   void start_local_work(Operation& operation, const Round& round);
+  void go_on_locally(Operation& operation);
+  void give_to_function(Operation& operation, const Local& local);
+  bool take_results();
+  void take_result(Operation& operation, UserPiece& result);
+  bool withdraw(Operation& operation);
+  void end_failed(Operation& operation);
   void advance_ready();
   uint64_t work() const { return fabric_->work() + local_work_.cost(); }
   bool has_short_work() const;
@@ -230,6 +242,11 @@ class Engine {
   EngineLock lock_;
   TemporaryPool temporary_;
   LocalWork local_work_;
+  std::shared_ptr<UserWork> user_work_;
+  std::unordered_map<uint64_t, Operation*> given_;  // by ticket: operations with a piece in user_work_
+  uint64_t last_ticket_ = 0;
+  uint32_t with_threads_ = 0;                         // of given_, those whose function has a thread of its own
+  std::unordered_map<uint32_t, std::string> thrown_;  // by slot: why a function failed, until that is reported
   uint64_t at_once_ = 0;  // how much local work the current call may still do where it finds it
   std::deque<Operation> pool_;
   libof::List<Operation> free_;
@@ -241,6 +258,7 @@ class Engine {
   uint32_t watched_ = 0;                                 // active operations whose end must be told
   std::vector<uint32_t> ended_;  // slots of watched operations that have ended, until look() gives them out
   bool notify_pending_ = false;
+  bool function_pending_ = false;  // a piece waits for the calling thread, which has to be told
   bool has_loop_ = false;          // the fabric can wake the event loop
   uint64_t rung_at_ = UINT64_MAX;  // `entries_` when the progress thread first saw that the event loop was rung for
   SpinHistory wait_history_;       // of the calling thread: in wait

@@ -39,12 +39,30 @@ void Engine::start_local_work(Operation& operation, const Round& round) {
   operation.written = 0;
   if (round.local_cost > at_once_) {
     ++operation.outstanding;
+    if (operation.loaded->op.number != 0) return go_on_locally(operation);
     local_work_.add(operation, round.local_cost);
     return;
   }
   at_once_ -= round.local_cost;
   fabric_->flush();  // peers can work meanwhile
-  while (operation.element < operation.last) work_on_element(operation, round.local_cost);
+  while (operation.element < operation.last) {
+    if (const Local* local = operation.function_element()) {
+      ++operation.outstanding;
+      return give_to_function(operation, *local);
+    }
+    work_on_element(operation, round.local_cost);
+  }
+}
+
+// The local work of the round counts as outstanding: its next part, or its end.
+void Engine::go_on_locally(Operation& operation) {
+  if (operation.error != Error::none || operation.element == operation.last) {
+    if (--operation.outstanding == 0) advance(operation);
+  } else if (const Local* local = operation.function_element()) {
+    give_to_function(operation, *local);
+  } else {
+    local_work_.add(operation, operation.cost_to_function());
+  }
 }
 
 // Called with nothing outstanding: starts rounds until one has something to wait for, or finishes.
@@ -76,9 +94,7 @@ void Engine::advance_ready() {
       if (operation.outstanding == 0) {
         advance(operation);
       } else {
-        // It has failed. It ends when nothing of it can touch its buffers any more.
-        spread_failure(operation);
-        libof_.cancel(operation);
+        end_failed(operation);
       }
     }
   } while (libof_.give_up_cancelled());
@@ -89,13 +105,11 @@ void Engine::advance_ready() {
 bool Engine::pass(Effort effort) {
   at_once_ = kAtOnce;
   bool moved = libof_.progress(effort);
+  if (user_work_->has_results() && take_results()) moved = true;
   advance_ready();
   if (effort != Effort::look && local_work_.cost() > 0 && !lock_.wanted()) {
     moved = true;
-    if (LocalTask* const task = local_work_.piece()) {
-      auto& operation = static_cast<Operation&>(*task);
-      if (--operation.outstanding == 0) advance(operation);
-    }
+    if (LocalTask* const task = local_work_.piece()) go_on_locally(static_cast<Operation&>(*task));
   }
   fabric_->flush();
   return moved;

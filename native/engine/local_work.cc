@@ -104,7 +104,13 @@ uint64_t cost_of(const Local& local, uint64_t bytes) {
 
 }  // namespace
 
-uint64_t Local::cost() const { return cost_of(*this, bytes) + kElement; }
+uint64_t Local::cost() const { return by_function ? 0 : cost_of(*this, bytes) + kElement; }
+
+uint64_t LocalTask::cost_to_function() const {
+  uint64_t cost = 0;
+  for (uint32_t i = element; i < last && !plan->locals[i].by_function; ++i) cost += plan->locals[i].cost();
+  return cost;
+}
 
 uint64_t work_on_element(LocalTask& task, uint64_t cost) {
   const Local& local = task.plan->locals[task.element];
@@ -144,12 +150,12 @@ LocalTask* LocalWork::piece() {
   if (task == nullptr) return nullptr;
   head_ = task->next_task;
   if (head_ == nullptr) tail_ = nullptr;
-  for (uint64_t left = kPiece; task->element < task->last && left > 0;) {
+  for (uint64_t left = kPiece; task->element < task->last && task->function_element() == nullptr && left > 0;) {
     const uint64_t done = work_on_element(*task, left);
     left -= std::min(left, done);
     cost_ -= done;
   }
-  if (task->element == task->last) return task;
+  if (task->element == task->last || task->function_element() != nullptr) return task;
   add(*task, 0);
   return nullptr;
 }

@@ -16,6 +16,13 @@ struct LocalTask {
   uint32_t last = 0;                                      // behind the last one
   uint64_t written = 0;                                   // bytes of `element` that are done
   LocalTask* next_task = nullptr;                         // in LocalWork
+
+  // The element at the cursor, if a function of the user's computes it; otherwise null.
+  const Local* function_element() const {
+    return element < last && plan->locals[element].by_function ? &plan->locals[element] : nullptr;
+  }
+  // The cost of the elements from the cursor to the next that a function computes.
+  uint64_t cost_to_function() const;
 };
 
 // Works on the element at the task's cursor, at most as much as `cost` allows (see Local::cost()), but at least one
@@ -28,9 +35,10 @@ class LocalWork {
   // The cost of one piece: about as much as 10 µs copy.
   static constexpr uint64_t kPiece = 64 * 1024;
 
-  // The task has at least one element. `cost`: of all of them.
+  // The task has at least one element, and no function computes it. `cost`: of all up to the next that one computes.
   void add(LocalTask& task, uint64_t cost);
-  // One piece of the task that has waited longest. Returns the task if that completed it, otherwise null.
+  // One piece of the task that has waited longest. Returns the task if that completed it, or if a function computes the
+  // next element; otherwise null.
   LocalTask* piece();
   // What is left to do of all tasks.
   uint64_t cost() const { return cost_; }

@@ -35,8 +35,14 @@ Role role_of(uint32_t word) { return static_cast<Role>(word); }
 
 class Compiler {
  public:
-  Compiler(const uint32_t* words, size_t count, const std::vector<Rank>& members, Rank rank, bool messages)
-      : words_(words), count_(count), members_(members), rank_(rank), messages_(messages) {}
+  Compiler(const uint32_t* words, size_t count, const std::vector<Rank>& members, Rank rank, bool messages,
+           bool has_function)
+      : words_(words),
+        count_(count),
+        members_(members),
+        rank_(rank),
+        messages_(messages),
+        has_function_(has_function) {}
 
   Plan run() {
     if (count_ > kMaxWords) fail(0, "the schedule is longer than 2^26 words");
@@ -207,7 +213,12 @@ class Compiler {
                 fields.bytes};
     local.reduce = reduce_kernel(op, type);
     local.unit = reduce_unit(op, type);
-    if (local.reduce == nullptr)
+    local.by_function = op == Operator::user;
+    local.type = type;
+    local.order = static_cast<Order>(fields.order);
+    if (local.by_function && !has_function_)
+      fail(start, "operator " + std::to_string(fields.op) + " is for operations that are given a function of createOp");
+    if (local.reduce == nullptr && !local.by_function)
       fail(start,
            "operator " + std::to_string(fields.op) + " is not defined for element type " + std::to_string(fields.type));
     if (local.bytes % local.unit != 0)
@@ -301,6 +312,7 @@ class Compiler {
   const std::vector<Rank>& members_;
   Rank rank_;
   bool messages_;
+  bool has_function_;
   size_t at_ = 0;
   Plan plan_;
   std::vector<Range> ranges_;
@@ -312,8 +324,9 @@ class Compiler {
 
 }  // namespace
 
-Plan compile_schedule(const uint32_t* words, size_t count, const std::vector<Rank>& members, Rank rank, bool messages) {
-  return Compiler(words, count, members, rank, messages).run();
+Plan compile_schedule(const uint32_t* words, size_t count, const std::vector<Rank>& members, Rank rank, bool messages,
+                      bool has_function) {
+  return Compiler(words, count, members, rank, messages, has_function).run();
 }
 
 }  // namespace nbc

@@ -45,13 +45,17 @@ struct Local {
   uint64_t bytes;
   ReduceKernel reduce = nullptr;  // null: a copy
   uint32_t unit = 1;              // a piece is a multiple of this many bytes
+  // A reduction by a function of the user's (user_work.h), for which `reduce` is null.
+  bool by_function = false;
+  ElementType type = ElementType::uint8;
+  Order order = Order::source_first;
   // Strided copies: blocks of `block` bytes, and Plan::dimensions [first, last), the outermost first.
   uint64_t block = 0;
   uint32_t dimension_first = 0;
   uint32_t dimension_last = 0;
 
   bool strided() const { return dimension_first < dimension_last; }
-  // The time that it takes, in bytes of a plain copy; a block costs a cache line beside its bytes.
+  // The time that it takes here, in bytes of a plain copy; a block costs a cache line beside its bytes.
   uint64_t cost() const;
 };
 
@@ -74,8 +78,9 @@ struct Plan {
 
 // Checks every word and every range. Nothing that passes can touch memory outside the three buffers, or send to nobody.
 // Throws ScheduleError. `members`: world ranks of the communicator; `rank`: ours in it. `messages`: the transfers are
-// point-to-point messages, at most one each way; only these may go to the own rank.
+// point-to-point messages, at most one each way; only these may go to the own rank. `has_function`: the operator USER
+// may be used.
 Plan compile_schedule(const uint32_t* words, size_t count, const std::vector<Rank>& members, Rank rank,
-                      bool messages = false);
+                      bool messages = false, bool has_function = false);
 
 }  // namespace nbc

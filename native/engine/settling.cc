@@ -44,6 +44,13 @@ void Engine::spread_failure(Operation& operation) {
   }
 }
 
+// It has failed, and something is outstanding. It ends when nothing of it can touch its buffers any more.
+void Engine::end_failed(Operation& operation) {
+  if (withdraw(operation) && operation.outstanding == 0) return advance(operation);
+  spread_failure(operation);
+  libof_.cancel(operation);
+}
+
 void Engine::report_failure(Operation& operation) {
   RequestFailure& failure = failures_[operation.slot];
   failure = {};
@@ -59,6 +66,10 @@ void Engine::report_failure(Operation& operation) {
   if (operation.error == Error::mismatch || operation.error == Error::unreachable)
     failure.detail = fabric_->why(operation.error_peer);
   if (operation.error == Error::memory) failure.detail = fabric_->why(fabric_->rank());
+  if (const auto thrown = thrown_.find(operation.slot); thrown != thrown_.end()) {
+    if (operation.error == Error::operator_failed) failure.detail = std::move(thrown->second);
+    thrown_.erase(thrown);
+  }
   slots_->set(operation.slot, static_cast<int32_t>(operation.error));
 }
 

@@ -4,6 +4,8 @@
 //   int32[kSlots]       states
 //   uint32[kExchange]   exchange
 //   float64[kSlots]     lengths: of a single message that was received, its bytes; other slots keep what they hold
+//   int32               functions: pieces of reductions that wait for a function of the calling thread (user_work.h)
+//   uint32              world: its number in this process
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -34,16 +36,22 @@ class SlotTable {
   bool valid() const { return states_ != nullptr; }
   void* data() const { return states_; }
   uint32_t* exchange() const { return reinterpret_cast<uint32_t*>(states_ + kSlots); }
-  static constexpr size_t bytes() { return (kSlots + kExchange) * sizeof(int32_t) + kSlots * sizeof(double); }
-  // Before the state is set, which releases it.
-  void set_length(uint32_t slot, uint64_t bytes) {
-    reinterpret_cast<double*>(states_ + kSlots + kExchange)[slot] = static_cast<double>(bytes);
+  static constexpr size_t bytes() {
+    return (kSlots + kExchange) * sizeof(int32_t) + kSlots * sizeof(double) + 2 * sizeof(int32_t);
   }
+  std::atomic<int32_t>& functions() const { return *tail(); }
+  uint32_t world() const { return static_cast<uint32_t>(tail()[1].load(std::memory_order_relaxed)); }
+  void set_world(uint32_t number) { tail()[1].store(static_cast<int32_t>(number), std::memory_order_relaxed); }
+  // Before the state is set, which releases it.
+  void set_length(uint32_t slot, uint64_t bytes) { lengths()[slot] = static_cast<double>(bytes); }
   // release: a reader that sees the state sees the received data
   void set(uint32_t slot, int32_t state) { states_[slot].store(state, std::memory_order_release); }
   int32_t get(uint32_t slot) const { return states_[slot].load(std::memory_order_acquire); }
 
  private:
+  double* lengths() const { return reinterpret_cast<double*>(states_ + kSlots + kExchange); }
+  std::atomic<int32_t>* tail() const { return reinterpret_cast<std::atomic<int32_t>*>(lengths() + kSlots); }
+
   std::atomic<int32_t>* states_;
 };
 

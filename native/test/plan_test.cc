@@ -392,6 +392,16 @@ TEST(a_reduction_has_an_operator_that_its_type_has) {
   CHECK_EQ(refused_at(order), 12);
 }
 
+TEST(a_function_reduces_only_where_one_is_given) {
+  Schedule schedule(16, 16);
+  schedule.round().reduce(Operator::user, ElementType::float64, kSend, 0, kReceive, 0, 16);
+  CHECK_EQ(refused_at(schedule), 9);
+  const Plan plan = compile_schedule(schedule.words.data(), schedule.words.size(), kMembers, kRank, false, true);
+  CHECK(plan.locals[0].by_function);
+  CHECK(plan.locals[0].type == ElementType::float64);
+  CHECK_EQ(plan.rounds[0].local_cost, 0);
+}
+
 TEST(a_reduction_is_of_whole_elements_and_pairs) {
   const auto of = [](Operator op, ElementType type, uint64_t bytes) {
     return Schedule(64, 64).round().reduce(op, type, kSend, 0, kReceive, 1, bytes);

@@ -112,10 +112,12 @@ class TestRank {
     return block;
   }
 
-  std::shared_ptr<LoadedPlan> load(const Schedule& schedule) const {
+  std::shared_ptr<LoadedPlan> load(const Schedule& schedule, const UserOperator& op = {}) const {
     try {
       auto loaded = std::make_shared<LoadedPlan>();
-      loaded->plan = compile_schedule(schedule.words.data(), schedule.words.size(), world->members, rank);
+      loaded->op = op;
+      loaded->plan =
+          compile_schedule(schedule.words.data(), schedule.words.size(), world->members, rank, false, op.number != 0);
       loaded->group = world;
       return loaded;
     } catch (const ScheduleError& error) {

@@ -13,13 +13,16 @@ export const THAKUR =
 export function reduceShape(call: Call, data: Checked, bytes: number, inPlace: boolean): ReduceShape {
   const { op } = call;
   if (!(op instanceof Op)) {
-    return call.refuse('op', `must be an operator (${OPERATORS.map(({ name }) => name).join(', ')}), not ${show(op)}`);
+    return call.refuse(
+      'op',
+      `must be an operator (${OPERATORS.map(({ name }) => name).join(', ')}, or of createOp), not ${show(op)}`,
+    );
   }
   const { type, width } = data;
   if (!isDefined(op.code, type)) call.refuse('op', `${op.name} is not defined for ${nameOfType(type)}`);
   const unit = width * (isPaired(op.code) ? 2 : 1);
   if (bytes % unit !== 0) call.refuse('op', `${op.name} needs pairs: an even number of elements in every block`);
-  const detail = `${op.code} ${type}`;
+  const detail = op.id === 0 ? `${op.code} ${type}` : `${op.code} ${type} ${op.id}`;
   const { rank, size, root, hosts } = call.shape(bytes, inPlace);
   // Not by spreading the shape: that takes 6 µs, and this is done in every look-up.
   const { code: operator, commutes } = op;

@@ -59,6 +59,8 @@ export const Operator = {
   /** On pairs (value, index), both of the element type. */
   MINLOC: 10,
   MAXLOC: 11,
+  /** The function of an operator of `createOp`, which is given to the operation. */
+  USER: 12,
 } as const;
 export type Operator = (typeof Operator)[keyof typeof Operator];
 

@@ -10,6 +10,7 @@ import type { OperationName } from 'node-nbc/schedules';
 import { Scattered } from '../layouts.js';
 import { type GraphLists, graphLists, type Lists, NEIGHBOR_ORACLES, randomFrom } from '../neighbors.js';
 import { type Case, type Oracle, ORACLES, withOperator } from '../oracle.js';
+import { AFFINE, AFFINE_MODULE, XOR, XOR_MODULE } from '../user-operators.js';
 import { gridShapes } from './grids.js';
 import { piece } from './noise.js';
 
@@ -205,7 +206,9 @@ export function caseOf(step: CollectiveStep, groupSize: number, lists?: readonly
   const count = Math.min(step.bytes, Math.floor((BUFFER_BYTES - MAX_SHIFT - blocks) / (2 * blocks)));
   const root = rooted ? step.root % groupSize : 0;
   const c = { size: groupSize, root, count, inPlace: inPlace && step.inPlace, gaps: step.gaps };
-  return withOperator(isNeighborStep(step) ? { ...c, lists: lists! } : c, step.choice);
+  const chosen = withOperator(isNeighborStep(step) ? { ...c, lists: lists! } : c, step.choice);
+  const own = [AFFINE, XOR, AFFINE_MODULE, XOR_MODULE];
+  return step.choice % 4 === 0 ? { ...chosen, op: own[(step.choice / 4) % own.length] } : chosen;
 }
 
 /** Bytes of a message between two ranks. */

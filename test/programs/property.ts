@@ -173,7 +173,8 @@ async function start(index: number, step: DataStep, { communicator, lists }: Mad
     return launch('isendrecv', [out, dest, into, source, step.tag, step.tag]);
   }
   const layouts = new Map<unknown, unknown>();
-  const part = arrange(oracleOf(step), caseOf(step, size, lists), rank, (bytes, role) => {
+  const c = caseOf(step, size, lists);
+  const part = arrange(oracleOf(step), c, rank, (bytes, role) => {
     const { data } = use(role, bytes);
     if (data instanceof Uint8Array) return data;
     const inItsPlace = new Uint8Array(bytes);
@@ -182,7 +183,7 @@ async function start(index: number, step: DataStep, { communicator, lists }: Mad
   });
   // Operations between neighbours have no options.
   const algorithms = OPERATIONS.find(({ name }) => name === step.kind)?.algorithms;
-  const names = algorithms?.map(({ name }) => name) ?? [];
+  const names = algorithms?.filter(({ reorders }) => c.op.commutes || reorders !== true).map(({ name }) => name) ?? [];
   const options =
     algorithms === undefined ? [] : [{ algorithm: [...names, undefined][step.algorithm % (names.length + 1)] }];
   return launch(step.kind, [...part.args.map((arg) => layouts.get(arg) ?? arg), ...options]);

@@ -105,7 +105,7 @@ describe('Schedule', () => {
     assert.throws(() => schedule.send(0, Role.SEND, Number.MAX_SAFE_INTEGER, 8), ScheduleError);
     const reduce = (operator: number, type: number, bytes: number): Schedule =>
       schedule.reduce(operator as Operator, type as ElementType, Role.SEND, 0, Role.RECEIVE, 0, bytes);
-    assert.throws(() => reduce(12, 0, 8), /no operator: 12/);
+    assert.throws(() => reduce(13, 0, 8), /no operator: 13/);
     assert.throws(() => reduce(0, 12, 8), /no element type: 12/);
     assert.throws(() => reduce(Operator.BAND, ElementType.FLOAT32, 8), /BAND is not defined for FLOAT32/);
     assert.throws(() => reduce(Operator.SUM, ElementType.FLOAT64, 12), /not a multiple of 8/);

@@ -1,0 +1,154 @@
+#include "engine/user_work.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace nbc {
+namespace {
+
+// A process has one world at a time, and threads that have functions find it here.
+std::mutex g_mutex;
+std::weak_ptr<UserWork> g_work;
+uint32_t g_number = 0;
+
+constexpr const char* kClosed = "the process is about to end";
+
+template <typename Pieces>
+bool remove_ticket(Pieces& pieces, uint64_t ticket) {
+  const auto found = std::find_if(pieces.begin(), pieces.end(), [&](const UserPiece& p) { return p.ticket == ticket; });
+  if (found == pieces.end()) return false;
+  pieces.erase(found);
+  return true;
+}
+
+UserPiece without_operands(const UserPiece& piece) {
+  UserPiece copy;
+  copy.ticket = piece.ticket;
+  copy.slot = piece.slot;
+  copy.op = piece.op;
+  return copy;
+}
+
+}  // namespace
+
+UserWork::UserWork(std::atomic<int32_t>& waiting, std::function<void()> ring)
+    : waiting_(waiting), ring_(std::move(ring)) {}
+
+std::shared_ptr<UserWork> UserWork::of_world(uint32_t number) {
+  const std::lock_guard lock(g_mutex);
+  return number == g_number ? g_work.lock() : nullptr;
+}
+
+uint32_t UserWork::publish(const std::shared_ptr<UserWork>& work) {
+  const std::lock_guard lock(g_mutex);
+  g_work = work;
+  return ++g_number;
+}
+
+void UserWork::count_waiting() {
+  // JavaScript reads it as a hint, and after a call that had the engine's lock.
+  waiting_.store(static_cast<int32_t>(of_caller_.size()), std::memory_order_relaxed);
+}
+
+void UserWork::add_result(UserPiece result) {
+  results_.push_back(std::move(result));
+  has_results_.store(true, std::memory_order_release);
+}
+
+// --- owner of the engine ---------------------------------------------------------------------------------------------
+
+void UserWork::give(UserPiece piece, bool to_thread) {
+  const std::lock_guard lock(mutex_);
+  if (!to_thread) {
+    of_caller_.push_back(std::move(piece));
+    return count_waiting();
+  }
+  Queue& queue = of_thread_[piece.op];
+  if (closed_) fail(queue, kClosed);
+  if (queue.failed) {
+    piece.failed = true;
+    piece.reason = queue.reason;
+    return add_result(std::move(piece));
+  }
+  queue.pieces.push_back(std::move(piece));
+  changed_.notify_all();
+}
+
+void UserWork::forget(uint64_t ticket) {
+  const std::lock_guard lock(mutex_);
+  if (remove_ticket(of_caller_, ticket)) return count_waiting();
+  for (auto& [op, queue] : of_thread_) {
+    if (remove_ticket(queue.pieces, ticket)) return;
+  }
+}
+
+std::vector<UserPiece> UserWork::take_results() {
+  const std::lock_guard lock(mutex_);
+  has_results_.store(false, std::memory_order_relaxed);
+  return std::exchange(results_, {});
+}
+
+// --- threads that have functions -------------------------------------------------------------------------------------
+
+bool UserWork::take(UserPiece& out) {
+  const std::lock_guard lock(mutex_);
+  if (of_caller_.empty()) return false;
+  out = std::move(of_caller_.front());
+  of_caller_.pop_front();
+  count_waiting();
+  return true;
+}
+
+UserWork::Taken UserWork::take_of(uint32_t op, uint32_t milliseconds, UserPiece& out) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, std::chrono::milliseconds(milliseconds),
+                    [&] { return closed_ || !of_thread_[op].pieces.empty(); });
+  if (closed_) return Taken::closed;
+  Queue& queue = of_thread_[op];
+  if (queue.pieces.empty()) return Taken::none;
+  out = std::move(queue.pieces.front());
+  queue.pieces.pop_front();
+  queue.taken.push_back(without_operands(out));
+  return Taken::piece;
+}
+
+void UserWork::give_back(UserPiece result, bool rings) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = of_thread_.find(result.op); found != of_thread_.end()) {
+    // Without the ticket it has failed already.
+    if (!remove_ticket(found->second.taken, result.ticket)) return;
+  }
+  add_result(std::move(result));
+  // Under the mutex, so that close() is not over before.
+  if (rings && !closed_) ring_();
+}
+
+void UserWork::fail(uint32_t op, const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (closed_) return;
+  fail(of_thread_[op], reason);
+  ring_();
+}
+
+void UserWork::fail(Queue& queue, const std::string& reason) {
+  if (queue.failed) return;
+  queue.failed = true;
+  queue.reason = reason;
+  for (UserPiece& piece : queue.pieces) queue.taken.push_back(std::move(piece));
+  queue.pieces.clear();
+  for (UserPiece& piece : std::exchange(queue.taken, {})) {
+    piece.failed = true;
+    piece.reason = reason;
+    add_result(std::move(piece));
+  }
+}
+
+void UserWork::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  for (auto& [op, queue] : of_thread_) fail(queue, kClosed);
+  changed_.notify_all();
+}
+
+}  // namespace nbc

@@ -1,0 +1,52 @@
+/** Operators of the program's own, between real processes: functions on the event loop, and modules in workers. */
+import assert from 'node:assert/strict';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { BRIEF, reports, runRanks } from './helpers.js';
+
+describe("operators of the program's own", function () {
+  this.timeout(180_000);
+  const settings: Record<string, Record<string, string>> = {
+    'shared memory': { NBC_TRANSPORT: 'shm' },
+    'shared memory, no progress thread': { NBC_TRANSPORT: 'shm', NBC_PROGRESS: 'manual' },
+    TCP: { NBC_TRANSPORT: 'tcp', NBC_EAGER_LIMIT: '255' },
+    'TCP, no progress thread': { NBC_TRANSPORT: 'tcp', NBC_PROGRESS: 'manual' },
+  };
+  for (const [name, env] of Object.entries(settings)) {
+    if (BRIEF && name.startsWith('TCP,')) continue;
+    const play = (scenario: string, size: number, args: readonly string[] = [], more: Record<string, string> = {}) =>
+      runRanks('create-op', {
+        size,
+        args: [scenario, ...args],
+        env: { ...env, ...more },
+        nodeOptions: ['--expose-gc'],
+        timeoutMs: 150_000,
+      });
+    describe(`over ${name}`, () => {
+      for (const size of BRIEF ? [3] : [2, 3, 5]) {
+        it(`compute every reduction, with every algorithm, on ${size} ranks`, async () => {
+          for (const cases of reports<number>(await play('operations', size))) assert(cases > 300, `${cases}`);
+        });
+      }
+      it('get views of the element type', () => play('types', 2));
+      it('need no call but the event loop', () => play('eventLoop', 3));
+      it('compute for several requests at once, persistent ones, too', () => play('several', 3));
+      it('count for limits of time', () => play('limits', 2));
+      it('that throw fail the ranks that need the result, and nothing else', () => play('throws', 4));
+      it('say what a function may not do', () => play('mistakes', 2));
+      it('are refused where arguments are wrong', () => play('arguments', 2));
+      it('end with their world', () => play('closed', 2));
+      it('may close the world, within wait', () => play('closes', 2, ['wait']));
+      it('may close the world, on the event loop', () => play('closes', 2, ['await']));
+      it('may end the process', () => play('gone', 3));
+      it('in workers let the process end', () => play('exit', 2));
+      it('in workers let the process exit', () => play('exit', 2, ['exit']));
+      if (env['NBC_PROGRESS'] !== 'manual') {
+        it('in workers need no event loop', () => {
+          const file = join(tmpdir(), `nbc-create-op-${process.pid}-${env['NBC_TRANSPORT']}`);
+          return play('busy', 3, [], { TEST_FILE: file });
+        });
+      }
+    });
+  }
+});
