@@ -250,8 +250,8 @@ export class ValueError extends NbcError {
 }
 
 /**
- * The function of an operator ({@link createOp}) failed on this rank: `cause` is what it threw. Or a call that waits was
- * made inside of such a function.
+ * The function of an operator ({@link createOp}) failed on this rank: `cause` is what it threw. Or a call that waits
+ * was made inside of such a function.
  */
 export class OperatorError extends NbcError {
   constructor(message: string, context?: ErrorContext, options?: ErrorOptions) {

@@ -143,8 +143,8 @@ export interface Native {
   /**
    * Validates an encoded schedule completely (ERR_NBC_SCHEDULE names the word and the reason) and compiles it. Returns
    * a handle. `messages`: its transfers are point-to-point messages, at most one each way; for `startMessages`.
-   * `operator`: what the operator USER stands for; 0: it may not be used. `inWorker`: its function runs in a worker, not
-   * on this thread.
+   * `operator`: what the operator USER stands for; 0: it may not be used. `inWorker`: its function runs in a worker,
+   * not on this thread.
    */
   compile(communicator: number, words: Uint32Array, messages?: boolean, operator?: number, inWorker?: boolean): number;
   /** Gives a plan back; operations in flight keep it until they end. */
@@ -188,8 +188,8 @@ export interface Native {
   /** Blocks until there is a piece of a reduction for this operator. Null: the world was closed. */
   awaitReduction(world: number, operator: number): Reduction | null;
   /**
-   * The function has computed `b`; with a reason, it has failed. Detaches both operands. On the thread of the world this
-   * is also a pass of progress.
+   * The function has computed `b`; with a reason, it has failed. Detaches both operands. On the thread of the world
+   * this is also a pass of progress.
    */
   endReduction(
     world: number,

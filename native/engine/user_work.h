@@ -75,8 +75,8 @@ class UserWork {
   // The thread of this function has ended, or has no function: what it has not given back fails, now and later.
   void fail(uint32_t op, const std::string& reason);
 
-  // Ends the threads that have functions: take_of() returns `closed`, and what they have not given back fails. `ring` is
-  // not called any more. Idempotent.
+  // Ends the threads that have functions: take_of() returns `closed`, and what they have not given back fails. `ring`
+  // is not called any more. Idempotent.
   void close();
 
  private:
