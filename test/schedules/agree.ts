@@ -32,6 +32,9 @@ export function fill(bytes: Uint8Array, seed: number): Uint8Array {
   return bytes;
 }
 
+const bytesOf = (view: ArrayBufferView | null): Uint8Array | null =>
+  view && new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
+
 /** Receive buffers hold what they must, all other memory what it held. */
 export function assertAgrees(
   name: OperationName | NeighborOperationName,
@@ -63,7 +66,7 @@ export function assertAgrees(
   simulate(
     parts.map(({ args }, rank) => {
       const { schedule, send, receive } = capture(name, rank, c.size, args, { algorithm, hosts, neighbors });
-      return { schedule, send: send as Uint8Array | null, receive: receive as Uint8Array | null };
+      return { schedule, send: bytesOf(send), receive: bytesOf(receive) };
     }),
     local,
   );
