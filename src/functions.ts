@@ -103,7 +103,7 @@ export class Functions {
       thrown = apply(op.source as OpFunction, piece);
       this.running = false;
       if (!this.open) return;
-      if (thrown !== null) this.thrown.set(slot, thrown);
+      if (thrown !== null && this.bySlot.get(slot) === op) this.thrown.set(slot, thrown);
     }
     this.native.endReduction(this.slots.world, operator, ticket, a, b, thrown === null ? undefined : '');
   }
@@ -117,6 +117,8 @@ export class Functions {
       const worker = new Worker(new URL('./function-worker.js', import.meta.url), { workerData });
       worker.unref();
       worker.on('error', fail);
+      // One that has ended before it could say which operator it serves.
+      worker.on('exit', () => fail(new Error('the worker of the operator has ended')));
       if (this.workers.size === 0) process.on('exit', this.dismiss);
       this.workers.set(op, worker);
     } catch (error) {

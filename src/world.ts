@@ -160,17 +160,20 @@ export class World {
   }
 
   /**
-   * After a native call that waits has returned false: goes on with it while functions of operators are what it waits
-   * for, until it returns true or the time is over.
+   * After a native call that waits has returned false, since functions of operators waited for this thread or the time
+   * was over: runs them and goes on with the call, until it returns true or the time is over.
    * @param began when the time began, in milliseconds
    * @param call what is to be called again, with the limit that is left
    */
   runWhile(limitMs: number, began: number, call: (leftMs: number) => boolean): boolean {
-    while (this.functions.wait) {
+    while (this.functions.wait || limitMs < 0 || performance.now() < began + limitMs) {
       this.functions.run();
       const left = limitMs < 0 ? -1 : limitMs === 0 ? 0 : Math.max(0, began + limitMs - performance.now());
-      if (call(left)) return true;
-      if (left === 0) return false;
+      const ended = call(left);
+      if (!ended && left !== 0) continue;
+      // Pieces of other requests: the native call has told this thread of them, and nobody else.
+      if (this.functions.wait) this.loop.started();
+      return ended;
     }
     return false;
   }

@@ -174,7 +174,8 @@ void Engine::hand_over() {
     unlock_and_notify();
     if (!armed) return;
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (fabric_->is_armed() || !lock_.try_lock()) return;
+    // The thread of a function rings without taking the arming back.
+    if ((fabric_->is_armed() && !user_work_->has_results()) || !lock_.try_lock()) return;
     fabric_->disarm();
     pass(Effort::look);
   }

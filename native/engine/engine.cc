@@ -43,12 +43,13 @@ Engine::Engine(std::unique_ptr<Fabric> fabric, const EngineOptions& options, std
 }
 
 Engine::~Engine() {
-  user_work_->close();
   if (thread_.joinable()) {
     stop_.store(true, std::memory_order_release);
     fabric_->ring_self(Sleeper::progress);
     thread_.join();
   }
+  // Not before: the progress thread would take what fails now for a failure of the function.
+  user_work_->close();
   close_operations();
   // What is left: peers may still write to these buffers, and read staged pieces of exposed memory.
   if (active_.head != nullptr || !left_behind_.empty()) leaked_buffers().push_back(fabric_->memory());

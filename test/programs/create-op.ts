@@ -312,6 +312,22 @@ await play({
       }
     }
     check();
+    // In a tree: rank 2 combines what rank 3 sends, and the root waits for it.
+    const inTheMiddle = createOp(
+      (a: Float64Array, b: Float64Array) => {
+        if (rank === 2) throw new Error('thrown');
+        addTo(a, b);
+      },
+      { commutative: true },
+    );
+    for (const length of [1, 5000, 200_000]) {
+      const send = new Float64Array(length);
+      const recv = rank === 0 ? new Float64Array(length) : null;
+      const error = errorOf(world.ireduce(send, recv, inTheMiddle, 0, { algorithm: 'binomial' }));
+      assertFailed(error, 2, (value) => value instanceof Error && value.message === 'thrown');
+      if (rank === 0) assert(error !== null, 'the root needs what rank 2 has not computed');
+      world.ibarrier().wait();
+    }
     // A persistent one fails each time, and can be started again.
     let bad = true;
     const op = createOp((a: Float64Array, b: Float64Array) => {
