@@ -7,7 +7,7 @@ import { native } from './native.js';
 import { errorFromNative, errorFromSystem } from './native-errors.js';
 import { readBootstrap } from './transport/bootstrap.js';
 import { closePmix, openPmix } from './transport/directory/pmix.js';
-import { meet, type Ways } from './transport/meeting.js';
+import { meet, type Endpoints } from './transport/meeting.js';
 import { type InitOptions, resolveOptions } from './transport/options.js';
 import { openWorld, type World } from './world.js';
 
@@ -38,20 +38,20 @@ export async function init(options: InitOptions = {}): Promise<Communicator> {
 async function open(options: InitOptions): Promise<Communicator> {
   const settings = resolveOptions(options);
   const bootstrap = readBootstrap();
-  let ways: Ways | undefined;
+  let endpoints: Endpoints | undefined;
   let world: World;
   try {
     native.checkNoneOpen();
     if (bootstrap.pmix) Object.assign(bootstrap, await openPmix(native, bootstrap.rank, settings.joinTimeout));
-    ways = await meet(native, bootstrap, settings);
+    endpoints = await meet(native, bootstrap, settings);
     const { rank, size, host } = bootstrap;
-    const { jobFd, transport, tcp, neighbours } = ways;
+    const { jobFd, transport, tcp, neighbours } = endpoints;
     world = openWorld(native, { rank, size, host, jobFd, transport, tcp, neighbours }, settings);
   } catch (thrown) {
     const context = { rank: bootstrap.rank, operation: 'init' };
     throw errorFromSystem(errorFromNative(thrown, context), native.descriptorLimit(), context);
   } finally {
-    ways?.closeFile();
+    endpoints?.closeFile();
     // All values are exchanged by now, so a launcher that has ended does no harm.
     if (bootstrap.pmix) await closePmix(native);
   }

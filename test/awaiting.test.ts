@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { reports, runRanks } from './helpers.js';
 
-/** What a quadratic cost would be eight times as much, for each request. */
+/** What a quadratic cost would be twenty times as much, for each request. */
 const MOST = 4;
 
 describe('awaited requests', function () {

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { NEIGHBOR_OPERATIONS, OPERATIONS } from 'node-nbc/schedules';
 import { verdictOf } from '../bench/targets/rows.js';
-import { judge, targets, type Target } from '../bench/targets/targets.js';
+import { verdictsOf, targets, type Target } from '../bench/targets/targets.js';
 import { skip } from './helpers.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
@@ -168,14 +168,14 @@ describe('targets', () => {
       result('node-nbc', better, 1, true),
       result('openmpi', better, 4, true),
     ]);
-    const found = judge(rounds as never).filter(({ target, op }) => target === better && op === 'iallreduce');
+    const found = verdictsOf(rounds as never).filter(({ target, op }) => target === better && op === 'iallreduce');
     assert.equal(found.length, 1);
     const { ours: us, theirs, ratio, range, sameBuffers } = found[0];
     assert.deepEqual([us, theirs, ratio, range, sameBuffers], [20, 50, 0.4, [0.2, 0.8], 0.25]);
     const small = targets.find(({ ops, against }) => against === 'openmpi' && ops.includes('iallreduce'))!;
     const withoutOpenMpi = [result('node-nbc', small, 1), result('mpich', small, 1)];
-    const verdicts = judge([withoutOpenMpi] as never);
-    assert.equal(verdicts.length, judge([]).length, 'none is left out');
+    const verdicts = verdictsOf([withoutOpenMpi] as never);
+    assert.equal(verdicts.length, verdictsOf([]).length, 'none is left out');
     for (const verdict of verdicts) {
       assert.equal(verdict.ratio, NaN);
       assert.equal(verdictOf(verdict.ratio, verdict.target), 'not measured');

@@ -190,7 +190,7 @@ describe('nbcrun', () => {
       assert.match(stderr, /^nbcrun: rank 0 \(process \d+\) exited with code 3\n$/);
     });
 
-    it('with SIGKILL for those that do not heed SIGTERM', async () => {
+    it('with SIGKILL for those that ignore SIGTERM', async () => {
       const one = launch(['-n', '3', '--grace', '0.2', PROGRAM, 'signals', 'SIGUSR2', '9']);
       const pids = await one.ready(3);
       process.kill(pids[1], 'SIGUSR2');

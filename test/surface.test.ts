@@ -1,4 +1,7 @@
-/** What the package says to programs that use it in ways that cannot work; and that its files import downwards only. */
+/**
+ * What the package says to programs that use it in ways that cannot work; and that its files import each other
+ * without circles.
+ */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** Waiting costs nothing: while no message can move, the progress thread sleeps. */
+/** While no message can move, the progress thread sleeps. */
 import assert from 'node:assert/strict';
 import { reports, runRanks } from './helpers.js';
 

@@ -62,7 +62,7 @@ const FIELDS: Record<keyof Row, 'string' | 'number' | 'number or null'> = {
 };
 
 /**
- * What is wrong with a row for this case: nothing, or a text for each thing. No time is judged, only what must hold at
+ * What is wrong with a row for this case: nothing, or a text for each thing. No time is checked, only what must hold at
  * any speed.
  */
 export function faults(row: Row, wanted: Readonly<Record<string, string | number | null>>): string[] {

@@ -17,7 +17,7 @@ import { link } from './link.js';
 import { type Measurement, rowsOf, rowTable, verdictOf } from './rows.js';
 import { schedules } from './schedules.js';
 import { sums } from './sums.js';
-import { groups, judge, LARGE_BYTES, memoryTarget, waitingTarget, type Verdict } from './targets.js';
+import { groups, verdictsOf, LARGE_BYTES, memoryTarget, waitingTarget, type Verdict } from './targets.js';
 import { transposes } from './transposes.js';
 
 const PARTS = ['ratios', 'waiting', 'memory', 'sums', 'schedules', 'link', 'transposes'] as const;
@@ -123,7 +123,7 @@ async function ratios(rounds: number, repetitions: number, bind: boolean): Promi
     line.log(`round ${round} of ${rounds}`);
     results.push(await measureRatios(peers, repetitions, bind));
   }
-  return judge(results);
+  return verdictsOf(results);
 }
 
 function partsOf(text: string | undefined): readonly Part[] {

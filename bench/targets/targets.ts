@@ -89,7 +89,7 @@ export interface Verdict {
 }
 
 /** One verdict for each operation and size of each target: not a number where it was not measured with its peers. */
-export function judge(rounds: readonly (readonly Result[])[]): Verdict[] {
+export function verdictsOf(rounds: readonly (readonly Result[])[]): Verdict[] {
   return targets.flatMap((target) =>
     target.ops.flatMap((op) =>
       sizesOf(op, target.sizes).map((bytes) => {

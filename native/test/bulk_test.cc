@@ -326,7 +326,7 @@ TEST(both_directions_share_what_a_poll_copies) {
 }
 
 // A rank that only waits claims much at once: what the peer sends to it tells how much.
-TEST(who_waits_claims_more_at_once) {
+TEST(a_rank_that_waits_claims_more_at_once) {
   constexpr size_t kBytes = size_t{1} << 20;
   for (const bool both_send : {false, true}) {
     const auto segment = two_ranks();

@@ -24,7 +24,7 @@ bool ring(DoorbellLine& bell, uint32_t messages) {
   return static_cast<bool>(armed);
 }
 
-TEST(nobody_rings_who_is_not_armed) {
+TEST(a_sleeper_that_is_not_armed_is_not_rung) {
   DoorbellLine bell;
   const uint32_t ticket = doorbell_ticket(bell, Sleeper::caller);
   CHECK(!ring(bell, 1));
@@ -63,7 +63,7 @@ TEST(several_messages_at_once_ring_as_well) {
   CHECK(ring(bell, 1000));
 }
 
-TEST(the_writer_that_rings_learns_whom_and_where) {
+TEST(the_writer_that_rings_learns_which_sleeper_and_how) {
   DoorbellLine bell;
   for (const Sleeper who : {Sleeper::caller, Sleeper::progress}) {
     for (const bool on_socket : {false, true}) {

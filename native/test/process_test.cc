@@ -341,7 +341,7 @@ TEST(a_peer_that_ends_is_an_error_for_all_that_need_it) {
 
 // Rank 1 waits for rank 0, asleep, and nobody but its watch can tell that this one will never come. Rank 0 may not even
 // have opened.
-TEST(a_killed_process_is_noticed_by_who_watches_it) {
+TEST(a_killed_process_is_noticed_by_its_watchers) {
   for (uint32_t variant = 0; variant < 8; ++variant) {
     const bool progress_thread = (variant & 1) != 0;
     const bool before = (variant & 2) != 0;

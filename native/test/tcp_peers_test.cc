@@ -257,7 +257,7 @@ TEST(each_address_has_places_of_its_own) {
 }
 
 // Something listens at the address of a rank that has died, and says nothing.
-TEST(a_silent_listener_is_given_up_and_the_error_counts_who_was_refused) {
+TEST(a_silent_listener_is_given_up_and_the_error_counts_refused_connections) {
   TcpJob job(2);
   TcpOptions options;
   options.connect_milliseconds = 200;

@@ -191,8 +191,8 @@ class ThreadFabric final : public FarFabric {
   void wake_on(Sleeper who, int descriptor) override { descriptors_[index(who)].push_back(descriptor); }
 
   std::function<void()> before_closing;  // where a network may have to wait for what it sent
-  // There is room for one piece of a put at a time, and none for the next until somebody has looked again, whom nobody
-  // calls.
+  // There is room for so many pieces of a put at a time. The next one waits until the owner has polled again, and
+  // nothing wakes the owner for that.
   uint32_t pieces_of_a_put = 1;
   uint32_t processors = 1;  // for all ranks
   bool beside = false;      // peers have the processor of this rank

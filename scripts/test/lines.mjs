@@ -15,7 +15,7 @@ const comment = { code: /^\s*(\/\/|\/?\*)/, hash: /^\s*#/ };
 const kinds = [
   { files: /\.(cc|h|c|ts|mjs|js|pml)$/, counts: (line) => comment.code.test(line) },
   {
-    files: /(\.(sh|py)|Makefile|scripts\/rdma-guest|scripts\/slow-link|\.ci\/run)$/,
+    files: /(\.(sh|py|ya?ml)|Makefile|Dockerfile|scripts\/(rdma-guest|slow-link|guest\/\w+)|\.ci\/run)$/,
     counts: (l) => comment.hash.test(l),
   },
   { files: /\.md$/, counts: (line) => !line.startsWith('|') && !/https?:\/\/\S{80}/.test(line) },

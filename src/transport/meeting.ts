@@ -20,7 +20,7 @@ import { throughStore } from './directory/store.js';
 import { inTurn, type Settings } from './options.js';
 
 /** What the world is opened with. */
-export interface Ways {
+export interface Endpoints {
   transport: Settings['transport'];
   /** Descriptor of the file that ranks of this machine share; -1: none. */
   jobFd: number;
@@ -62,7 +62,7 @@ export async function meet(
   bootstrap: Bootstrap,
   settings: Settings,
   machine: Machine = THIS_MACHINE,
-): Promise<Ways> {
+): Promise<Endpoints> {
   const { transport } = settings;
   const { size, jobFd } = bootstrap;
   if (transport === 'tcp' && size === 1) return aloneOverTcp(native);
@@ -71,18 +71,18 @@ export async function meet(
     if (jobFd < 0 && size > 1) await refuseWithoutFile(native, bootstrap, settings);
     return { transport, jobFd, tcp: undefined, neighbours: [], closeFile: NOTHING_TO_CLOSE };
   }
-  let ways: Ways | undefined;
+  let endpoints: Endpoints | undefined;
   try {
     return await throughDirectory(
       native,
       bootstrap,
       settings,
-      async (directory) => (ways = await exchangePlaces(native, directory, bootstrap.host, settings, machine)),
+      async (directory) => (endpoints = await exchangePlaces(native, directory, bootstrap.host, settings, machine)),
     );
   } catch (error) {
     // The directory may fail when all has been told. Then what was opened is closed again.
-    if (ways?.tcp !== undefined) closeSync(ways.tcp.listener);
-    ways?.closeFile();
+    if (endpoints?.tcp !== undefined) closeSync(endpoints.tcp.listener);
+    endpoints?.closeFile();
     throw error;
   }
 }
@@ -131,7 +131,7 @@ async function exchangePlaces(
   named: string,
   { transport, exposedBytes, tcp: { address: wanted } }: Settings,
   machine: Machine,
-): Promise<Ways> {
+): Promise<Endpoints> {
   const { rank, size } = directory;
   const network = machine.network();
   const mine: Home = {
@@ -253,7 +253,7 @@ function openShared(path: string, owner: number, rank: number): number {
   }
 }
 
-function aloneOverTcp(native: Native): Ways {
+function aloneOverTcp(native: Native): Endpoints {
   const { fd, port } = native.listenTcp(LOOPBACK);
   const tcp = { listener: fd, addresses: [LOOPBACK], ports: [port], hosts: [0], processors: 1, secret: newKey() };
   return { transport: 'tcp', jobFd: -1, tcp, neighbours: [], closeFile: NOTHING_TO_CLOSE };

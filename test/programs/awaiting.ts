@@ -24,7 +24,7 @@ async function opened(run: (world: Communicator) => Promise<void>, options = {})
 }
 
 async function crowd(): Promise<void> {
-  const sizes = [1000, 1000, 8000];
+  const sizes = [1000, 1000, 20000];
   await opened(async (world) => {
     const times: number[] = [];
     for (const count of sizes) {

@@ -1,4 +1,4 @@
-/** Ranks that never end, each in its own way; see limits.test.ts. */
+/** Ranks that never end, each in its own way; see hang.test.ts. */
 import { init } from 'node-nbc';
 
 const world = await init();

@@ -11,13 +11,13 @@ const [ONE, TWO] = ['127.0.0.1', '127.0.0.2'];
 const bytes = Number(process.argv[2]);
 const data = Buffer.alloc(bytes, 1);
 
-interface Way {
+interface Direction {
   server: Server;
   from: Socket;
   to: Socket;
 }
 
-async function way(fromAddress: string, toAddress: string): Promise<Way> {
+async function way(fromAddress: string, toAddress: string): Promise<Direction> {
   const server = createServer().listen(0, toAddress);
   await once(server, 'listening');
   const { port } = server.address() as { port: number };
@@ -29,7 +29,7 @@ async function way(fromAddress: string, toAddress: string): Promise<Way> {
 }
 
 /** Until all of it has been received. */
-function move({ from, to }: Way): Promise<void> {
+function move({ from, to }: Direction): Promise<void> {
   return new Promise((resolve) => {
     let left = bytes;
     const take = (chunk: Buffer): void => {
@@ -43,7 +43,7 @@ function move({ from, to }: Way): Promise<void> {
   });
 }
 
-async function timed(ways: Way[]): Promise<number> {
+async function timed(ways: Direction[]): Promise<number> {
   const begin = performance.now();
   await Promise.all(ways.map(move));
   return performance.now() - begin;

@@ -1,7 +1,7 @@
 // Sleeping until a socket has something, without lost wake-ups (fabric/sleepers.h).
 //
-// Each of the two that sleep has a timer (ring_later). All sockets are in one more set, `sockets`, which is in both of
-// theirs, once-only: it wakes whom it was armed for, once, and nobody until it is armed again.
+// Each of the two that sleep has a timer (ring_later). All sockets are in a third set, `sockets`, which is in the
+// sets of both sleepers with EPOLLONESHOT: it wakes the sleeper that armed it, once.
 //
 //   arm(who)   enables `sockets` in who's set. Something that is there already makes it fire at once, so no look is
 //              needed in between

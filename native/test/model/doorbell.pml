@@ -85,7 +85,8 @@
 #define WRITERS 2
 #ifdef DOZE
 #ifndef SECOND
-#define SECOND 0 /* messages of the second writer; 1 was checked once, with ENTRIES 2 and without spurious wake-ups: 37 million states */
+/* SECOND = 1 was checked once, with ENTRIES 2 and without spurious wake-ups: 37 million states. */
+#define SECOND 0 /* messages of the second writer */
 #endif
 #define MESSAGES_OF(writer) ((writer) == 0 -> 1 : SECOND)
 #define TOTAL (1 + SECOND)
