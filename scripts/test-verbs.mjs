@@ -170,6 +170,29 @@ const STEPS = [
       done`),
   },
   {
+    title: 'breadth',
+    what: 'neighbours, persistent requests, layouts, reductions of all types, functions of the program',
+    seconds: 200,
+    command: shell(`
+      export NBC_TRANSPORT=verbs
+      ranks() { node dist/cli/nbcrun.js -n "$@"; }
+      ranks 4 --label out/test/programs/topologies.js carts,ghosts || exit
+      ranks 3 --label out/test/programs/persistent.js operations || exit
+      ranks 2 --label out/test/programs/layouts.js operations,messages || exit
+      ranks 3 --label out/test/programs/reductions.js || exit
+      ranks 4 --label --node-arg=--expose-gc out/test/programs/create-op.js throws`),
+  },
+  {
+    title: 'random',
+    what: 'random programs of all operations against the model',
+    seconds: 200,
+    command: [
+      'env',
+      'NBC_TEST_RUNS=2',
+      ...mocha('property.test', "the default eager limit, crossMemory 'auto'").slice(1),
+    ],
+  },
+  {
     title: 'patterns',
     what: 'request/response patterns over writes and sends: every row of bench/patterns is there and can be true',
     seconds: 180,

@@ -928,7 +928,7 @@ TEST(simultaneous_connects_end_in_one_connection) {
 
 TEST(simultaneous_connects_of_four_end_in_three_connections_each) {
   need_device();
-  for (int i = 0; i < 10; ++i) {
+  for (uint32_t i = 0; i < repetitions(10, 4); ++i) {
     run_verbs(4, mode(i % 2 == 0), {}, [](TestRank& me, Meeting& meeting) {
       meeting.meet();
       const auto plan = me.load(alltoall(me.rank, me.size, 64));
