@@ -123,8 +123,8 @@ struct Crowd {
 // How much work one poll may do on bulk copies before it returns.
 enum class Effort {
   look,     // announce and collect, copy nothing large: the caller wants to leave
-  pass,     // one piece: the caller has other things to do, or another thread may want the engine
-  helping,  // some of each put, and of what peers are writing to us: the caller has nothing else to do
+  pass,     // one piece: the caller has other things to do
+  helping,  // one piece, and also pieces of what peers are writing to us: the caller has nothing else to do
 };
 
 // Who sleeps at the doorbell: the calling thread inside wait(), the progress thread, or the calling thread in its event
