@@ -46,6 +46,7 @@
         "native/fabric/shm/bulk.cc",
         "native/fabric/shm/arena.cc",
         "native/job/presence.cc",
+        "native/job/rank_pipe.cc",
         "native/job/rank_socket.cc",
         "native/fabric/shm/shm_fabric.cc",
         "native/job/watch.cc",
@@ -80,7 +81,13 @@
         "<!@(node -p \"require('node-addon-api').include_dir\")"
       ],
       "libraries": ["-ldl"],
-      "defines": ["NAPI_VERSION=8", "NODE_ADDON_API_DISABLE_DEPRECATED", "NAPI_CPP_EXCEPTIONS"],
+      "defines": [
+        "NAPI_VERSION=8",
+        "NODE_ADDON_API_DISABLE_DEPRECATED",
+        "NAPI_CPP_EXCEPTIONS",
+        # An error in a worker that is being terminated cannot be thrown, and ended the process.
+        "NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS",
+      ],
       "cflags_cc": ["-std=c++20", "-O3", "-Wall", "-Wextra", "-fno-rtti", "-fvisibility=hidden"],
       "cflags_cc!": ["-std=gnu++17", "-fno-exceptions"]
     },

@@ -16,7 +16,7 @@ import { NEIGHBOR_OPERATIONS, type NeighborOperationName } from './operations/ne
 import type { Counts } from './operations/operation.js';
 import { type Parts, type Peers, place } from './operations/parts.js';
 import type { Op } from './operators.js';
-import { type Hints, OwnPlans, PlanCache } from './plans.js';
+import { type Hints, NO_LISTS, OwnPlans, PlanCache } from './plans.js';
 import { PersistentRequest } from './persistent.js';
 import { NO_MESSAGE, Request } from './request.js';
 import type { Schedule } from './schedules/schedule.js';
@@ -475,14 +475,16 @@ export class Communicator {
    * same order as all other collectives. `checkSchedules` of node-nbc/schedules says whether the schedules of all ranks
    * fit together; docs/schedules.md shows how to write them.
    *
-   * @param schedule of this rank. One that is started again, unchanged, is not compiled again
+   * A buffer with a layout ({@link strided}) is packed for the schedule, which sees its elements one behind the other.
+   *
+   * @param schedule of this rank. One that is started again, unchanged and with the same layouts, is not compiled again
    * @param send holds at least the bytes that the schedule reads of it; null if it reads none. It is not written
    * @param recv holds at least the bytes that the schedule uses of it; null if it uses none. No overlap with `send`
    * @throws {ScheduleError} if the schedule cannot run: a rank that the communicator does not have, elements of one
    *   round that touch the same bytes while one writes
    */
-  start(schedule: Schedule, send: ArrayBufferView | null, recv: ArrayBufferView | null): Request {
-    return this.run('start', this.ownPlans.find(schedule), send, recv);
+  start(schedule: Schedule, send: Data | null, recv: Data | null): Request {
+    return this.run('start', this.ownPlans.find(schedule, send, recv), memoryOf(send), memoryOf(recv));
   }
 
   /** Operations on values of any kind: see {@link Values}. Their messages never meet those of this communicator. */
@@ -498,8 +500,11 @@ export class Communicator {
    *
    * Source: MPI_Send_init.
    */
-  sendInit(buffer: ArrayBufferView, dest: number, tag = 0): PersistentRequest {
+  sendInit(buffer: Data, dest: number, tag = 0): PersistentRequest {
     this.checkMessage('sendInit', 'dest', dest, tag);
+    if (buffer instanceof Layout) {
+      return this.prepareMessages('sendInit', { argument: 'buffer', data: buffer, peer: dest, tag }, null);
+    }
     return this.prepare('sendInit', buffer, null, (slot) => {
       this.world.native.prepareSend(this.handle, slot, buffer, dest, tag);
       return buffer.byteLength;
@@ -511,8 +516,11 @@ export class Communicator {
    *
    * Source: MPI_Recv_init.
    */
-  recvInit(buffer: ArrayBufferView, source: number, tag = 0): PersistentRequest {
+  recvInit(buffer: Data, source: number, tag = 0): PersistentRequest {
     this.checkMessage('recvInit', 'source', source, tag);
+    if (buffer instanceof Layout) {
+      return this.prepareMessages('recvInit', null, { argument: 'buffer', data: buffer, peer: source, tag });
+    }
     return this.prepare('recvInit', null, buffer, (slot) => {
       this.world.native.prepareRecv(this.handle, slot, buffer, source, tag);
       return LENGTH_AWAITED;
@@ -549,10 +557,7 @@ export class Communicator {
   }
 
   private startMessages(operation: string, send: End | null, recv: End | null): Request {
-    this.messages ??= new MessagePlans(this);
-    const plan = this.messages.find(operation, send, recv);
-    const from = viewOf(send?.data ?? null);
-    const into = viewOf(recv?.data ?? null);
+    const { plan, from, into } = this.planMessages(operation, send, recv);
     const { world } = this;
     const slot = world.nextSlot >= 0 ? world.nextSlot : world.findSlot(operation);
     let complete: boolean;
@@ -568,6 +573,22 @@ export class Communicator {
     }
     if (complete) return this.ended(operation, world.lengthOf(slot));
     return this.pending(operation, slot, from, into, LENGTH_AWAITED);
+  }
+
+  /** A persistent request of what {@link startMessages} starts: one message. */
+  private prepareMessages(operation: string, send: End | null, recv: End | null): PersistentRequest {
+    const { plan, from, into } = this.planMessages(operation, send, recv);
+    return this.prepare(operation, from, into, (slot) => {
+      this.world.native.prepareMessages(plan, slot, from, into, send?.tag ?? 0, recv?.tag ?? 0);
+      return send === null ? LENGTH_AWAITED : bytesOfData(send.data);
+    });
+  }
+
+  /** The plan of messages, and the memory that native code is given. */
+  private planMessages(operation: string, send: End | null, recv: End | null): PlannedMessages {
+    this.messages ??= new MessagePlans(this);
+    const plan = this.messages.find(operation, send, recv);
+    return { plan, from: memoryOf(send?.data ?? null), into: memoryOf(recv?.data ?? null) };
   }
 
   /**
@@ -712,7 +733,7 @@ export class Communicator {
     options: Hints | undefined,
     op?: Op,
   ): Request {
-    const plan = plans.find(send, recv, root, options, op);
+    const plan = plans.find(send, recv, root, NO_LISTS, options, op);
     return this.run(plans.operation.name, plan, viewOf(send), viewOf(recv), op);
   }
 
@@ -727,20 +748,24 @@ export class Communicator {
     op?: Op,
   ): Request {
     const called = this.called(plans);
-    const plan = plans.lookUp(called, send, recv, root, lists, options, op);
+    const plan = plans.find(send, recv, root, lists, options, op, called);
     return this.run(called, plan, viewOf(send), viewOf(recv), op);
   }
 
   /** @internal */
   launchParts(plans: PlanCache, sends: unknown, recvs: unknown, peers: Peers, options: Hints | undefined): Request {
     const called = this.called(plans);
+    const { recentParts } = plans;
+    const found = options === undefined ? recentParts.find(sends, recvs) : null;
+    if (found !== null) return this.run(called, found.plan, found.send, found.recv);
     this.requireOpen(called);
     const context = this.during(called);
     const placement = place(sends, recvs, peers, context);
     if (this.prepares && placement.copied !== null) {
       throw new ArgumentError(placement.copied, 'must lie in one ArrayBuffer; starts copy nothing', context);
     }
-    const plan = plans.lookUp(called, placement, null, 0, [], options);
+    const plan = plans.lookUp(called, placement, null, 0, NO_LISTS, options);
+    if (options === undefined) recentParts.remember(sends, recvs, placement, plan);
     const request = this.run(called, plan, placement.send, placement.recv);
     if (request.slot >= 0) request.arrived = placement.arrived;
     else placement.arrived?.();
@@ -782,7 +807,7 @@ export class Communicator {
       // The short way of a start knows one name; a look-up is told which method was called.
       launch: {
         value(this: Communicator, ...[plans, send, recv, root, options, op]: Parameters<Communicator['launch']>) {
-          return this.launchListed(plans, send, recv, root, [], options, op);
+          return this.launchListed(plans, send, recv, root, NO_LISTS, options, op);
         },
       },
       run: {
@@ -896,6 +921,12 @@ export class Communicator {
   protected during(operation: string): ErrorContext {
     return { operation, rank: this.world.rank };
   }
+}
+
+interface PlannedMessages {
+  plan: number;
+  from: ArrayBufferView | null;
+  into: ArrayBufferView | null;
 }
 
 /** A grid of ranks. */
@@ -1153,8 +1184,12 @@ function bufferNameOf(operation: string): string | null {
 
 /** What native code is given of a buffer. */
 function viewOf(buffer: Data | InPlace | null): ArrayBufferView | null {
-  if (buffer instanceof Layout) return buffer.range;
-  return buffer === IN_PLACE ? null : buffer;
+  return buffer === IN_PLACE ? null : memoryOf(buffer);
+}
+
+/** The same where nothing can be in place. */
+function memoryOf(buffer: Data | null): ArrayBufferView | null {
+  return buffer instanceof Layout ? buffer.range : buffer;
 }
 
 function bytesOfData(data: Data): number {

@@ -2,6 +2,7 @@
  * Every way in which node-nbc can fail, as classes. Each error has a `code` that starts with `ERR_NBC_`; where they are
  * known, also the world rank it happened on and the operation that failed. Messages say what to do about it.
  */
+import type { NativeAwaited } from './native.js';
 
 export interface ErrorContext {
   /** World rank of the process that reports the error. */
@@ -72,6 +73,18 @@ export class OptionError extends ArgumentError {
   }
 }
 
+/** So many ranks are named in a message. */
+const MAX_NAMED = 8;
+
+function describeAwaited({ round, rounds, function: computes, peers }: NativeAwaited): string {
+  const where = rounds > 0 ? `round ${round} of ${rounds} ` : 'it ';
+  if (computes) return `${where}waits for the function of its operator`;
+  if (peers.length === 0) return `${where}waits for this rank's own work`;
+  const named = peers.slice(0, MAX_NAMED).join(', ');
+  const more = peers.length > MAX_NAMED ? ` and ${peers.length - MAX_NAMED} more` : '';
+  return `${where}waits for ${peers.length === 1 ? 'rank' : 'ranks'} ${named}${more}`;
+}
+
 /**
  * The time limit passed. The request is still pending, and its buffers still belong to it: wait again, or close the
  * world.
@@ -79,11 +92,25 @@ export class OptionError extends ArgumentError {
 export class TimeoutError extends NbcError {
   /** The limit that passed, in milliseconds. */
   readonly timeoutMs: number;
+  /**
+   * World ranks that the request waits for: their messages have not come, or they have not taken this rank's. Empty
+   * where only this rank has something to do.
+   */
+  readonly waitsFor: readonly number[];
+  /** Of a collective, the round that it is in, from 1 on; undefined for messages. */
+  readonly round: number | undefined;
 
-  constructor(timeoutMs: number, context: ErrorContext) {
+  constructor(timeoutMs: number, context: ErrorContext, awaited: NativeAwaited) {
     const what = context.operation ?? 'the operation';
-    super('ERR_NBC_TIMEOUT', `${what} is not complete after ${timeoutMs} ms; the request stays pending`, context);
+    const why = describeAwaited(awaited);
+    super(
+      'ERR_NBC_TIMEOUT',
+      `${what} is not complete after ${timeoutMs} ms: ${why}; the request stays pending`,
+      context,
+    );
     this.timeoutMs = timeoutMs;
+    this.waitsFor = awaited.peers;
+    this.round = awaited.rounds > 0 ? awaited.round : undefined;
   }
 
   static {

@@ -1,7 +1,7 @@
 /** What a worker runs whose operator has a module: pieces of reductions, one after another, until the world closes. */
 import { workerData } from 'node:worker_threads';
 import { show } from './errors.js';
-import { apply, type Served, textOfThrown } from './functions.js';
+import { apply, type Served, textOfThrown, type Thrown } from './functions.js';
 import { native } from './native.js';
 import type { OpFunction } from './operators.js';
 
@@ -24,10 +24,28 @@ function serve(fn: OpFunction): void {
   }
 }
 
+/** Without the event loop of the thread that waits: it gets no event of this worker while it is in `wait()`. */
+function fail(error: unknown): void {
+  native.failOperator(world, operator, textOfThrown(error));
+}
+
+let imported = false;
+let uncaught: Thrown | undefined;
+process.on('uncaughtExceptionMonitor', (value) => (uncaught = { value }));
+process.on('exit', (code) => {
+  const when = imported ? '' : ' while it imported the module';
+  fail(
+    uncaught === undefined
+      ? new Error(`the worker of the operator has ended with exit code ${code}${when}`)
+      : uncaught.value,
+  );
+});
 native.serveOperator(world, operator);
 try {
-  serve(await load());
+  const fn = await load();
+  imported = true;
+  serve(fn);
 } catch (error) {
-  native.failOperator(world, operator, textOfThrown(error));
+  fail(error);
 }
 process.exit();

@@ -34,7 +34,8 @@ export class Functions {
   private readonly bySlot = new Map<number, Op>();
   /** What functions of this thread threw, by slot, until it is reported. */
   private readonly thrown = new Map<number, Thrown>();
-  private readonly workers = new Map<Op, Worker>();
+  /** Null: the worker could not be started, and is not tried again. */
+  private readonly workers = new Map<Op, Worker | null>();
   private open = true;
 
   constructor(
@@ -88,7 +89,7 @@ export class Functions {
   close(): void {
     this.open = false;
     process.off('exit', this.dismiss);
-    for (const worker of this.workers.values()) void worker.terminate();
+    for (const worker of this.workers.values()) void worker?.terminate();
     this.workers.clear();
     this.bySlot.clear();
     this.thrown.clear();
@@ -111,15 +112,18 @@ export class Functions {
   private launch(op: Op, { href }: URL): void {
     const { native } = this;
     const { world } = this.slots;
+    if (this.workers.size === 0) process.on('exit', this.dismiss);
+    this.workers.set(op, null);
     const fail = (error: unknown): void => native.failOperator(world, op.id, textOfThrown(error));
     try {
       const workerData: Served = { world, operator: op.id, module: href };
+      const before = native.listThreads();
       const worker = new Worker(new URL('./function-worker.js', import.meta.url), { workerData });
+      native.awaitThread(world, op.id, before);
       worker.unref();
       worker.on('error', fail);
       // One that has ended before it could say which operator it serves.
       worker.on('exit', () => fail(new Error('the worker of the operator has ended')));
-      if (this.workers.size === 0) process.on('exit', this.dismiss);
       this.workers.set(op, worker);
     } catch (error) {
       fail(error);

@@ -85,6 +85,18 @@ export interface NativeNames {
   errors: string[];
 }
 
+/** What a pending request waits for. */
+export interface NativeAwaited {
+  /** Of a collective, the round that has begun, from 1 on. */
+  round: number;
+  /** 0: a message. */
+  rounds: number;
+  /** The function of its operator has not returned. */
+  function: boolean;
+  /** World ranks whose messages have not come, or who have not taken ours. */
+  peers: number[];
+}
+
 export interface Native {
   /**
    * Creates the anonymous shared file of a job of `size` ranks; returns its descriptor (for nbcrun to hand to its
@@ -142,9 +154,9 @@ export interface Native {
 
   /**
    * Validates an encoded schedule completely (ERR_NBC_SCHEDULE names the word and the reason) and compiles it. Returns
-   * a handle. `messages`: its transfers are point-to-point messages, at most one each way; for `startMessages`.
-   * `operator`: what the operator USER stands for; 0: it may not be used. `inWorker`: its function runs in a worker,
-   * not on this thread.
+   * a handle. `messages`: its transfers are point-to-point messages, at most one each way; for `startMessages` and
+   * `prepareMessages`. `operator`: what the operator USER stands for; 0: it may not be used. `inWorker`: its function
+   * runs in a worker, not on this thread.
    */
   compile(communicator: number, words: Uint32Array, messages?: boolean, operator?: number, inWorker?: boolean): number;
   /** Gives a plan back; operations in flight keep it until they end. */
@@ -171,10 +183,11 @@ export interface Native {
   irecv(communicator: number, slot: number, view: ArrayBufferView, peer: number, tag: number): boolean;
 
   /**
-   * As `start`, `isend` and `irecv`, but nothing starts: the slot is taken, and holds plan and buffers until `release`.
-   * A plan gets its place among the persistent ones of its communicator.
+   * As `start`, `startMessages`, `isend` and `irecv`, but nothing starts: the slot is taken, and holds plan and buffers
+   * until `release`. The plan of a collective gets its place among the persistent ones of its communicator.
    */
   prepare(plan: number, slot: number, send: ArrayBufferView | null, receive: ArrayBufferView | null): void;
+  prepareMessages(...start: Parameters<Native['startMessages']>): void;
   prepareSend(communicator: number, slot: number, view: ArrayBufferView, peer: number, tag: number): void;
   prepareRecv(communicator: number, slot: number, view: ArrayBufferView, peer: number, tag: number): void;
   /** Starts what was prepared in the slot and is not active. True: it is complete already. */
@@ -183,6 +196,13 @@ export interface Native {
 
   /** The next piece of a reduction whose function runs on this thread; null: none waits. */
   takeReduction(): Reduction | null;
+  /** The threads of this process, as the kernel numbers them. */
+  listThreads(): Int32Array;
+  /**
+   * The worker of an operator is one of the threads that were not there `before`. If those end before `serveOperator`,
+   * the operator's reductions fail: calls that wait or test see it, without the event loop.
+   */
+  awaitThread(world: number, operator: number, before: Int32Array): void;
   /** From now on the function of an operator runs on this thread. When the thread ends, its reductions fail. */
   serveOperator(world: number, operator: number): void;
   /** Blocks until there is a piece of a reduction for this operator. Null: the world was closed. */
@@ -236,6 +256,8 @@ export interface Native {
   setKeepAlive(on: boolean): void;
   /** Why the request in a slot failed. Valid until the slot is used again. */
   explain(slot: number): NativeFailure;
+  /** What the request in a slot waits for. */
+  awaited(slot: number): NativeAwaited;
 
   /** Counters since open(). */
   stats(): Stats;

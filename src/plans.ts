@@ -2,17 +2,19 @@
  * Compiled schedules of one operation on one communicator, by shape and never by buffer: a program that repeats an
  * operation builds its schedule once.
  */
-import { ArgumentError, show } from './errors.js';
+import { ArgumentError, type ErrorContext, show } from './errors.js';
 import type { Native } from './native.js';
-import { errorFromNative } from './native-errors.js';
+import { errorFromFailure, errorFromNative } from './native-errors.js';
 import { type Data, Layout } from './layouts.js';
-import { type Algorithm, Call, type Caller, type Counts, type Operation } from './operations/operation.js';
+import { type Algorithm, Call, type Caller, checkData, type Counts, type Operation } from './operations/operation.js';
 import type { Placement } from './operations/parts.js';
+import { RecentParts } from './operations/recent-parts.js';
 import type { Op } from './operators.js';
+import { Recent } from './recent.js';
 import { type Box, textOfBox } from './schedules/box.js';
 import type { ReduceShape } from './schedules/combine.js';
 import { withLayouts } from './schedules/layout.js';
-import { Schedule } from './schedules/schedule.js';
+import { decodeSchedule, Schedule } from './schedules/schedule.js';
 import type { Shape } from './schedules/shape.js';
 import { bytesOf, IN_PLACE, type InPlace } from './views.js';
 
@@ -34,10 +36,8 @@ export interface Hints {
 /** A buffer argument. Programs in JavaScript may pass anything else: to find that out is the look-up's work. */
 export type MaybeBuffer = Data | InPlace | null;
 
-const NO_LISTS: readonly never[] = [];
-
-/** Equals no constructor, no byte count and no rank, so that a call never equals a forgotten one. */
-const NOTHING = Symbol('nothing');
+/** Of operations without counts. */
+export const NO_LISTS: readonly never[] = [];
 
 /** Compiled schedules by key. The one that was kept longest makes room for another. */
 export class PlanStore {
@@ -104,17 +104,32 @@ function boxOf(buffer: unknown): Box | null {
   return buffer instanceof Layout && buffer.box.steps.length > 0 ? buffer.box : null;
 }
 
+/** Longest list of counts that is remembered; longer ones are looked up. */
+const MAX_REMEMBERED_COUNTS = 4096;
+
+/** The arguments of a call that its plan depends on. */
+interface Remembered {
+  readonly sendKind: unknown;
+  readonly recvKind: unknown;
+  readonly sendBytes: number;
+  readonly recvBytes: number;
+  readonly root: number;
+  readonly op: Op | undefined;
+  /** Copies: the program may change its own. */
+  readonly lists: Lists;
+  readonly plan: number;
+}
+
+/** Counts and displacements of a call. */
+type Lists = readonly (Counts | null | undefined)[];
+
 export class PlanCache {
-  // The last call: most programs repeat one for a while, and then these comparisons are all of the look-up.
-  private sendKind: unknown = NOTHING;
-  private recvKind: unknown = NOTHING;
-  private sendBytes = NaN;
-  private recvBytes = NaN;
-  private root = NaN;
-  private op: Op | undefined = undefined;
-  private plan = -1;
+  /** A call that equals one of these needs no more than these comparisons. */
+  private readonly recent = new Recent<Remembered>();
 
   private readonly plans: PlanStore;
+  /** Of an exchange of parts. */
+  readonly recentParts = new RecentParts();
 
   constructor(
     private readonly owner: Owner,
@@ -125,38 +140,48 @@ export class PlanCache {
 
   /**
    * The plan of a call, compiled if need be.
-   * @throws {ClosedError} if the communicator is closed (closing it forgets the last call)
+   * @param called the method that was called, for errors: the operation's, or its persistent form
+   * @throws {ClosedError} if the communicator is closed (closing it forgets all calls)
    * @throws {ArgumentError} naming the argument
    */
-  find(send: MaybeBuffer, recv: MaybeBuffer, root: number, hints: Hints | undefined, op?: Op): number {
-    if (
-      hints === undefined &&
-      root === this.root &&
-      op === this.op &&
-      sizeOf(recv) === this.recvBytes &&
-      kindOf(recv) === this.recvKind &&
-      sizeOf(send) === this.sendBytes &&
-      kindOf(send) === this.sendKind
-    ) {
-      return this.plan;
+  find(
+    send: MaybeBuffer,
+    recv: MaybeBuffer,
+    root: number,
+    lists: Lists,
+    hints: Hints | undefined,
+    op?: Op,
+    called: string = this.operation.name,
+  ): number {
+    if (hints === undefined) {
+      const recent = this.recent.items;
+      for (let i = 0; i < recent.length; i++) {
+        const call = recent[i];
+        if (
+          root === call.root &&
+          op === call.op &&
+          sizeOf(recv) === call.recvBytes &&
+          kindOf(recv) === call.recvKind &&
+          sizeOf(send) === call.sendBytes &&
+          kindOf(send) === call.sendKind &&
+          (lists === call.lists || sameLists(lists, call.lists))
+        ) {
+          return call.plan;
+        }
+      }
     }
-    const plan = this.lookUp(this.operation.name, send, recv, root, NO_LISTS, hints, op);
-    if (hints === undefined && !(send instanceof Layout || recv instanceof Layout)) {
-      this.remember(send, recv, root, op, plan);
-    }
+    const plan = this.lookUp(called, send, recv, root, lists, hints, op);
+    if (hints === undefined) this.remember(send, recv, root, lists, op, plan);
     return plan;
   }
 
-  /**
-   * As {@link find}, of an operation with counts and displacements: these are looked at in every call.
-   * @param called the method that was called, for errors: the operation's, or its persistent form
-   */
+  /** As {@link find}, of a call that is not remembered: all arguments are checked. */
   lookUp(
     called: string,
     send: MaybeBuffer | Placement,
     recv: MaybeBuffer,
     root: number,
-    lists: readonly (Counts | null | undefined)[],
+    lists: Lists,
     hints: Hints | undefined,
     op?: Op,
   ): number {
@@ -173,9 +198,10 @@ export class PlanCache {
     return this.compile(key, shape, index, layouts, called, op);
   }
 
-  /** The next call is looked up. */
+  /** Every next call is looked up. */
   forget(): void {
-    this.root = NaN;
+    this.recent.clear();
+    this.recentParts.forget();
   }
 
   /** Gives all plans back. */
@@ -184,14 +210,26 @@ export class PlanCache {
     this.plans.release();
   }
 
-  private remember(send: MaybeBuffer, recv: MaybeBuffer, root: number, op: Op | undefined, plan: number): void {
-    this.sendKind = kindOf(send);
-    this.recvKind = kindOf(recv);
-    this.sendBytes = sizeOf(send);
-    this.recvBytes = sizeOf(recv);
-    this.root = root;
-    this.op = op;
-    this.plan = plan;
+  private remember(
+    send: MaybeBuffer,
+    recv: MaybeBuffer,
+    root: number,
+    lists: Lists,
+    op: Op | undefined,
+    plan: number,
+  ): void {
+    if (send instanceof Layout || recv instanceof Layout) return;
+    if (lists.some((list) => list != null && !(list.length <= MAX_REMEMBERED_COUNTS))) return;
+    this.recent.add({
+      sendKind: kindOf(send),
+      recvKind: kindOf(recv),
+      sendBytes: sizeOf(send),
+      recvBytes: sizeOf(recv),
+      root,
+      op,
+      lists: lists.length === 0 ? NO_LISTS : lists.map((list) => list && Array.from(list)),
+      plan,
+    });
   }
 
   /** Index of an algorithm that the caller names; -1: the operation chooses. */
@@ -222,57 +260,114 @@ export class PlanCache {
   ): number {
     const { operation } = this;
     const chosen = index >= 0 ? index : this.indexOf(operation.choose(shape), called);
-    // The plan of the last call may have to make room.
+    // The plan of a remembered call may have to make room.
     this.forget();
     const schedule = this.suited(operation.algorithms[chosen], shape, called).build(shape);
     return this.plans.add(key, layouts.apply(schedule), called, op);
   }
 }
 
-/** Compiled schedules of the user's own, by schedule: one that is started again is not compiled again. */
+/** What a schedule of the user's own has been compiled to. */
+interface OwnSchedule {
+  /** Its length then. */
+  readonly words: number;
+  /** Plans by the layouts of its buffers; undefined: their elements are one behind the other. */
+  readonly plans: Map<string | undefined, number>;
+}
+
+/**
+ * Compiled schedules of the user's own, by schedule and by the layouts of the buffers: what is started again is not
+ * compiled again.
+ */
 export class OwnPlans {
-  private readonly plans = new Map<Schedule, { plan: number; words: number }>();
+  private readonly schedules = new Map<Schedule, OwnSchedule>();
+  /** How many plans there are. */
+  private kept = 0;
 
   constructor(private readonly owner: Owner) {}
 
   /**
    * @throws {ClosedError} if the communicator is closed
-   * @throws {ArgumentError} for what is no schedule
+   * @throws {ArgumentError} for what is no schedule, and for layouts that it cannot run on
    * @throws {ScheduleError} for one that cannot run on this communicator
    */
-  find(schedule: Schedule): number {
-    const { owner, plans } = this;
-    const context = { operation: 'start', rank: owner.world.rank };
-    owner.requireOpen('start');
+  find(schedule: Schedule, send: MaybeBuffer, recv: MaybeBuffer): number {
+    this.owner.requireOpen('start');
     if (!((schedule as unknown) instanceof Schedule)) {
-      throw new ArgumentError('schedule', `must be a Schedule of node-nbc/schedules, not ${show(schedule)}`, context);
+      const message = `must be a Schedule of node-nbc/schedules, not ${show(schedule)}`;
+      throw new ArgumentError('schedule', message, this.context);
     }
-    const words = schedule.words32;
-    const known = plans.get(schedule);
-    if (known?.words === words) return known.plan;
-    let plan: number;
-    try {
-      plan = owner.world.native.compile(owner.handle, schedule.encode());
-    } catch (thrown) {
-      throw errorFromNative(thrown, context);
+    const layouts = new Layouts(send, recv);
+    const { detail } = layouts;
+    const known = this.schedules.get(schedule);
+    if (known !== undefined && known.words !== schedule.words32) {
+      this.forget(schedule, known);
+      return this.add(schedule, layouts, send, recv);
     }
-    if (known !== undefined) this.drop(schedule, known.plan);
-    if (plans.size >= MAX_PLANS) {
-      const [oldest, { plan: kept }] = plans.entries().next().value!;
-      this.drop(oldest, kept);
-    }
-    plans.set(schedule, { plan, words });
-    return plan;
+    return known?.plans.get(detail) ?? this.add(schedule, layouts, send, recv);
   }
 
   /** Gives all plans back. */
   release(): void {
-    for (const [schedule, { plan }] of this.plans) this.drop(schedule, plan);
+    for (const [schedule, known] of this.schedules) this.forget(schedule, known);
   }
 
-  private drop(schedule: Schedule, plan: number): void {
-    this.plans.delete(schedule);
+  private add(schedule: Schedule, layouts: Layouts, send: MaybeBuffer, recv: MaybeBuffer): number {
+    let plan = this.compile(schedule);
+    if (layouts.detail !== undefined) {
+      // Compiled first as it is: a ScheduleError names a word of the schedule that the program has written.
+      this.owner.world.native.releasePlan(plan);
+      const { sendBytes, receiveBytes } = decodeSchedule(schedule.encode());
+      this.checkLayout(send, 'send', sendBytes);
+      this.checkLayout(recv, 'recv', receiveBytes);
+      plan = this.compile(layouts.apply(schedule));
+    }
+    if (this.kept >= MAX_PLANS) this.makeRoom();
+    const known = this.schedules.get(schedule) ?? { words: schedule.words32, plans: new Map() };
+    known.plans.set(layouts.detail, plan);
+    this.schedules.set(schedule, known);
+    this.kept++;
+    return plan;
+  }
+
+  private compile(schedule: Schedule): number {
+    const { handle, world } = this.owner;
+    try {
+      return world.native.compile(handle, schedule.encode());
+    } catch (thrown) {
+      throw errorFromNative(thrown, this.context);
+    }
+  }
+
+  /** Native code checks views. What is packed is memory of the operation, and it does not know how much of it. */
+  private checkLayout(buffer: MaybeBuffer, argument: 'send' | 'recv', least: number): void {
+    if (!(buffer instanceof Layout)) return;
+    const { bytes } = checkData(buffer, argument, argument === 'recv', this.context);
+    if (bytes >= least) return;
+    throw errorFromFailure({ code: 'ERR_NBC_ARGUMENT', argument, reason: 'tooSmall', bytes, least }, '', this.context);
+  }
+
+  /** Drops the oldest plan of the oldest schedule. */
+  private makeRoom(): void {
+    const [schedule, { plans }] = this.schedules.entries().next().value!;
+    const [detail, plan] = plans.entries().next().value!;
+    this.drop(plans, detail, plan);
+    if (plans.size === 0) this.schedules.delete(schedule);
+  }
+
+  private forget(schedule: Schedule, { plans }: OwnSchedule): void {
+    this.schedules.delete(schedule);
+    for (const [detail, plan] of plans) this.drop(plans, detail, plan);
+  }
+
+  private drop(plans: OwnSchedule['plans'], detail: string | undefined, plan: number): void {
+    plans.delete(detail);
+    this.kept--;
     this.owner.world.native.releasePlan(plan);
+  }
+
+  private get context(): ErrorContext {
+    return { operation: 'start', rank: this.owner.world.rank };
   }
 }
 
@@ -284,6 +379,19 @@ function keyOf(shape: Shape, index: number, algorithms: number, layouts?: string
   const key = Number.isSafeInteger(number) ? number : `${bytes} ${root} ${index} ${inPlace}`;
   if (layouts !== undefined) return `${key} ${detail ?? ''}${layouts}`;
   return detail === undefined ? key : `${key} ${detail}`;
+}
+
+function sameLists(now: Lists, then: Lists): boolean {
+  for (let i = 0; i < then.length; i++) if (!sameNumbers(now[i], then[i])) return false;
+  return now.length === then.length;
+}
+
+function sameNumbers(now: Counts | null | undefined, then: Counts | null | undefined): boolean {
+  if (now == null || then == null) return now == then;
+  const { length } = then;
+  if (now.length !== length) return false;
+  for (let i = 0; i < length; i++) if (now[i] !== then[i]) return false;
+  return true;
 }
 
 /** What a buffer is, as far as two calls are compared: the class of a view says the type of its elements. */

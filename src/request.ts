@@ -3,7 +3,7 @@
  *
  * Source: MPI 3.1, 3.7.3 to 3.7.5 (test, wait and their plural forms); OF_Startall from the LibOF paper, section IV.B.
  */
-import { ArgumentError, NbcError, show, TimeoutError } from './errors.js';
+import { ArgumentError, NbcError, show, type TimeoutError } from './errors.js';
 import type { Awaiter } from './slots.js';
 import type { World } from './world.js';
 
@@ -163,7 +163,7 @@ export function waitAll(requests: readonly Request[], timeoutMs?: number): void 
   if (pending > 0) {
     const inTime = waitFor(world, requests, pending, limit, 'waitAll');
     const left = countPending(requests);
-    if (!inTime) throw timeoutOf('waitAll', limit, left, requests.length, world);
+    if (!inTime && left > 0) throw timeoutOf('waitAll', limit, left, requests);
   }
   throwFirstError(requests);
 }
@@ -181,9 +181,8 @@ export function waitAny(requests: readonly Request[], timeoutMs?: number): numbe
   const limit = timeoutMs === undefined ? world.timeout : toLimit(timeoutMs, 'waitAny');
   const pending = countPending(requests);
   if (pending === requests.length) {
-    if (!waitFor(world, requests, pending, limit, 'waitAny')) {
-      throw timeoutOf('waitAny', limit, pending, requests.length, world);
-    }
+    const inTime = waitFor(world, requests, pending, limit, 'waitAny');
+    if (!inTime && countPending(requests) === pending) throw timeoutOf('waitAny', limit, pending, requests);
   }
   countPending(requests);
   const index = requests.findIndex((request) => request.slot < 0);
@@ -301,8 +300,11 @@ function throwFirstError(requests: readonly Request[]): void {
   }
 }
 
-function timeoutOf(operation: string, limit: number, pending: number, all: number, world: World): TimeoutError {
-  return new TimeoutError(limit, { operation: `${operation} (${pending} of ${all} pending)`, rank: world.rank });
+/** Says what the first pending request waits for. */
+function timeoutOf(call: string, limit: number, pending: number, requests: readonly Request[]): TimeoutError {
+  const first = requests.find((request) => request.slot >= 0)!;
+  const which = `${pending} of ${requests.length} pending, the first: ${first.operation}`;
+  return first.world.timeoutOf(first, limit, `${call} (${which})`);
 }
 
 /** A time limit as native code takes it: negative for none. */

@@ -147,10 +147,17 @@ export class World {
       const ended =
         this.native.wait(slot, limitMs) ||
         this.runWhile(limitMs, began, (left) => request.slot < 0 || this.native.wait(slot, left));
-      if (!ended) throw new TimeoutError(limitMs, this.contextOf(request));
+      if (!ended) throw this.timeoutOf(request, limitMs);
       if (request.slot < 0) return; // a function has closed the world
     }
     this.settle(request);
+  }
+
+  /** @param operation what was called, if not the operation of the request */
+  timeoutOf(request: Pending, limitMs: number, operation?: string): TimeoutError {
+    const context = this.contextOf(request);
+    const awaited = this.native.awaited(request.slot);
+    return new TimeoutError(limitMs, operation === undefined ? context : { ...context, operation }, awaited);
   }
 
   /** One pass of progress, and functions of operators that wait for this thread. */
@@ -186,7 +193,7 @@ export class World {
     if (this.timeout > 0) {
       awaiter.timer = setTimeout(() => {
         request.awaiters = request.awaiters!.filter((other) => other !== awaiter);
-        reject(new TimeoutError(this.timeout, this.contextOf(request)));
+        reject(this.timeoutOf(request, this.timeout));
       }, this.timeout);
     }
     if (request.awaiters === null) request.awaiters = [awaiter];

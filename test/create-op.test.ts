@@ -4,6 +4,28 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { BRIEF, reports, runRanks } from './helpers.js';
 
+/** Preloaded by the main thread and by workers: it fails in the workers of rank 1. */
+const PRELOADED = `import { isMainThread } from 'node:worker_threads';
+if (!isMainThread && process.env.NBC_RANK === '1') throw new Error('preloaded')`;
+
+/** What makes a worker fail before it has a function, and options of node that this takes. */
+const FAILING_WORKERS = [
+  ...[
+    'syntax',
+    'thrown',
+    'value',
+    'exit',
+    'unsettled',
+    'uncaught',
+    'rejected',
+    'noFunction',
+    'missing',
+    'unstarted',
+  ].map((cause) => [cause]),
+  ['memory', '--max-old-space-size=48'],
+  ['preload', `--import=data:text/javascript,${encodeURIComponent(PRELOADED)}`],
+];
+
 describe("operators of the program's own", function () {
   this.timeout(180_000);
   const settings: Record<string, Record<string, string>> = {
@@ -34,6 +56,12 @@ describe("operators of the program's own", function () {
       it('count for limits of time', () => play('limits', 2));
       it('that throw fail the ranks that need the result, and nothing else', () => play('throws', 4));
       it('say what a function may not do', () => play('mistakes', 2));
+      for (const [cause, ...nodeOptions] of FAILING_WORKERS) {
+        // How a worker fails has nothing to do with the transport; how its rank learns of it, with who makes progress.
+        if (name !== 'shared memory' && !['thrown', 'memory', 'preload'].includes(cause)) continue;
+        it(`fail where their worker does: ${cause}`, () =>
+          runRanks('create-op', { size: 3, args: ['failingWorkers', cause], env, nodeOptions }));
+      }
       it('are refused where arguments are wrong', () => play('arguments', 2));
       it('end with their world', () => play('closed', 2));
       it('may close the world, within wait', () => play('closes', 2, ['wait']));

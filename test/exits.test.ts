@@ -148,6 +148,9 @@ describe('worker threads', function () {
       }
     });
   }
+  it('may be terminated while native code throws', async () => {
+    await runRanks('workers', { size: 1, args: ['terminatedInErrors'] });
+  });
   it('do not hold up the end of the process while they wait', async () => {
     await runRanks('workers', { size: 2, args: ['exitPastWait'] });
   });

@@ -1,6 +1,12 @@
 /** What a job says that did not end within its limit of time: docs/testing.md. */
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { runJob } from './helpers.js';
+import { run } from './support/commands.js';
+import { ROOT } from './support/launch.js';
+import { Limit } from './support/limit.js';
 import { until } from './support/until.js';
 
 describe('a job that hangs', function () {
@@ -30,5 +36,39 @@ describe('waiting in a test', function () {
   it('ends when what is awaited is there', async () => {
     let looks = 0;
     assert.equal(await until('three looks', () => (++looks === 3 ? 'seen' : undefined)), 'seen');
+  });
+});
+
+describe('a limit of time', function () {
+  this.timeout(60_000);
+
+  it('is hit when its time has passed, once, unless it was stopped before', async () => {
+    let [hits, late] = [0, 0];
+    const stopped = new Limit(0.1, () => late++);
+    stopped.stop();
+    await new Promise<void>((resolve) => {
+      new Limit(0.1, () => hits++);
+      new Limit(1, resolve);
+    });
+    assert.deepEqual({ hits, late }, { hits: 1, late: 0 });
+  });
+
+  it('ends a test that hangs, and the tests after it run', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'nbc-limit-'));
+    try {
+      const file = join(folder, 'hangs.cjs');
+      const hook = 'afterEach(function () { this.timeout(5000); });';
+      const hangs = "it('hangs', function () { this.timeout(300); return new Promise(() => {}); });";
+      writeFileSync(file, `${hook} ${hangs} it('passes', () => {});`);
+      const mocha = ['node_modules/mocha/bin/mocha.js', '--no-config', '--require', 'scripts/test/mocha-limits.mjs'];
+      const args = [...mocha, '--exit', '--reporter', 'dot', file].map((arg) =>
+        /^(node_modules|scripts)/.test(arg) ? join(ROOT, arg) : arg,
+      );
+      const { code, stdout, stderr } = await run(process.execPath, args);
+      assert.equal(code, 1, stdout + stderr);
+      assert.match(stdout, /1 passing[^]*1 failing[^]*hangs:[^]*it did not end within 0.3 s, counted as on an idle/);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 });

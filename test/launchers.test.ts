@@ -57,6 +57,18 @@ describe('launchers', function () {
       for (const error of errors) assert.match(error, missing);
       if (least > 1) assert.equal(stdout.match(/^code 1$/gm)?.length, least, `${stdout}\n${stderr}`);
     });
+    for (const transport of ['auto', 'tcp']) {
+      it(`${name}'s mpirun: a rank that exits with 0 fails the others that need it, transport '${transport}'`, async function () {
+        if (spawnSync(mpirun, ['--version']).error !== undefined) skip(this, `${mpirun} is not installed`);
+        const args = [...flags, '-n', `${RANKS}`, process.execPath, program('exits'), 'exitZero'];
+        const { stdout, stderr } = await run(mpirun, args, { ...asRoot, NBC_TRANSPORT: transport });
+        const reports = [...stdout.matchAll(/report (\{.*?\})/g)].map(
+          ([, text]) => JSON.parse(text) as { codes: string[] },
+        );
+        assert.equal(reports.length, RANKS - 1, stdout + stderr);
+        for (const { codes } of reports) assertLostPeer(codes);
+      });
+    }
   }
 
   for (const [name, variables] of Object.entries({

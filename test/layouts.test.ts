@@ -46,10 +46,18 @@ describe('layouts', function () {
       runRanks('layouts', { size, args: ['operations'], timeoutMs: 180_000 }));
   }
   for (const [name, env] of Object.entries({
-    thread: {},
-    manual: { NBC_PROGRESS: 'manual', NBC_EAGER_LIMIT: '255' },
+    'the defaults': {},
+    "no progress thread, and the paper's eager limit": { NBC_PROGRESS: 'manual', NBC_EAGER_LIMIT: '255' },
+    TCP: { NBC_TRANSPORT: 'tcp' },
   })) {
-    it(`go into messages, progress '${name}'`, () =>
-      runRanks('layouts', { size: 2, args: ['messages,persistent'], env }));
+    const play = (scenarios: string, size: number) =>
+      runRanks('layouts', { size, args: [scenarios], env, timeoutMs: 100_000 });
+    it(`go into messages, with ${name}`, () => play('messages', 2));
+    it(`go into persistent requests, with ${name}`, () => play('persistent,persistentMessages', 2));
+    it(`are refused by persistent messages where they do not fit, with ${name}`, () => play('persistentErrors', 2));
+    for (const size of [1, 3]) {
+      it(`go into schedules of the program's own, with ${name}, on ${size} ranks`, () => play('schedules', size));
+    }
+    it(`are refused where such schedules cannot run, with ${name}`, () => play('scheduleErrors', 2));
   }
 });

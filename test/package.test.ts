@@ -45,7 +45,7 @@ describe('the package', () => {
       assert.ok(paths.includes(path), `${path} is missing`);
     }
     const allowed =
-      /^(dist\/.*\.(js|d\.ts)|native\/.*\.(cc|h)|bench\/peers\/.*|bench\/METHOD\.md|docs\/[^/]*\.md|docs\/figures\/[^/]*\.(md|svg)|(src\/schedules|docs\/jobs|docs\/architecture|examples\/(compression|fft3d|heat|statistics))\/.*|[^/]+)$/;
+      /^(dist\/.*\.(js|d\.ts)|native\/.*\.(cc|h)|bench\/peers\/.*|bench\/METHOD\.md|docs\/[^/]*\.md|docs\/figures\/[^/]*\.(md|svg)|(src\/schedules|docs\/jobs|docs\/architecture|examples\/(calls|compression|fft3d|heat|statistics))\/.*|examples\/README\.md|[^/]+)$/;
     const strange = paths.filter((path) => !allowed.test(path) || /(^|\/)(test|build)\//.test(path));
     assert.deepEqual(strange, []);
   });

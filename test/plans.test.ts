@@ -1,8 +1,10 @@
 /** The look-up of plans, where shapes have large numbers. */
 import assert from 'node:assert/strict';
-import { Schedule, type Shape } from 'node-nbc/schedules';
+import { type Data, strided } from 'node-nbc';
+import { Role, Schedule, type Shape } from 'node-nbc/schedules';
+import { runRanks } from './helpers.js';
 
-const { PlanCache } = (await import(
+const { OwnPlans, PlanCache } = (await import(
   new URL('../../dist/plans.js', import.meta.url).href
 )) as typeof import('../src/plans.js');
 
@@ -15,10 +17,73 @@ describe('plans', () => {
     const shape = (call: { root: number; shape(bytes: number): Shape }): Shape => call.shape(64);
     const algorithms = [{ name: 'one', build: () => new Schedule() }];
     const cache = new PlanCache(owner as never, { name: 'itest', algorithms, shape, choose: () => 'one' } as never);
-    const planOf = (root: number): number => cache.find(null, new Uint8Array(64), root, undefined);
+    const planOf = (root: number): number => cache.find(null, new Uint8Array(64), root, [], undefined);
     const roots = [0, 1, 2, 3, 1000];
     const found = roots.map(planOf);
     assert.equal(new Set(found).size, roots.length);
     assert.deepEqual(roots.map(planOf), found);
   });
+
+  it('of own schedules are apart where layouts differ, and those of no use any more are forgotten', () => {
+    const alive = new Set<number>();
+    let made = 0;
+    const native = {
+      compile() {
+        alive.add(++made);
+        return made;
+      },
+      releasePlan: (plan: number) => assert(alive.delete(plan), `plan ${plan} is given back once`),
+    };
+    const owner = { rank: 0, size: 2, hosts: undefined, handle: 0, world: { rank: 0, native }, requireOpen() {} };
+    const plans = new OwnPlans(owner as never);
+    const find = (schedule: Schedule, send: Data, recv: Data): number =>
+      plans.find(schedule as never, send as never, recv as never);
+    const [grows, stays] = [0, 1].map(() => new Schedule().copy(Role.SEND, 0, Role.RECEIVE, 0, 8).round());
+    const recv = new Uint8Array(8);
+    const layout = (stride: number) => strided(new Uint8Array(4000), { shape: [8], strides: [stride] });
+    const all = (schedule: Schedule): number[] => [
+      find(schedule, recv, recv),
+      find(schedule, layout(2), recv),
+      find(schedule, recv, layout(2)),
+      find(schedule, layout(3), recv),
+      find(schedule, layout(3), layout(2)),
+    ];
+    const [first, other] = [all(grows), all(stays)];
+    assert.deepEqual(new Set([...first, ...other]), alive);
+    assert.equal(alive.size, 10);
+    assert.deepEqual([all(grows), all(stays)], [first, other], 'each is kept');
+    // A layout without gaps needs no packing.
+    assert.equal(find(grows, layout(1), recv), first[0]);
+
+    grows.copy(Role.SEND, 0, Role.TEMP, 0, 8).round();
+    const plain = find(grows, recv, recv);
+    assert.deepEqual(alive, new Set([plain, ...other]), 'of the shorter schedule none is left');
+    const longer = all(grows);
+    assert.deepEqual(alive, new Set([...longer, ...other]));
+    assert.equal(longer[0], plain);
+    assert.throws(() => find(grows, layout(2), strided(recv, { shape: [4], strides: [2] })));
+    assert.deepEqual(alive, new Set([...longer, ...other]), 'nothing is left of what was refused');
+
+    // Room for 256: those of the oldest schedule go first.
+    const many = Array.from({ length: 250 }, (_, i) => find(grows, layout(4 + i), recv));
+    assert.deepEqual(alive, new Set([...longer, ...many, other[4]]));
+    const again = find(stays, recv, recv);
+    assert.deepEqual(alive, new Set([...longer, ...many, again]));
+    plans.release();
+    assert.equal(alive.size, 0);
+    assert(find(stays, recv, recv) > again, 'it is compiled again');
+  });
+
+  const found: Record<string, string> = {
+    counts: 'notices counts and displacements that changed, and takes more shapes in turns than it remembers',
+    refused: 'refuses wrong counts after right ones, naming them',
+    parts: 'notices parts that moved, in their memory or to another one',
+    forms: 'notices parts of another form: strides, no part, in place',
+    alone: 'notices parts that moved where nothing is exchanged',
+    memory: 'refuses memory that is detached, resizable or overlaps, after a call that was right',
+    closed: 'is forgotten when the communicator is closed',
+  };
+  for (const [scenario, what] of Object.entries(found)) {
+    it(`of a call that is remembered: ${what}`, () => runRanks('remembered', { size: 3, args: [scenario] }));
+  }
 });

@@ -25,6 +25,11 @@ describe('requests', function () {
     }
   }
 
+  for (const env of [{}, { NBC_TRANSPORT: 'tcp' }]) {
+    it(`name the rank that has not come, and the round, in a TimeoutError (${JSON.stringify(env)})`, () =>
+      runRanks('requests', { size: 4, args: ['missing'], env: { ...env, NBC_TIMEOUT: '50' } }));
+  }
+
   it('have a limit, and reaching it is an error that passes', async () => {
     const ready: ChildProcess[] = [];
     await runRanks('requests', {

@@ -3,11 +3,8 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import type { Row as Point } from '#library/bench/nbcbench/report.js';
-import type { Measurement } from './rows.js';
-
-const at = (path: string) => fileURLToPath(new URL(`../../../${path}`, import.meta.url));
+import { at, type Measurement } from './rows.js';
 
 export const link = (repetitions: number): Measurement => ({
   rows: [

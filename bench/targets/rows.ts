@@ -1,5 +1,6 @@
 /** Rows of the second table: figures that are no ratios of nbcbench's. */
 import { execFileSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import { table } from '#library/bench/nbcbench/report.js';
 
 export interface Limits {
@@ -57,6 +58,9 @@ export function rowTable(rows: readonly Row[]): string {
   });
   return table(['', 'figure', 'must', 'aim', 'reached', ''], body, 1);
 }
+
+/** A file of the repository, from its root. */
+export const at = (path: string): string => fileURLToPath(new URL(`../../../${path}`, import.meta.url));
 
 /** What a program prints, as JSON. @throws {Error} with its standard error, if it fails */
 export function jsonOf(file: string, args: readonly string[]): unknown {

@@ -3,10 +3,8 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { jsonOf, type Measurement } from './rows.js';
+import { at, jsonOf, type Measurement } from './rows.js';
 
-const at = (path: string) => fileURLToPath(new URL(`../../../${path}`, import.meta.url));
 const SOURCES = ['bench/targets/native/sums.cc', 'native/engine/reduce.cc', 'native/engine/reduce_avx2.cc'];
 
 export const sums = (repetitions: number): Measurement => ({

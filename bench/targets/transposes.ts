@@ -1,14 +1,11 @@
 /** The 3D FFT of examples/fft3d, with strided parts and with a packing loop: transposes-rank.ts, on two ranks. */
-import { fileURLToPath } from 'node:url';
-import { jsonOf, type Measurement } from './rows.js';
+import { at, jsonOf, type Measurement } from './rows.js';
 
 /** Medians of the slowest rank, in ms. */
 export interface Totals {
   strided: number;
   packed: number;
 }
-
-const at = (path: string) => fileURLToPath(new URL(`../../../${path}`, import.meta.url));
 
 /** Planes of a transpose: the example's default, with which parts are contiguous; and some, which the engine packs. */
 const PLANES = [1, 4];
@@ -22,7 +19,7 @@ export const transposes = (grid: number, repetitions: number): Measurement => ({
   })),
   measure: () =>
     PLANES.map((planes) => {
-      const rank = fileURLToPath(new URL('transposes-rank.js', import.meta.url));
+      const rank = at('out/bench/targets/transposes-rank.js');
       const nbcrun = [at('dist/cli/nbcrun.js'), '-n', '2', '--bind', 'core', rank];
       const found = jsonOf(process.execPath, [...nbcrun, ...[grid, repetitions, planes].map(String)]) as Totals;
       const note = `${found.strided.toFixed(1)} and ${found.packed.toFixed(1)} ms`;

@@ -46,6 +46,7 @@ bool is_nothing(napi_env env, napi_value value);
 // Nothing may run in this environment any more. A worker thread in native code does not notice that it is to end
 // (terminate(), or the end of the process), and the thread that ends it waits; so it has to ask now and then.
 bool is_ending(napi_env env);
+constexpr int64_t kEndingNanoseconds = 100'000'000;  // how often it asks
 
 // Pins a view, or throws. `least`: bytes it must hold.
 bool get_buffer(napi_env env, napi_value value, const char* name, uint64_t least, Pinned& out);

@@ -1,7 +1,7 @@
 #include "addon/event_loop.h"
 
 #include <dlfcn.h>
-#include <sys/socket.h>
+#include <unistd.h>
 #include <uv.h>
 
 namespace nbc::addon {
@@ -57,7 +57,7 @@ void EventLoopPoll::Polled::on_readable(uv_poll_t* handle, int status, int /*eve
   auto& polled = *static_cast<Polled*>(handle->data);
   char some[64];
   // The doorbell is rung once for each arming, so there is rarely a second one; that makes the poll fire again.
-  static_cast<void>(::recv(polled.descriptor, some, sizeof some, MSG_DONTWAIT));
+  static_cast<void>(::read(polled.descriptor, some, sizeof some));
   napi_handle_scope scope;
   if (napi_open_handle_scope(polled.env, &scope) != napi_ok) return;
   napi_value callback;

@@ -1,9 +1,14 @@
 // Operators whose functions are JavaScript: pieces of reductions go out as ArrayBuffers, and results come back.
 #include <napi.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
+#include <vector>
 
 #include "addon/arguments.h"
 #include "addon/exports.h"
@@ -11,9 +16,8 @@
 namespace nbc::addon {
 namespace {
 
-// How long a thread with a function may not notice that it is to end.
-constexpr uint32_t kCheckMilliseconds = 100;
-
+// A copy. An external ArrayBuffer would save it, but functions could not transfer it, and its memory would be freed on
+// the event loop only, which has no turn inside wait() and in workers that serve. The copy takes some microseconds.
 Napi::ArrayBuffer buffer_of(Napi::Env env, const std::vector<std::byte>& bytes) {
   auto buffer = Napi::ArrayBuffer::New(env, bytes.size());
   std::memcpy(buffer.Data(), bytes.data(), bytes.size());
@@ -43,6 +47,35 @@ Napi::Value take_reduction(const Napi::CallbackInfo& info) {
   return object_of(info.Env(), piece);
 }
 
+std::vector<pid_t> threads_of_process() {
+  std::vector<pid_t> threads;
+  std::error_code error;  // without /proc there are none
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", error))
+    threads.push_back(static_cast<pid_t>(std::atoi(entry.path().filename().c_str())));
+  return threads;
+}
+
+// listThreads()
+Napi::Value list_threads(const Napi::CallbackInfo& info) {
+  const std::vector<pid_t> threads = threads_of_process();
+  auto list = Napi::Int32Array::New(info.Env(), threads.size());
+  std::copy(threads.begin(), threads.end(), list.Data());
+  return list;
+}
+
+// awaitThread(world, operator, before)
+Napi::Value await_thread(const Napi::CallbackInfo& info) {
+  const auto work = work_of(info);
+  const uint32_t op = number(info.Env(), info[1], "operator");
+  const auto before = info[2].As<Napi::Int32Array>();
+  const int32_t* const end = before.Data() + before.ElementLength();
+  std::vector<pid_t> threads = threads_of_process();
+  const auto is_old = [&](pid_t thread) { return std::find<const int32_t*>(before.Data(), end, thread) != end; };
+  threads.erase(std::remove_if(threads.begin(), threads.end(), is_old), threads.end());
+  if (work != nullptr) work->await_thread(op, std::move(threads));
+  return info.Env().Undefined();
+}
+
 // What a thread has when it ends: its function has ended with it.
 struct Server {
   uint32_t world;
@@ -52,7 +85,7 @@ struct Server {
 void at_thread_end(void* data) {
   const std::unique_ptr<Server> server(static_cast<Server*>(data));
   if (const auto work = UserWork::of_world(server->world))
-    work->fail(server->op, "the worker of the operator has ended");
+    work->fail(server->op, "the worker of the operator has ended: it was out of memory, or terminated");
 }
 
 // serveOperator(world, operator)
@@ -60,8 +93,9 @@ Napi::Value serve_operator(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   auto server = std::make_unique<Server>();
   server->world = number(env, info[0], "world");
-  server->op = number(env, info[1], "operator");
+  const uint32_t op = server->op = number(env, info[1], "operator");
   napi_add_env_cleanup_hook(env, at_thread_end, server.release());
+  if (const auto work = work_of(info)) work->serves(op);
   return env.Undefined();
 }
 
@@ -73,7 +107,7 @@ Napi::Value await_reduction(const Napi::CallbackInfo& info) {
   if (work == nullptr) return env.Null();
   UserPiece piece;
   for (;;) {
-    switch (work->take_of(op, kCheckMilliseconds, piece)) {
+    switch (work->take_of(op, kEndingNanoseconds, piece)) {
       case UserWork::Taken::piece:
         return object_of(env, piece);
       case UserWork::Taken::closed:
@@ -132,6 +166,8 @@ Napi::Value dismiss_operators(const Napi::CallbackInfo& info) {
 
 void export_operators(Napi::Env env, Napi::Object exports) {
   exports.Set("takeReduction", Napi::Function::New(env, take_reduction));
+  exports.Set("listThreads", Napi::Function::New(env, list_threads));
+  exports.Set("awaitThread", Napi::Function::New(env, await_thread));
   exports.Set("serveOperator", Napi::Function::New(env, serve_operator));
   exports.Set("awaitReduction", Napi::Function::New(env, await_reduction));
   exports.Set("endReduction", Napi::Function::New(env, end_reduction));

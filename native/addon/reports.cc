@@ -13,13 +13,33 @@
 namespace nbc::addon {
 namespace {
 
+uint32_t slot_of(const Napi::CallbackInfo& info) {
+  const uint32_t slot = number(info.Env(), info[0], "slot");
+  if (slot >= kSlots) throw bad_argument("slot", Reason::not_in_range).error(info.Env());
+  return slot;
+}
+
 Napi::Value explain(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   World& world = require_open(env);
-  const uint32_t slot = number(env, info[0], "slot");
-  if (slot >= kSlots) throw bad_argument("slot", Reason::not_in_range).error(env);
+  const uint32_t slot = slot_of(info);
   const auto object = Napi::Object::New(env);
   failed_request(world.engine().failure(slot)).describe(env, object);
+  return object;
+}
+
+Napi::Value awaited(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  World& world = require_open(env);
+  const uint32_t slot = slot_of(info);
+  const Awaited found = world.engine().awaited(slot);
+  const auto object = Napi::Object::New(env);
+  object.Set("round", found.round);
+  object.Set("rounds", found.rounds);
+  object.Set("function", found.function);
+  const auto peers = Napi::Array::New(env);
+  for (const Rank peer : found.peers) peers.Set(peers.Length(), peer);
+  object.Set("peers", peers);
   return object;
 }
 
@@ -61,6 +81,7 @@ Napi::Value names(const Napi::CallbackInfo& info) {
 
 void export_reports(Napi::Env env, Napi::Object exports) {
   exports.Set("explain", Napi::Function::New(env, explain));
+  exports.Set("awaited", Napi::Function::New(env, awaited));
   exports.Set("stats", Napi::Function::New(env, stats));
   exports.Set("names", Napi::Function::New(env, names));
 }

@@ -1,4 +1,5 @@
 // What a hanging process says of itself: the operations and messages that are pending.
+#include <algorithm>
 #include <string>
 
 #include "engine/engine.h"
@@ -32,6 +33,24 @@ const char* name_of(libof::State state) {
 constexpr int64_t kPatience = 200;  // ms: a thread that hangs with the lock does not give it up
 
 }  // namespace
+
+Awaited Engine::awaited(uint32_t slot) {
+  Awaited found;
+  enter();
+  if (const Operation* operation = by_slot_[slot];
+      operation != nullptr && slots_->get(slot) == static_cast<int32_t>(SlotState::pending)) {
+    if (operation->loaded != nullptr && !operation->loaded->messages) {
+      found.round = static_cast<uint32_t>(operation->round);
+      found.rounds = static_cast<uint32_t>(operation->loaded->plan.rounds.size());
+    }
+    found.function = operation->ticket != 0;
+    libof_.visit_requests(*operation, [&](const libof::Request& request) { found.peers.push_back(request.peer); });
+    std::sort(found.peers.begin(), found.peers.end());
+    found.peers.erase(std::unique(found.peers.begin(), found.peers.end()), found.peers.end());
+  }
+  leave();
+  return found;
+}
 
 std::string Engine::describe_pending() {
   const bool locked = lock_.lock_within(kPatience);

@@ -141,14 +141,9 @@ bool Engine::start_messages(const std::shared_ptr<LoadedPlan>& plan, uint32_t sl
                             uint32_t send_tag, uint32_t receive_tag) {
   enter();
   Operation& operation = new_operation(slot);
-  Group& group = *plan->group;
-  const uint64_t context = group.context + 1;
-  for (const Transfer& t : plan->plan.sends)
-    operation.send_key = {context, send_tag, count_of(group, t.peer, send_tag, true)++};
-  for (const Transfer& t : plan->plan.receives)
-    operation.receive_key = {context, receive_tag, count_of(group, t.peer, receive_tag, false)++};
   operation.use(plan, std::move(send), std::move(receive));
-  run_plan(operation);
+  operation.use_tags(send_tag, receive_tag);
+  run_messages(operation);
   return after_start(slot);
 }
 
@@ -159,6 +154,22 @@ void Engine::Operation::use(const std::shared_ptr<LoadedPlan>& with, Pinned send
   base[static_cast<size_t>(Role::receive)] = receive.data;
   buffers[0] = std::move(send);
   buffers[1] = std::move(receive);
+}
+
+void Engine::Operation::use_tags(uint32_t send_tag, uint32_t receive_tag) {
+  const uint64_t messages = loaded->group->context + 1;
+  send_key = {messages, send_tag, 0};
+  receive_key = {messages, receive_tag, 0};
+}
+
+// A plan for messages has at most one transfer each way.
+void Engine::run_messages(Operation& operation) {
+  const LoadedPlan& loaded = *operation.loaded;
+  for (const Transfer& t : loaded.plan.sends)
+    operation.send_key.sequence = count_of(*loaded.group, t.peer, operation.send_key.tag, true)++;
+  for (const Transfer& t : loaded.plan.receives)
+    operation.receive_key.sequence = count_of(*loaded.group, t.peer, operation.receive_key.tag, false)++;
+  run_plan(operation);
 }
 
 void Engine::run_plan(Operation& operation) {
@@ -218,6 +229,15 @@ void Engine::prepare(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pin
   leave();
 }
 
+void Engine::prepare_messages(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinned send, Pinned receive,
+                              uint32_t send_tag, uint32_t receive_tag) {
+  enter();
+  Operation& operation = new_persistent(slot, plan->group);
+  operation.use(plan, std::move(send), std::move(receive));
+  operation.use_tags(send_tag, receive_tag);
+  leave();
+}
+
 void Engine::prepare_message(std::shared_ptr<Group> group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag,
                              bool sends) {
   enter();
@@ -242,12 +262,14 @@ Engine::Restart Engine::restart(uint32_t slot) {
   const Persistent& persistent = found->second;
   Operation& operation = *persistent.operation;
   activate(operation);
-  if (persistent.count == nullptr) {
-    ++operation.repetition;
-    run_plan(operation);
-  } else {
+  if (operation.loaded == nullptr) {
     run_message(operation, persistent.peer, {operation.context, operation.tag, (*persistent.count)++},
                 persistent.sends);
+  } else if (operation.loaded->messages) {
+    run_messages(operation);
+  } else {
+    ++operation.repetition;
+    run_plan(operation);
   }
   after_start(slot);
   return slots_->get(slot) == static_cast<int32_t>(SlotState::done) ? Restart::ended : Restart::pending;

@@ -81,6 +81,14 @@ struct LoadedPlan {
   bool messages = false;  // its transfers are point-to-point messages: see start_messages()
 };
 
+// What a pending request waits for.
+struct Awaited {
+  uint32_t round = 0;       // of a collective: the one that has begun, from 1 on
+  uint32_t rounds = 0;      // 0: a message
+  bool function = false;    // the function of its operator
+  std::vector<Rank> peers;  // ranks of the world whose messages have not come, or who have not taken ours; ascending
+};
+
 class Engine {
  public:
   // `notify` is called, from either thread and without the lock, after watched requests have ended, unless the call
@@ -107,8 +115,10 @@ class Engine {
 
   // Persistent requests keep slot, plan and buffers until release(). In between, restart() starts them, as often as one
   // likes; the state of one that is not active stays as its last end has left it, done at first. A collective takes its
-  // tag here: ranks match them in the order of these calls.
+  // tag here: ranks match them in the order of these calls. Messages are matched in the order of their starts.
   void prepare(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinned send, Pinned receive);
+  void prepare_messages(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinned send, Pinned receive,
+                        uint32_t send_tag, uint32_t receive_tag);
   void prepare_message(std::shared_ptr<Group> group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag, bool sends);
   enum class Restart { refused, pending, ended };  // refused: there is none in this slot, or it is active
   Restart restart(uint32_t slot);
@@ -136,6 +146,8 @@ class Engine {
   libof::LibOF& libof() { return libof_; }  // for tests, before the first request
   // Where the functions of operators are run. While pieces wait for the calling thread, wait() returns false early.
   UserWork& user_work() { return *user_work_; }
+  // What the request in a slot waits for; all zero if there is none, or if it has ended.
+  Awaited awaited(uint32_t slot);
   // For a process that hangs: the pending operations and messages, a line each. From a thread that does not drive. It
   // waits for the lock a moment; then it reads without, since nothing changes where the thread with the lock hangs.
   std::string describe_pending();
@@ -156,7 +168,8 @@ class Engine {
     uint32_t tag = 0;
     uint64_t context = 0;
     uint32_t repetition = 0;  // number of the start of a persistent collective, from 0; wraps
-    // Of a plan for messages: what the message that it sends, and the one that it receives, are known by.
+    // Of a plan for messages: what the message that it sends, and the one that it receives, are known by. Each start
+    // gives them the next sequences.
     libof::MessageKey send_key;
     libof::MessageKey receive_key;
     TemporaryPool::Block temporary;
@@ -172,13 +185,14 @@ class Engine {
     Operation* next = nullptr;
 
     void use(const std::shared_ptr<LoadedPlan>& with, Pinned send, Pinned receive);
+    void use_tags(uint32_t send_tag, uint32_t receive_tag);
   };
 
   struct Persistent {
     Operation* operation;
     std::shared_ptr<Group> group;
-    // Of a message.
-    uint32_t* count = nullptr;  // messages of its peer and tag so far: in the group. null: a collective
+    // Of a message without a plan.
+    uint32_t* count = nullptr;  // messages of its peer and tag so far: in the group
     Rank peer = 0;              // world rank
     bool sends = false;
   };
@@ -188,6 +202,7 @@ class Engine {
   Operation& new_operation(uint32_t slot);
   Operation& new_persistent(uint32_t slot, std::shared_ptr<Group> group);
   void run_plan(Operation& operation);
+  void run_messages(Operation& operation);
   void run_message(Operation& operation, Rank peer, const libof::MessageKey& key, bool sends);
   bool after_start(uint32_t slot);
   void advance(Operation& operation);

@@ -50,7 +50,7 @@ void Engine::start_local_work(Operation& operation, const Round& round) {
       ++operation.outstanding;
       return give_to_function(operation, *local);
     }
-    work_on_element(operation, round.local_cost);
+    complete_element(operation);
   }
 }
 

@@ -112,6 +112,22 @@ uint64_t LocalTask::cost_to_function() const {
   return cost;
 }
 
+void complete_element(LocalTask& task) {
+  const Local& local = task.plan->locals[task.element];
+  if (local.strided()) {
+    for (const uint32_t element = task.element; task.element == element;) work_on_element(task, UINT64_MAX);
+    return;
+  }
+  std::byte* to = task.base[static_cast<size_t>(local.to)] + local.to_offset;
+  const std::byte* from = task.base[static_cast<size_t>(local.from)] + local.from_offset;
+  if (local.reduce != nullptr) {
+    local.reduce(to, from, local.bytes);
+  } else {
+    std::memcpy(to, from, local.bytes);
+  }
+  ++task.element;
+}
+
 uint64_t work_on_element(LocalTask& task, uint64_t cost) {
   const Local& local = task.plan->locals[task.element];
   std::byte* to = task.base[static_cast<size_t>(local.to)] + local.to_offset;

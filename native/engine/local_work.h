@@ -29,6 +29,9 @@ struct LocalTask {
 // unit of it. Returns the cost, which is more than zero.
 uint64_t work_on_element(LocalTask& task, uint64_t cost);
 
+// Works on the element at the task's cursor until it is complete. Nothing of it is done yet.
+void complete_element(LocalTask& task);
+
 // Tasks in turns. Belongs to the owner of the engine.
 class LocalWork {
  public:

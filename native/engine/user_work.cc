@@ -1,7 +1,10 @@
 #include "engine/user_work.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <utility>
 
 namespace nbc {
@@ -13,6 +16,9 @@ std::weak_ptr<UserWork> g_work;
 uint32_t g_number = 0;
 
 constexpr const char* kClosed = "the process is about to end";
+constexpr const char* kEndedEarly =
+    "the worker of the operator has ended before it could import the module; "
+    "a module that --require or --import loads in every worker may have failed there";
 
 template <typename Pieces>
 bool remove_ticket(Pieces& pieces, uint64_t ticket) {
@@ -21,6 +27,9 @@ bool remove_ticket(Pieces& pieces, uint64_t ticket) {
   pieces.erase(found);
   return true;
 }
+
+// Of this process. Its number may be in use again: then it counts as running.
+bool has_ended(pid_t thread) { return syscall(SYS_tgkill, getpid(), thread, 0) != 0 && errno == ESRCH; }
 
 UserPiece without_operands(const UserPiece& piece) {
   UserPiece copy;
@@ -100,9 +109,9 @@ bool UserWork::take(UserPiece& out) {
   return true;
 }
 
-UserWork::Taken UserWork::take_of(uint32_t op, uint32_t milliseconds, UserPiece& out) {
+UserWork::Taken UserWork::take_of(uint32_t op, int64_t nanoseconds, UserPiece& out) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, std::chrono::milliseconds(milliseconds),
+  changed_.wait_for(lock, std::chrono::nanoseconds(nanoseconds),
                     [&] { return closed_ || !of_thread_[op].pieces.empty(); });
   if (closed_) return Taken::closed;
   Queue& queue = of_thread_[op];
@@ -131,9 +140,47 @@ void UserWork::fail(uint32_t op, const std::string& reason) {
   ring_();
 }
 
+// --- threads that begin ----------------------------------------------------------------------------------------------
+
+void UserWork::count_awaited() {
+  const auto awaited = std::count_if(of_thread_.begin(), of_thread_.end(),
+                                     [](const auto& entry) { return !entry.second.awaited.empty(); });
+  awaited_count_.store(static_cast<uint32_t>(awaited), std::memory_order_relaxed);
+}
+
+void UserWork::await_thread(uint32_t op, std::vector<pid_t> threads) {
+  const std::lock_guard lock(mutex_);
+  Queue& queue = of_thread_[op];
+  if (!queue.served && !queue.failed) queue.awaited = std::move(threads);
+  count_awaited();
+}
+
+void UserWork::serves(uint32_t op) {
+  const std::lock_guard lock(mutex_);
+  Queue& queue = of_thread_[op];
+  queue.served = true;
+  queue.awaited.clear();
+  count_awaited();
+}
+
+void UserWork::look_for_threads() {
+  const std::lock_guard lock(mutex_);
+  bool failed = false;
+  for (auto& [op, queue] : of_thread_) {
+    if (queue.awaited.empty() || !std::all_of(queue.awaited.begin(), queue.awaited.end(), has_ended)) continue;
+    fail(queue, kEndedEarly);
+    failed = true;
+  }
+  count_awaited();
+  if (failed && !closed_) ring_();
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
 void UserWork::fail(Queue& queue, const std::string& reason) {
   if (queue.failed) return;
   queue.failed = true;
+  queue.awaited.clear();
   queue.reason = reason;
   for (UserPiece& piece : queue.pieces) queue.taken.push_back(std::move(piece));
   queue.pieces.clear();

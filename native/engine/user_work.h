@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <sys/types.h>
 #include <unordered_map>
 #include <vector>
 
@@ -22,8 +23,9 @@
 
 namespace nbc {
 
-// Bytes of a piece at most: about as much as a simple function combines in 100 µs. Whole elements of every type.
-constexpr uint64_t kUserPiece = 256 * 1024;
+// Bytes of a piece at most. With more, malloc() and V8 map and unmap the memory of every piece: the page faults made
+// iallreduce of 1 MiB by a function that does nothing six times as slow with 256 KiB. Whole elements of every type.
+constexpr uint64_t kUserPiece = 64 * 1024;
 
 // The operator of a plan, as its owner in JavaScript knows it.
 struct UserOperator {
@@ -68,12 +70,23 @@ class UserWork {
   // The calling thread's next piece. False: there is none.
   bool take(UserPiece& out);
   enum class Taken { piece, none, closed };
-  // The next piece of a function with a thread, after so many milliseconds at most.
-  Taken take_of(uint32_t op, uint32_t milliseconds, UserPiece& out);
+  // The next piece of a function with a thread, after so many nanoseconds at most.
+  Taken take_of(uint32_t op, int64_t nanoseconds, UserPiece& out);
   // `rings`: the caller does not drive the engine next.
   void give_back(UserPiece result, bool rings);
   // The thread of this function has ended, or has no function: what it has not given back fails, now and later.
   void fail(uint32_t op, const std::string& reason);
+
+  // --- threads that begin ---
+  // The thread of this function has been started; it is one of these threads of the process. It may end before it calls
+  // serves(), and then nothing of it runs that could call fail().
+  void await_thread(uint32_t op, std::vector<pid_t> threads);
+  // The thread of this function runs, and will call fail() if it ends early.
+  void serves(uint32_t op);
+  // A thread is awaited: the calling thread calls look_for_threads() now and then while it waits.
+  bool awaits_threads() const { return awaited_count_.load(std::memory_order_relaxed) > 0; }
+  // Fails the functions whose thread has ended before it called serves().
+  void look_for_threads();
 
   // Ends the threads that have functions: take_of() returns `closed`, and what they have not given back fails. `ring`
   // is not called any more. Idempotent.
@@ -85,15 +98,19 @@ class UserWork {
     std::vector<UserPiece> taken;  // without operands
     bool failed = false;
     std::string reason;
+    bool served = false;
+    std::vector<pid_t> awaited;  // until it is served, or has failed
   };
 
   void add_result(UserPiece result);
   void fail(Queue& queue, const std::string& reason);
   void count_waiting();
+  void count_awaited();
 
   std::atomic<int32_t>& waiting_;
   std::function<void()> ring_;
-  std::atomic<bool> has_results_{false};  // stored under the mutex, release
+  std::atomic<bool> has_results_{false};    // stored under the mutex, release
+  std::atomic<uint32_t> awaited_count_{0};  // queues whose thread is awaited; a hint
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<UserPiece> of_caller_;

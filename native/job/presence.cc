@@ -105,8 +105,8 @@ bool never_opens(const Segment& segment, Rank rank) {
 void wake(const Segment& segment, Rank rank, shm::Armed armed, RankCaller& caller) {
   if (!armed) return;
   if (armed.who == Sleeper::loop) {
-    // Where the socket cannot be reached, the progress thread of that rank takes over.
-    const bool called = caller.call(segment, rank, Call::loop);
+    // Where its pipe cannot be reached, the progress thread of that rank takes over.
+    const bool called = caller.call_loop(segment, rank);
     if (!called || armed.progress_too) shm::doorbell_wake(segment.line(rank).bell, Sleeper::progress);
   } else if (armed.on_socket) {
     caller.call(segment, rank, armed.who == Sleeper::progress ? Call::progress : Call::caller);

@@ -59,6 +59,10 @@ bool RankCaller::prepare() {
   return static_cast<bool>(socket_);
 }
 
+bool RankCaller::call_loop(const Segment& segment, Rank rank) {
+  return has_opened(segment, rank) && pipes_.call(segment, rank);
+}
+
 bool RankCaller::call(const Segment& segment, Rank rank, Call what) {
   if (!has_opened(segment, rank) || !prepare()) return false;
   sockaddr_un address;

@@ -6,12 +6,13 @@
 // network namespace.
 #pragma once
 #include "fabric/descriptor.h"
+#include "job/rank_pipe.h"
 #include "job/segment.h"
 
 namespace nbc::job {
 
 // What a rank may be called for; part of the socket's name.
-enum class Call : char { bootstrap = 'b', caller = 'c', progress = 'p', loop = 'l' };
+enum class Call : char { bootstrap = 'b', caller = 'c', progress = 'p' };
 
 class RankSocket {
  public:
@@ -34,9 +35,12 @@ class RankCaller {
   // False: nobody has been called: the other rank has not opened (it looks when it opens), the system refused, or the
   // other rank has no such socket that this one sees.
   bool call(const Segment& segment, Rank rank, Call what);
+  // The same for its event loop.
+  bool call_loop(const Segment& segment, Rank rank);
 
  private:
   Descriptor socket_;
+  PipeCaller pipes_;
 };
 
 }  // namespace nbc::job

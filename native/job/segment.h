@@ -100,6 +100,11 @@ struct alignas(kLine) RankLine {
   // The processor that the rank's calling thread ran on last, and 1; 0: unknown. Stored (relaxed) by the owner, read
   // (relaxed) by peers that wait for it: a hint, nothing depends on when it is seen.
   std::atomic<uint32_t> processor;
+  // The pipe of the rank's event loop (rank_pipe.h): the descriptor of its end for writing, and 1; 0: there is none.
+  // Stored by the owner, once, with release, after its device and inode; read by those who ring, with acquire.
+  std::atomic<uint32_t> loop_pipe;
+  uint64_t loop_device;
+  uint64_t loop_inode;
 };
 static_assert(sizeof(RankLine) == 7 * kLine);
 

@@ -1,6 +1,7 @@
 // Who drives: what must go on while the calling thread computes, over a network of threads (thread_network.h). Nothing
 // here has a time limit of its own: what does not go on stops the program, which is what the watchdog is for.
 #include <atomic>
+#include <cstring>
 #include <sched.h>
 #include <thread>
 
@@ -13,15 +14,6 @@ namespace {
 
 using namespace nbc;
 using namespace nbc::check;
-
-// Exposed memory that nobody needs to reach.
-class Heap final : public ExposedMemory {
- public:
-  void* allocate(size_t bytes) override { return std::calloc(1, bytes); }
-  void release(void* block) override { std::free(block); }
-  size_t used() const override { return 0; }
-  std::string why() const override { return "no memory"; }
-};
 
 void run_over_threads(Rank size, const RankOptions& options, uint32_t pieces,
                       const std::function<void(TestRank&, Meeting&)>& body) {
@@ -272,6 +264,49 @@ TEST(rounds_wait_for_their_local_work) {
         }
         meeting.meet();
       }
+    });
+  }
+}
+
+// Each start of a prepared exchange packs what the buffer then holds, and its messages come behind those that were
+// started before with the same tags.
+TEST(each_start_of_prepared_messages_has_its_own) {
+  static constexpr uint64_t kBlocks = 1000;
+  static constexpr uint64_t kBytes = 8 * kBlocks;
+  for (const bool thread : {true, false}) {
+    run_ranks(2, mode(thread), [](TestRank& me, Meeting&) {
+      const Rank peer = 1 - me.rank;
+      Schedule schedule(2 * kBytes, 2 * kBytes, 2 * kBytes);
+      schedule.round().strided(Role::send, 0, Role::temporary, 0, 8, {{kBlocks, 16, 8}});
+      schedule.round()
+          .send(peer, Role::temporary, 0, kBytes)
+          .receive(peer, Role::temporary, kBytes, kBytes)
+          .round()
+          .strided(Role::temporary, kBytes, Role::receive, 0, 8, {{kBlocks, 8, 16}});
+      const Pinned out = me.plain(2 * kBytes);
+      const Pinned in = me.plain(2 * kBytes);
+      const Pinned theirs = me.plain(2 * kBytes);
+      const uint32_t exchange = me.prepare_messages(me.load(schedule, {}, true), out, in, me.rank, peer);
+      for (uint32_t start = 0; start < 6; ++start) {
+        const auto seed = [&](Rank rank) { return 10 * start + rank; };
+        fill(out.data, out.bytes, seed(me.rank));
+        fill(theirs.data, theirs.bytes, seed(peer));
+        std::memset(in.data, 0xee, in.bytes);
+        const Pinned word = me.plain(8);
+        uint32_t before[2] = {kNoRequest, kNoRequest};
+        if (start % 2 == 1) {
+          before[0] = me.isend(me.filled(8, false, seed(me.rank)), peer, me.rank);
+          before[1] = me.irecv(word, peer, peer);
+        }
+        me.run_prepared(exchange);
+        me.wait(before[0]);
+        me.wait(before[1]);
+        if (start % 2 == 1) check_data(word, seed(peer));
+        for (uint64_t at = 0; at < 2 * kBytes; at += 8)
+          CHECK_EQ(std::memcmp(in.data + at, theirs.data + at, 8) == 0, at % 16 == 0);
+        CHECK_EQ(me.length(exchange), kBytes);
+      }
+      me.engine->release(exchange);
     });
   }
 }

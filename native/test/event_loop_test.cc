@@ -2,9 +2,10 @@
 // after, because it computes, the progress thread does. Nothing here has a time limit of its own: a wake-up that is
 // lost stops the program, which is what the watchdog is for.
 #include <algorithm>
+#include <optional>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
+#include <sys/resource.h>
 
 #include "fabric/descriptor.h"
 #include "test/ranks.h"
@@ -41,7 +42,7 @@ class Loop {
       pollfd set[] = {{doorbell_, POLLIN, 0}, {notified_->get(), POLLIN, 0}};
       ::poll(set, 2, -1);
       char some[64];
-      if ((set[0].revents & POLLIN) != 0 && ::recv(doorbell_, some, sizeof some, MSG_DONTWAIT) > 0) ++rung;
+      if ((set[0].revents & POLLIN) != 0 && ::read(doorbell_, some, sizeof some) > 0) ++rung;
       uint64_t count;
       if (::read(notified_->get(), &count, sizeof count) > 0) ++notified;
       while (note(me_.engine->look(0, 0)) > 0 || !me_.engine->rest()) {
@@ -65,11 +66,35 @@ class Loop {
 
 constexpr size_t kBytes = 8;
 
+// How often event loops were rung by their doorbell, and by their progress thread.
+struct Rings {
+  std::atomic<uint64_t> doorbell{0};
+  std::atomic<uint64_t> progress{0};
+};
+
+// No new descriptor can be had in this process: of all ranks.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    CHECK(::getrlimit(RLIMIT_NOFILE, &before_) == 0);
+    const rlimit none{0, before_.rlim_max};
+    CHECK(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  }
+  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
 // Two ranks send to each other, each sleeping, computing or waiting for what it receives, as chance has it.
-void exchange(uint32_t rounds, uint64_t seed, uint64_t& rung) {
-  std::atomic<uint64_t> all{0};
-  run_ranks(2, mode(true), [&](TestRank& me, Meeting&) {
+// `reachable`: each can open the pipe of the other one's event loop.
+void exchange(uint32_t rounds, uint64_t seed, bool reachable, Rings& rings) {
+  run_ranks(2, mode(true), [&](TestRank& me, Meeting& meeting) {
     Loop loop(me);
+    meeting.meet();
+    std::optional<NoDescriptors> none;
+    if (!reachable && me.rank == 0) none.emplace();
+    meeting.meet();
     Random random(seed + me.rank);
     for (uint32_t i = 0; i < rounds; ++i) {
       const Pinned in = me.plain(kBytes);
@@ -92,15 +117,23 @@ void exchange(uint32_t rounds, uint64_t seed, uint64_t& rung) {
       check_data(in, i);
       if (!first) me.wait(me.isend(me.filled(kBytes, false, i), 1 - me.rank, 1));
     }
-    all.fetch_add(loop.rung);
+    rings.doorbell += loop.rung;
+    rings.progress += loop.notified;
+    meeting.meet();
   });
-  rung = all.load();
 }
 
 TEST(no_wake_up_is_lost_that_the_event_loop_sleeps_for) {
-  uint64_t rung = 0;
-  exchange(repetitions(20'000, 3'000), 1, rung);
-  CHECK(rung > 0);  // otherwise nothing was tested
+  Rings rings;
+  exchange(repetitions(20'000, 3'000), 1, true, rings);
+  CHECK(rings.doorbell > 0);  // otherwise nothing was tested
+}
+
+TEST(the_progress_thread_rings_where_the_peer_cannot) {
+  Rings rings;
+  exchange(repetitions(2'000, 500), 2, false, rings);
+  CHECK(rings.doorbell == 0);
+  CHECK(rings.progress > 0);
 }
 
 // All that is sent needs the receiver to take part, while that only computes after it has gone to its event loop.

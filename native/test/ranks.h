@@ -112,12 +112,13 @@ class TestRank {
     return block;
   }
 
-  std::shared_ptr<LoadedPlan> load(const Schedule& schedule, const UserOperator& op = {}) const {
+  std::shared_ptr<LoadedPlan> load(const Schedule& schedule, const UserOperator& op = {}, bool messages = false) const {
     try {
       auto loaded = std::make_shared<LoadedPlan>();
       loaded->op = op;
-      loaded->plan =
-          compile_schedule(schedule.words.data(), schedule.words.size(), world->members, rank, false, op.number != 0);
+      loaded->messages = messages;
+      loaded->plan = compile_schedule(schedule.words.data(), schedule.words.size(), world->members, rank, messages,
+                                      op.number != 0);
       loaded->group = world;
       return loaded;
     } catch (const ScheduleError& error) {
@@ -136,6 +137,18 @@ class TestRank {
   uint32_t irecv(Pinned buffer, Rank peer, uint32_t tag) {
     const uint32_t slot = take_slot();
     return started(slot, engine->irecv(*world, slot, std::move(buffer), peer, tag));
+  }
+
+  uint32_t prepare_messages(const std::shared_ptr<LoadedPlan>& plan, Pinned send, Pinned receive, uint32_t send_tag,
+                            uint32_t receive_tag) {
+    const uint32_t slot = take_slot();
+    engine->prepare_messages(plan, slot, std::move(send), std::move(receive), send_tag, receive_tag);
+    return slot;
+  }
+  // One that was prepared and is not active. It keeps its slot.
+  void run_prepared(uint32_t slot) {
+    if (engine->restart(slot) == Engine::Restart::pending) CHECK(engine->wait(&slot, 1, true, -1));
+    CHECK_EQ(state(slot), 1);
   }
 
   int32_t state(uint32_t request) const { return request == kNoRequest ? 1 : slots->get(request); }

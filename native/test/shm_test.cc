@@ -228,7 +228,7 @@ TEST(operations_land_while_the_callers_compute) {
       options.cross_memory = cross_memory;
       // No time is known to be enough on a loaded machine. If nothing moves by itself, none is.
       bool landed = false;
-      for (int time = 10; time < 10'000 && !landed; time *= 4)
+      for (int time = 10; time < 100'000 && !landed; time *= 4)
         landed = lands_while_computing(options, in_arena, milliseconds(time));
       CHECK(landed);
     }

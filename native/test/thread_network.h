@@ -3,6 +3,7 @@
 // for each rank guards what others leave there.
 #pragma once
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <mutex>
 #include <poll.h>
 #include <set>
+#include <string>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include <utility>
@@ -52,6 +54,15 @@ class ThreadNetwork {
     int bell[2] = {-1, -1};
   };
   std::deque<Post> posts_;
+};
+
+// Exposed memory that nobody needs to reach.
+class Heap final : public ExposedMemory {
+ public:
+  void* allocate(size_t bytes) override { return std::calloc(1, bytes); }
+  void release(void* block) override { std::free(block); }
+  size_t used() const override { return 0; }
+  std::string why() const override { return "no memory"; }
 };
 
 class ThreadFabric final : public FarFabric {
@@ -111,7 +122,9 @@ class ThreadFabric final : public FarFabric {
     if (cookie != nullptr) arrived_.push_back({Completion::Kind::write_done, Error::none, peer, 0, 0, cookie});
   }
   bool asynchronous(Rank) const override { return true; }
-  void flush() override {}
+  void flush() override {
+    if (at_flush) at_flush();
+  }
   void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
            void* cookie) override {
     puts_.push_back({peer, to, from, immediate, error, cookie, pieces_of_a_put});
@@ -158,6 +171,7 @@ class ThreadFabric final : public FarFabric {
   }
   bool is_armed() const override { return network_.is_armed(rank_); }
   void sleep(Sleeper who, uint32_t, int64_t nanoseconds) override {
+    if (who == Sleeper::progress && nanoseconds < 0) endless_sleeps.fetch_add(1, std::memory_order_acq_rel);
     std::vector<pollfd> set;
     for (const int descriptor : descriptors_[index(who)]) set.push_back({descriptor, POLLIN, 0});
     const timespec limit{static_cast<time_t>(nanoseconds / 1000000000), static_cast<long>(nanoseconds % 1000000000)};
@@ -167,6 +181,7 @@ class ThreadFabric final : public FarFabric {
     slept_.fetch_add(1, std::memory_order_relaxed);
   }
   void ring_self(Sleeper who) override {
+    self_rings.fetch_add(1, std::memory_order_acq_rel);
     const std::lock_guard<std::mutex> guard(post().mutex);
     ring(post(), who);
   }
@@ -191,12 +206,15 @@ class ThreadFabric final : public FarFabric {
   void wake_on(Sleeper who, int descriptor) override { descriptors_[index(who)].push_back(descriptor); }
 
   std::function<void()> before_closing;  // where a network may have to wait for what it sent
+  std::function<void()> at_flush;        // on the thread that drives; set before there is an engine
   // There is room for so many pieces of a put at a time. The next one waits until the owner has polled again, and
   // nothing wakes the owner for that.
   uint32_t pieces_of_a_put = 1;
   uint32_t processors = 1;  // for all ranks
   bool beside = false;      // peers have the processor of this rank
   std::atomic<uint64_t> polls{0};
+  std::atomic<uint64_t> endless_sleeps{0};  // of the progress thread: those without a limit that it has begun
+  std::atomic<uint64_t> self_rings{0};
 
  private:
   struct alignas(64) Box {

@@ -1,9 +1,14 @@
 // Reductions by functions of the user's: what the engine hands out, and what becomes of results.
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <sched.h>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "test/ranks.h"
+#include "test/thread_network.h"
 
 namespace {
 
@@ -12,7 +17,7 @@ using namespace nbc::check;
 
 constexpr UserOperator kOfCaller{1, false};
 constexpr UserOperator kOfThread{2, true};
-constexpr uint32_t kForever = 60'000;  // ms
+constexpr int64_t kForever = 60'000'000'000;
 
 // b[i] = 3 a[i] + b[i]: tells the operands apart.
 UserPiece computed(UserPiece piece) {
@@ -153,6 +158,116 @@ TEST(a_world_that_closes_ends_what_functions_compute) {
     CHECK(me.error(of_caller) == Error::closed);
     work->give_back(computed(std::move(piece)), true);
     CHECK(work->take_of(kOfThread.number, kForever, piece) == UserWork::Taken::closed);
+  });
+}
+
+// The result comes while the calling thread hands the engine over: after its last look, and before it unlocks. The
+// progress thread is woken, finds the engine locked and sleeps without a limit.
+TEST(a_result_that_comes_while_the_engine_is_handed_over_is_taken) {
+  ThreadNetwork network(1);
+  auto made = std::make_unique<ThreadFabric>(network, 0, std::make_shared<Heap>());
+  ThreadFabric& fabric = *made;
+  std::atomic<bool> ready{false};
+  UserWork* work = nullptr;
+  UserPiece piece;
+  uint32_t flushes = 0;  // while the progress thread is called for
+  const auto caller = std::this_thread::get_id();
+  fabric.at_flush = [&] {
+    // The first ends a pass, which has looked for results; the second ends the last look.
+    if (std::this_thread::get_id() != caller || !ready.load() || !fabric.is_armed() || ++flushes != 2) return;
+    const uint64_t before = fabric.endless_sleeps.load(std::memory_order_acquire);
+    work->give_back(computed(std::move(piece)), true);
+    while (fabric.endless_sleeps.load(std::memory_order_acquire) == before) sched_yield();
+  };
+  TestRank me(std::move(made), mode(true));
+  work = &me.engine->user_work();
+  const uint32_t request = me.start(me.load(reduction(100), kOfThread), me.filled(100, false, 1), me.plain(100));
+  CHECK(work->take_of(kOfThread.number, kForever, piece) == UserWork::Taken::piece);
+  // Watched, as when the event loop waits for it: then the progress thread need not look again by itself.
+  me.slots->exchange()[0] = request;
+  CHECK_EQ(me.engine->look(1, 0), 0u);
+  ready.store(true);
+  me.engine->rest();
+  CHECK(flushes >= 2);
+  // Against hangs only: what ends the program's threads for a report also wakes them.
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!me.done(request) && std::chrono::steady_clock::now() < limit) sched_yield();
+  CHECK(me.done(request));
+  me.finish(request);
+}
+
+// The progress thread drives while its rank closes: what the worker has not computed must not look like a failure of
+// the function to the rank that needs it.
+TEST(a_world_that_closes_tells_peers_of_no_failed_function) {
+  ThreadNetwork network(2);
+  auto made = std::make_unique<ThreadFabric>(network, 0, std::make_shared<Heap>());
+  ThreadFabric& fabric = *made;
+  std::atomic<bool> hold{false};
+  std::atomic<bool> held{false};
+  const auto caller = std::this_thread::get_id();
+  fabric.at_flush = [&] {
+    if (std::this_thread::get_id() == caller || !hold.exchange(false)) return;
+    const uint64_t rings = fabric.self_rings.load(std::memory_order_acquire);
+    held.store(true);
+    // Until the engine's end calls for this thread.
+    while (fabric.self_rings.load(std::memory_order_acquire) == rings) sched_yield();
+  };
+  TestRank peer(std::make_unique<ThreadFabric>(network, 1, std::make_shared<Heap>()), mode(true));
+  Schedule from(100, 100);
+  from.round().receive(0, Role::receive, 0, 100);
+  const uint32_t receive = peer.start(peer.load(from), peer.plain(100), peer.plain(100));
+  TestRank me(std::move(made), mode(true));
+  // A rank tells its end to those that it knows.
+  const uint32_t first = peer.irecv(peer.plain(1), 0, 0);
+  me.send(me.plain(1), 1, 0);
+  peer.wait(first);
+  Schedule to = reduction(100);
+  to.round().send(1, Role::receive, 0, 100);
+  hold.store(true);
+  const uint32_t request = me.start(me.load(to, kOfThread), me.filled(100, false, 1), me.plain(100));
+  while (!held.load()) sched_yield();
+  me.close();
+  CHECK(me.error(request) == Error::closed);
+  CHECK(peer.failure(receive) == Error::peer_closed);
+}
+
+// Processes cannot do this for a test: a thread that ends before it serves, and one that serves in time.
+TEST(a_thread_that_ends_before_it_serves_fails_its_operations) {
+  run_ranks(1, mode(true), [](TestRank& me, Meeting&) {
+    UserWork& work = me.engine->user_work();
+    for (const bool serves : {true, false}) {
+      const UserOperator op{serves ? 3u : 4u, true};
+      std::atomic<pid_t> id{0};
+      std::atomic<bool> end{false};
+      std::thread thread([&] {
+        id.store(gettid());
+        while (!end.load()) sched_yield();
+        if (serves) work.serves(op.number);
+      });
+      while (id.load() == 0) sched_yield();
+      work.await_thread(op.number, {id.load()});
+      CHECK(work.awaits_threads());
+      const uint32_t request = me.start(me.load(reduction(100), op), me.filled(100, false, 1), me.plain(100));
+      work.look_for_threads();
+      me.engine->test();
+      CHECK(!me.done(request));
+      end.store(true);
+      thread.join();
+      while (work.awaits_threads()) work.look_for_threads();
+      if (serves) {
+        UserPiece piece;
+        CHECK(work.take_of(op.number, kForever, piece) == UserWork::Taken::piece);
+        work.give_back(computed(std::move(piece)), true);
+        me.wait(request);
+      } else {
+        CHECK(me.engine->wait(&request, 1, true, -1));
+        CHECK(me.engine->failure(request).detail.find("ended before") != std::string::npos);
+        CHECK(me.failure(request) == Error::operator_failed);
+      }
+    }
+    // Who has served, or has failed, is not awaited any more.
+    for (const uint32_t op : {3, 4}) work.await_thread(op, {1});
+    CHECK(!work.awaits_threads());
   });
 }
 

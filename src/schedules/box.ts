@@ -32,6 +32,14 @@ export function contiguous(offset: number, bytes: number): Box {
   return { offset, block: bytes, steps: [] };
 }
 
+/** Whether boxes have the same form, wherever they are. */
+export function equalBoxes(a: Box, b: Box): boolean {
+  if (a.block !== b.block || a.steps.length !== b.steps.length) return false;
+  return a.steps.every(
+    ({ count, stride }, index) => count === b.steps[index].count && stride === b.steps[index].stride,
+  );
+}
+
 /** Bytes in all blocks. */
 export function bytesOfBox({ block, steps }: Box): number {
   return steps.reduce((bytes, { count }) => bytes * count, block);

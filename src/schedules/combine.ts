@@ -12,32 +12,73 @@ export interface ReduceShape extends Shape {
   readonly commutes: boolean;
 }
 
-/** Where a rank combines. */
-export interface Work {
-  /** The result so far, from the beginning on. */
-  readonly role: Role;
-  /** Where in temporary memory there is room for what comes in. */
-  readonly incoming: number;
+/** The other operand on the left. */
+export function flipped(order: Order): Order {
+  return order === Order.SOURCE_FIRST ? Order.TARGET_FIRST : Order.SOURCE_FIRST;
 }
 
-/** In the receive buffer, which has room for the whole result. */
-export const IN_RECEIVE: Work = { role: Role.RECEIVE, incoming: 0 };
-
-/** Combines what came in with the result so far, which is at `offset`. */
-export function combine(
-  schedule: Schedule,
-  { operator, type }: ReduceShape,
-  { role, incoming }: Work,
-  [offset, bytes]: readonly [offset: number, bytes: number],
-  order: Order,
-): Schedule {
-  return schedule.reduce(operator, type, Role.TEMP, incoming, role, offset, bytes, order).round();
+/** Where a rank's contribution is, in operations whose ranks all get a result. */
+export function contributionOf({ inPlace }: Shape): Role {
+  return inPlace ? Role.RECEIVE : Role.SEND;
 }
 
-/** Begins with the rank's own contribution in the receive buffer. */
-export function begin({ bytes, inPlace }: ReduceShape): Schedule {
-  const schedule = new Schedule();
-  return inPlace ? schedule : schedule.copy(Role.SEND, 0, Role.RECEIVE, 0, bytes).round();
+/** A part of the message, in bytes. */
+export type Range = readonly [offset: number, bytes: number];
+
+/**
+ * What a rank has combined so far. Its own contribution is never copied: what comes in first goes to the place of the
+ * result, and is combined with the contribution there; what comes in later waits in temporary memory.
+ */
+export class Accumulator {
+  private combined: boolean;
+
+  /**
+   * @param contribution where it is
+   * @param result where the result is to be; at the same offsets
+   * @param incoming where in temporary memory there is room for what comes in
+   */
+  constructor(
+    private readonly schedule: Schedule,
+    private readonly shape: ReduceShape,
+    private readonly contribution: Role,
+    readonly result: Role,
+    private readonly incoming: number,
+  ) {
+    this.combined = contribution === result;
+  }
+
+  /** Where the result so far is. */
+  get role(): Role {
+    return this.combined ? this.result : this.contribution;
+  }
+
+  send(peer: number, [offset, bytes]: Range): void {
+    this.schedule.send(peer, this.role, offset, bytes);
+  }
+
+  /** What is to be combined in a later round. */
+  recv(peer: number, [offset, bytes]: Range): void {
+    if (this.combined) this.schedule.recv(peer, Role.TEMP, this.incoming, bytes);
+    else this.schedule.recv(peer, this.result, offset, bytes);
+  }
+
+  /** Combines what came in (the source), in a round of its own. Later ranges must be inside this one. */
+  combine([offset, bytes]: Range, order: Order): void {
+    const { schedule, contribution, result, incoming } = this;
+    const { operator, type } = this.shape;
+    schedule.round();
+    if (this.combined) schedule.reduce(operator, type, Role.TEMP, incoming, result, offset, bytes, order);
+    else schedule.reduce(operator, type, contribution, offset, result, offset, bytes, flipped(order));
+    schedule.round();
+    this.combined = true;
+  }
+
+  /** The contribution goes to the place of the result, if nothing has been combined with it. */
+  settle([offset, bytes]: Range): void {
+    if (this.combined) return;
+    this.schedule.copy(this.contribution, offset, this.result, offset, bytes);
+    this.combined = true;
+  }
 }
 
 /** Cuts a message into `parts` of whole units: where part i begins, also for i = parts. */
@@ -60,7 +101,7 @@ export class Fold {
   constructor(
     private readonly schedule: Schedule,
     private readonly shape: ReduceShape,
-    private readonly work: Work,
+    private readonly result: Accumulator,
   ) {
     this.power = 2 ** Math.floor(Math.log2(shape.size));
     this.rest = shape.size - this.power;
@@ -86,20 +127,21 @@ export class Fold {
   }
 
   before(): void {
-    const { schedule, shape, work } = this;
-    const { rank, bytes } = shape;
+    const { result } = this;
+    const { rank, bytes } = this.shape;
     if (!this.takesPart(rank)) {
-      schedule.send(rank + 1, work.role, 0, bytes).round();
+      result.send(rank + 1, [0, bytes]);
+      this.schedule.round();
     } else if (rank < 2 * this.rest) {
-      schedule.recv(rank - 1, Role.TEMP, work.incoming, bytes).round();
-      combine(schedule, shape, work, [0, bytes], Order.SOURCE_FIRST);
+      result.recv(rank - 1, [0, bytes]);
+      result.combine([0, bytes], Order.SOURCE_FIRST);
     }
   }
 
   after(): void {
-    const { schedule, shape, work } = this;
-    const { rank, bytes } = shape;
-    if (!this.takesPart(rank)) schedule.recv(rank + 1, work.role, 0, bytes);
-    else if (rank < 2 * this.rest) schedule.send(rank - 1, work.role, 0, bytes);
+    const { schedule, result } = this;
+    const { rank, bytes } = this.shape;
+    if (!this.takesPart(rank)) schedule.recv(rank + 1, result.result, 0, bytes);
+    else if (rank < 2 * this.rest) result.send(rank - 1, [0, bytes]);
   }
 }

@@ -193,36 +193,13 @@ function exchangeByLeaders(shape: AlltoallvShape, slot: number): Schedule {
   if (remote.length === 0) return schedule;
   collectRows(schedule, slots);
   if (rank === leader) {
-    let before = 0; // slots of a row
-    const hosts = groups
-      .map((group, host) => ({ peer: leaders[host], count: group.length }))
-      .filter((_, h) => h !== own);
-    const messages = hosts.map(({ peer, count }) => {
-      const at = before;
-      before += count;
-      return {
-        peer,
-        count,
-        inRow: at * slot,
-        offset: at * members.length * slot,
-        bytes: count * members.length * slot,
-      };
-    });
-    for (const { count, inRow, offset } of messages) {
-      const rows = { count: members.length, sourceStride: row, targetStride: count * slot };
-      schedule.strided(Role.TEMP, first + inRow, Role.TEMP, second + offset, count * slot, [rows]);
-    }
-    schedule.round();
-    for (const { peer, offset, bytes } of messages) {
-      schedule.recv(peer, Role.TEMP, first + offset, bytes).send(peer, Role.TEMP, second + offset, bytes);
-    }
-    schedule.round();
-    for (const { count, inRow, offset } of messages) {
-      const rows = { count: members.length, sourceStride: slot, targetStride: row };
-      const froms = { count, sourceStride: members.length * slot, targetStride: slot };
-      schedule.strided(Role.TEMP, first + offset, Role.TEMP, second + inRow, slot, [rows, froms]);
-    }
-    schedule.round();
+    const hosts = groups.map((group, host) => ({ peer: leaders[host], count: group.length }));
+    exchangeRows(
+      schedule,
+      slots,
+      slot,
+      hosts.filter((_, host) => host !== own),
+    );
   }
   spreadRows(schedule, slots);
   for (const [index, from] of remote.entries()) {
@@ -230,6 +207,37 @@ function exchangeByLeaders(shape: AlltoallvShape, slot: number): Schedule {
     schedule.copy(Role.TEMP, into + index * slot, Role.RECEIVE, offset, Math.min(bytes, slot));
   }
   return schedule;
+}
+
+/** Between leaders: the slots of all rows for one host become a message, and the one from that host becomes rows. */
+function exchangeRows(
+  schedule: Schedule,
+  { members, row, first, second }: Rows,
+  slot: number,
+  hosts: readonly { peer: number; count: number }[],
+): void {
+  let before = 0; // slots of a row
+  const messages = hosts.map(({ peer, count }) => {
+    const at = before;
+    before += count;
+    const bytes = count * members.length * slot;
+    return { peer, count, inRow: at * slot, offset: at * members.length * slot, bytes };
+  });
+  for (const { count, inRow, offset } of messages) {
+    const rows = { count: members.length, sourceStride: row, targetStride: count * slot };
+    schedule.strided(Role.TEMP, first + inRow, Role.TEMP, second + offset, count * slot, [rows]);
+  }
+  schedule.round();
+  for (const { peer, offset, bytes } of messages) {
+    schedule.recv(peer, Role.TEMP, first + offset, bytes).send(peer, Role.TEMP, second + offset, bytes);
+  }
+  schedule.round();
+  for (const { count, inRow, offset } of messages) {
+    const rows = { count: members.length, sourceStride: slot, targetStride: row };
+    const froms = { count, sourceStride: members.length * slot, targetStride: slot };
+    schedule.strided(Role.TEMP, first + offset, Role.TEMP, second + inRow, slot, [rows, froms]);
+  }
+  schedule.round();
 }
 
 interface Rows {

@@ -38,6 +38,23 @@ export { Role } from './encoding.js';
 const HEADER_WORDS = wordsOf(HEADER);
 const TWO_TO_32 = 2 ** 32;
 const ROLE_NAMES = ['send', 'receive', 'temp'] as const;
+const OPERATORS: ReadonlySet<number> = new Set(Object.values(Operator));
+const TYPES: ReadonlySet<number> = new Set(Object.values(ElementType));
+const ORDERS: ReadonlySet<number> = new Set(Object.values(Order));
+
+/** The fields of a table, and whether each takes two words: looked up once, since a schedule has thousands of them. */
+type Coding = readonly (readonly [name: string, wide: boolean])[];
+const codingOf = (fields: Fields): Coding =>
+  Object.entries(fields).map(([name, type]) => [name, FIELD_WORDS[type] === 2] as const);
+const CODING = {
+  HEADER: codingOf(HEADER),
+  SEND: codingOf(ELEMENTS.SEND),
+  RECV: codingOf(ELEMENTS.RECV),
+  COPY: codingOf(ELEMENTS.COPY),
+  REDUCE: codingOf(ELEMENTS.REDUCE),
+  STRIDED: codingOf(ELEMENTS.STRIDED),
+  DIMENSION: codingOf(DIMENSION),
+};
 
 /** One dimension of a strided copy. Strides are in bytes, and not negative. */
 export interface Dimension {
@@ -106,9 +123,9 @@ export class Schedule {
     bytes: number,
     order: Order = Order.SOURCE_FIRST,
   ): this {
-    requireMember('operator', Operator, operator);
-    requireMember('element type', ElementType, type);
-    requireMember('order', Order, order);
+    requireMember('operator', OPERATORS, operator);
+    requireMember('element type', TYPES, type);
+    requireMember('order', ORDERS, order);
     if (!isDefined(operator, type)) {
       throw new ScheduleError(`REDUCE: ${nameOf(Operator, operator)} is not defined for ${nameOf(ElementType, type)}`);
     }
@@ -152,7 +169,7 @@ export class Schedule {
     const fields = { sourceRole, sourceOffset, targetRole, targetOffset, blockBytes, dimensions: dimensions.length };
     this.append('STRIDED', fields);
     for (const { count, sourceStride, targetStride } of dimensions) {
-      encodeFields(this.words, DIMENSION, { count, sourceStride, targetStride });
+      encodeFields(this.words, CODING.DIMENSION, { count, sourceStride, targetStride });
     }
     return this;
   }
@@ -167,7 +184,13 @@ export class Schedule {
   encode(): Uint32Array {
     const header: number[] = [];
     const [sendBytes, receiveBytes, tempBytes] = this.required;
-    encodeFields(header, HEADER, { magic: SCHEDULE_MAGIC, rounds: this.rounds, sendBytes, receiveBytes, tempBytes });
+    encodeFields(header, CODING.HEADER, {
+      magic: SCHEDULE_MAGIC,
+      rounds: this.rounds,
+      sendBytes,
+      receiveBytes,
+      tempBytes,
+    });
     const encoded = new Uint32Array(HEADER_WORDS + this.words.length);
     encoded.set(header);
     encoded.set(this.words, HEADER_WORDS);
@@ -194,7 +217,7 @@ export class Schedule {
   ): this {
     this.countElement();
     this.words.push(ElementKind[kind]);
-    encodeFields(this.words, ELEMENTS[kind], values);
+    encodeFields(this.words, CODING[kind], values);
     return this;
   }
 
@@ -377,11 +400,11 @@ function sides(element: CopyElement | ReduceElement | StridedElement): string {
 }
 
 /** Appends the values of fields in the order of the table. */
-function encodeFields<F extends Fields>(words: number[], fields: F, values: Record<keyof F, number>): void {
-  for (const name in fields) {
+function encodeFields(words: number[], coding: Coding, values: Readonly<Record<string, number>>): void {
+  for (const [name, wide] of coding) {
     const value = values[name];
     words.push(low(value));
-    if (FIELD_WORDS[fields[name]] === 2) words.push(high(value));
+    if (wide) words.push(high(value));
   }
 }
 
@@ -389,8 +412,8 @@ function requireRank(what: string, peer: number): void {
   if (!Number.isInteger(peer) || peer < 0 || peer >= TWO_TO_32) throw new ScheduleError(`${what}: no rank: ${peer}`);
 }
 
-function requireMember(what: string, names: Record<string, number>, value: number): void {
-  if (!Object.values(names).includes(value)) throw new ScheduleError(`REDUCE: no ${what}: ${String(value)}`);
+function requireMember(what: string, members: ReadonlySet<number>, value: number): void {
+  if (!members.has(value)) throw new ScheduleError(`REDUCE: no ${what}: ${String(value)}`);
 }
 
 function nameOf(names: Record<string, number>, value: number): string {

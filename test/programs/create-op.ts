@@ -1,7 +1,9 @@
 /** Operators of the program's own; see create-op.test.ts. */
 import assert from 'node:assert/strict';
 import { rmSync, existsSync, writeFileSync } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { setImmediate } from 'node:timers/promises';
+import workerThreads from 'node:worker_threads';
 import {
   AbandonedError,
   ArgumentError,
@@ -53,9 +55,9 @@ const moduleOf = (name: string, parameters: Record<string, string | number> = {}
 };
 
 /** The error of a request. */
-function errorOf(request: Request): unknown {
+function errorOf(request: Request, milliseconds?: number): unknown {
   try {
-    request.wait();
+    request.wait(milliseconds);
     return null;
   } catch (error) {
     return error;
@@ -445,6 +447,84 @@ await play({
     }
     check();
     await setImmediate();
+  },
+
+  /**
+   * On rank 1 the worker fails before it has a function. Every rank waits on its main thread, which gets no event of a
+   * worker meanwhile. In the linear algorithm rank 0 needs nothing of rank 1, and rank 2 does.
+   */
+  async failingWorkers() {
+    const causes: Record<string, [source: string, pattern: RegExp]> = {
+      syntax: ['export default (', /SyntaxError: /],
+      thrown: [`throw new RangeError('at the top')`, /RangeError: at the top/],
+      value: ['throw null', /null/],
+      exit: ['process.exit(3)', /worker .* has ended with exit code 3 while it imported/],
+      unsettled: ['await new Promise(() => {})', /worker .* has ended with exit code \d+ while it imported/],
+      uncaught: [
+        `setImmediate(() => { throw new Error('in a callback') }); await new Promise((done) => setTimeout(done, 1e8))`,
+        /in a callback/,
+      ],
+      rejected: [
+        `Promise.reject(new Error('nobody handles this')); await new Promise((done) => setTimeout(done, 1e8))`,
+        /nobody handles this/,
+      ],
+      memory: ['const all = []; for (;;) all.push(new Array(1e5).fill(1.5))', /worker .* has ended: .*out of memory/],
+      noFunction: ['export default 5', /default export .* must be a function, not 5/],
+      missing: [`await import('file:///none/such.js')`, /Cannot find module/],
+      unstarted: ['0', /no thread for a worker/],
+      preload: ['0', /worker .* has ended before it could import/],
+    };
+    const [source, pattern] = causes[process.argv[3]];
+    if (process.argv[3] === 'unstarted' && rank === 1) {
+      const refuse = function (): never {
+        throw new Error('no thread for a worker');
+      };
+      Object.assign(workerThreads, { Worker: refuse });
+      syncBuiltinESMExports();
+    }
+    const sum = 'export default (a, b) => { for (let i = 0; i < b.length; i++) b[i] += a[i] }';
+    const ways: ((request: Request) => unknown)[] = [
+      errorOf,
+      (request) => {
+        try {
+          while (!request.test());
+          return null;
+        } catch (error) {
+          return error;
+        }
+      },
+      (request) => {
+        for (;;) {
+          const error = errorOf(request, 10);
+          if (!(error instanceof TimeoutError)) return error;
+        }
+      },
+      (request) =>
+        Promise.resolve(request).then(
+          () => null,
+          (error: unknown) => error,
+        ),
+    ];
+    for (const [number, way] of ways.entries()) {
+      // A module of its own for each operator.
+      const text = `${rank === 1 ? source : sum} // ${number}`;
+      const op = createOp(new URL(`data:text/javascript,${encodeURIComponent(text)}`));
+      for (let time = 0; time < 2; time++) {
+        const recv = new Float64Array(4);
+        const error = await way(world.iscan(new Float64Array(4).fill(rank + 1), recv, op, { algorithm: 'linear' }));
+        if (rank === 0) {
+          assert.deepEqual([error, recv[3]], [null, 1]);
+        } else if (rank === 1) {
+          assert(error instanceof OperatorError, String(error));
+          // On the event loop, the worker's own event may come first.
+          if (way !== ways[3]) assert.match(String(error.cause), pattern);
+        } else {
+          assert(error instanceof AbandonedError, String(error));
+          assert.deepEqual([error.origin, error.reason], [1, 'ERR_NBC_OPERATOR']);
+        }
+      }
+    }
+    check();
   },
 
   /** Arguments that are refused, on this rank alone and before anything is sent. */

@@ -15,6 +15,11 @@ await play({
       (world) => void start(world),
       () => process.exit(7),
     ),
+  exitZero: () =>
+    leave(
+      (world) => void start(world),
+      () => process.exit(0),
+    ),
   exitAll,
   throwOne: () =>
     leave(

@@ -159,10 +159,9 @@ export function regionOf(
   return { data, read: () => data.slice(), write: (bytes) => data.set(bytes) };
 }
 
-/** Parts have buffers of their own, and persistent messages take views. */
+/** Parts have buffers of their own. */
 function mayScatter(step: DataStep): boolean {
-  if (step.layout === 0) return false;
-  return step.kind === 'message' ? !step.persistent : !/alltoallw$/i.test(step.kind);
+  return step.layout !== 0 && !/alltoallw$/i.test(step.kind);
 }
 
 export function oracleOf({ kind }: CollectiveStep): Oracle {

@@ -25,7 +25,7 @@ import { play, say } from './scenario.js';
 const SIZES = [8, 100_000];
 const GO = 1000;
 
-await play({ awaiting, many, timeouts, defaultTimeout, closing, peerCloses, dropped, exhaustion });
+await play({ awaiting, many, timeouts, missing, defaultTimeout, closing, peerCloses, dropped, exhaustion });
 
 /** Rank 0 plays a part; rank 1 sends message `tag` of `bytes` each time it is told to. */
 async function withSender(
@@ -165,6 +165,46 @@ async function many(): Promise<void> {
   });
 }
 
+/** Rank 3 comes late to a gather: the root's error names it, once all others have come. */
+async function missing(): Promise<void> {
+  const world = await init();
+  const { rank, size } = world;
+  const late = 3;
+  const blocks = rank === 0 ? new Uint8Array(8 * size) : null;
+  if (rank === late) world.irecv(new Uint8Array(1), 0, GO).wait(Infinity);
+  const request = world.igather(new Uint8Array(8).fill(rank), blocks, 0);
+  for (let named = rank !== 0; !named;) {
+    const error = timeoutOf(() => waitAll([request], 10));
+    if (error.waitsFor.length > 1) continue;
+    named = true;
+    assert.deepEqual([error.waitsFor, error.round], [[late], 1]);
+    assert.match(
+      error.message,
+      /^waitAll \(1 of 1 pending, the first: igather\) is not complete after 10 ms: round 1 of \d /,
+    );
+    assert.match(error.message, / waits for rank 3; the request stays pending$/);
+    await assert.rejects(
+      async () => request,
+      ({ message }: Error) => /^igather .* waits for rank 3;/.test(message),
+    );
+    world.isend(new Uint8Array(1), late, GO).wait(Infinity);
+  }
+  request.wait(Infinity);
+  if (blocks !== null) assert.equal(blocks[8 * late], late);
+  world.ibarrier().wait(Infinity);
+  await world.close();
+}
+
+function timeoutOf(wait: () => void): TimeoutError {
+  try {
+    wait();
+  } catch (error) {
+    assert(error instanceof TimeoutError, String(error));
+    return error;
+  }
+  throw new Error('it did not time out');
+}
+
 async function timeouts(): Promise<void> {
   await withSender(async (world, send) => {
     for (const bytes of SIZES) {
@@ -179,6 +219,8 @@ async function timeouts(): Promise<void> {
             assert.equal(error.code, 'ERR_NBC_TIMEOUT');
             assert.equal(error.timeoutMs, limit);
             assert.equal(error.operation, 'irecv');
+            assert.match(error.message, /: it waits for rank 1; the request stays pending$/);
+            assert.deepEqual([error.waitsFor, error.round], [[1], undefined]);
             assert.equal(error.rank, 0);
             return true;
           },
@@ -187,7 +229,10 @@ async function timeouts(): Promise<void> {
         assert.equal(request.done, false, 'still pending');
       }
       const both = [request, world.irecv(new Uint8Array(bytes), 1, 2)];
-      assert.throws(() => waitAll(both, 5), { name: 'TimeoutError', message: /2 of 2/ });
+      assert.throws(() => waitAll(both, 5), {
+        name: 'TimeoutError',
+        message: /2 of 2 pending, the first: irecv.* it waits for rank 1;/,
+      });
       send(2, bytes);
       both[1].wait();
       assert.throws(() => waitAll(both, 5), TimeoutError);

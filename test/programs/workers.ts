@@ -7,13 +7,24 @@ import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { alloc, init, NbcError, PeerClosedError, waitAll } from 'node-nbc';
+import { native } from '#library/native.js';
 import { assertBytes, piece } from './noise.js';
 import { play, report } from './scenario.js';
 
 const BYTES = 500_000;
 
 if (isMainThread)
-  await play({ inWorker, twoWorlds, terminated, terminatedWithAlloc, terminatedInWait, exitPastWait, workerExits });
+  await play({
+    inWorker,
+    twoWorlds,
+    terminated,
+    terminatedWithAlloc,
+    terminatedInWait,
+    terminatedInErrors,
+    exitPastWait,
+    workerExits,
+  });
+else if (workerData === 'errors') failForEver();
 else await workerMain();
 
 function launch(what: string): Worker {
@@ -44,6 +55,22 @@ async function workerMain(): Promise<void> {
   if (what === 'exit') process.exit(3);
   if (what === 'wait') waitAll([tests]);
   for (;;) tests.test();
+}
+
+/** Calls of native code that throw. */
+function failForEver(): void {
+  parentPort!.postMessage('ready');
+  for (;;) assert.throws(() => native.stats());
+}
+
+/** An error that native code throws finds its thread in the middle of its end, in one of many. */
+async function terminatedInErrors(): Promise<void> {
+  for (let round = 0; round < 60; round++) {
+    const worker = launch('errors');
+    await once(worker, 'message');
+    await setTimeout(round % 5);
+    await worker.terminate();
+  }
 }
 
 /** The peer of rank 0's worker. */

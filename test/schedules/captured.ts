@@ -15,8 +15,9 @@ const { PlanCache } = (await import(
 
 export interface Captured {
   schedule: DecodedSchedule;
-  send: ArrayBufferView | null;
-  receive: ArrayBufferView | null;
+  /** All bytes of the memory that native code would be given, whatever view of it that is. */
+  send: Uint8Array | null;
+  receive: Uint8Array | null;
 }
 
 export interface Options {
@@ -27,6 +28,9 @@ export interface Options {
   /** The neighbours of each rank, on a communicator that has some. */
   neighbors?: readonly Neighbors[] | undefined;
 }
+
+const bytesOf = (view: ArrayBufferView | null): Uint8Array | null =>
+  view && new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
 
 /** What a rank starts. */
 export function capture(
@@ -44,7 +48,7 @@ export function capture(
       return 0;
     },
     start(_plan: number, _slot: number, send: ArrayBufferView | null, receive: ArrayBufferView | null): boolean {
-      buffers = { send, receive };
+      buffers = { send: bytesOf(send), receive: bytesOf(receive) };
       return true;
     },
   };

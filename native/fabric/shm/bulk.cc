@@ -138,43 +138,30 @@ bool Bulk::work_on(Link& link, BulkSlot& slot, bool sending, uint64_t& room) {
   return slot.done.fetch_add(1, std::memory_order_acq_rel) + 1 == pieces;
 }
 
-// Hands as much of the put as one slot takes to the peer. False: no slot is free, or this would copy and there is no
-// room.
-bool Bulk::announce(Link& link, Put& put, uint64_t& room) {
-  const uint32_t s = link.announced % kBulkSlots;
-  BulkSlot& slot = link.out[s];
-  if (link.in_flight[s] != nullptr) return false;
-  if (slot.stamp.load(std::memory_order_acquire) != 0) return false;  // pairs with the receiver's store of 0
-  const bool from_arena = arena_->contains(put.from);
-  size_t length = put.bytes - put.announced;
-  bool direct = (put.to.key & kInArena) != 0 || link.can_attach || put.peer == rank_;
-  // Staged, or a small put (see below).
-  if (room == 0 && length > 0 && ((!direct && !from_arena) || length < kShareFrom)) return false;
-  const bool gated = direct && length > 0;
-  if (gated) direct = enter(*link.gate_out, put.to.key);
-  uint16_t flags = (put.to.key & kInArena) != 0 ? kDestinationInArena : 0;
-  const std::byte* from = put.from + put.announced;
-  if (!direct) {
-    flags |= kReceiverCopies;
-    if (!from_arena && length > 0) {
-      if (put.open_slots >= 2 || room == 0) return false;  // two staged pieces in flight keep both sides busy
-      length = std::min(length, kStagingBytes);
-      if (void* staging = staging_buffer()) {
-        std::memcpy(staging, from, length);
-        counters_.staged_bytes += length;
-        room -= std::min<uint64_t>(room, length);
-        link.staging[s] = staging;
-        from = static_cast<const std::byte*>(staging);
-      } else {
-        if (staging_buffers_ > 0) return false;  // all are on their way, and will come back
-        // The program itself has used all exposed memory up: nothing can be sent, and both sides learn it.
-        put.error = Error::system;
-        put.bytes = put.announced;
-        length = 0;
-        flags &= ~kReceiverCopies;
-      }
-    }
+// Copies the portion to where the receiver can read it. False: later, when there is room or staging memory again.
+bool Bulk::stage(Link& link, Put& put, uint32_t s, uint64_t& room, Portion& portion) {
+  if (put.open_slots >= 2 || room == 0) return false;  // two staged pieces in flight keep both sides busy
+  portion.length = std::min(portion.length, kStagingBytes);
+  if (void* staging = staging_buffer()) {
+    std::memcpy(staging, portion.from, portion.length);
+    counters_.staged_bytes += portion.length;
+    room -= std::min<uint64_t>(room, portion.length);
+    link.staging[s] = staging;
+    portion.from = static_cast<const std::byte*>(staging);
+    return true;
   }
+  if (staging_buffers_ > 0) return false;  // all are on their way, and will come back
+  // The program itself has used all exposed memory up: nothing can be sent, and both sides learn it.
+  put.error = Error::system;
+  put.bytes = put.announced;
+  portion.length = 0;
+  portion.flags &= ~kReceiverCopies;
+  return true;
+}
+
+// Fills the slot, up to its stamp; copies a small portion.
+void Bulk::fill(Link& link, Put& put, BulkSlot& slot, uint64_t& room, Portion portion) {
+  auto [from, length, flags] = portion;
   if (arena_->contains(from)) flags |= kSourceInArena;
   slot.source = (flags & kSourceInArena) != 0 ? arena_->offset_of(from) : reinterpret_cast<uintptr_t>(from);
   slot.destination = put.to.address + put.announced;
@@ -195,6 +182,29 @@ bool Bulk::announce(Link& link, Put& put, uint64_t& room) {
   const uint32_t pieces = alone ? pieces_of(slot) : 0;
   slot.next.store(pieces, std::memory_order_relaxed);
   slot.done.store(pieces, std::memory_order_relaxed);
+}
+
+// Hands as much of the put as one slot takes to the peer. False: no slot is free, or this would copy and there is no
+// room.
+bool Bulk::announce(Link& link, Put& put, uint64_t& room) {
+  const uint32_t s = link.announced % kBulkSlots;
+  BulkSlot& slot = link.out[s];
+  if (link.in_flight[s] != nullptr) return false;
+  if (slot.stamp.load(std::memory_order_acquire) != 0) return false;  // pairs with the receiver's store of 0
+  const bool from_arena = arena_->contains(put.from);
+  const bool in_arena = (put.to.key & kInArena) != 0;
+  const size_t length = put.bytes - put.announced;
+  bool direct = in_arena || link.can_attach || put.peer == rank_;
+  // Staged, or a small put (see fill()).
+  if (room == 0 && length > 0 && ((!direct && !from_arena) || length < kShareFrom)) return false;
+  const bool gated = direct && length > 0;
+  if (gated) direct = enter(*link.gate_out, put.to.key);
+  Portion portion{put.from + put.announced, length, in_arena ? uint16_t{kDestinationInArena} : uint16_t{0}};
+  if (!direct) {
+    portion.flags |= kReceiverCopies;
+    if (!from_arena && length > 0 && !stage(link, put, s, room, portion)) return false;
+  }
+  fill(link, put, slot, room, portion);
   link.in_flight[s] = &put;
   ++link.flying;
   ++put.open_slots;
@@ -202,6 +212,17 @@ bool Bulk::announce(Link& link, Put& put, uint64_t& room) {
   slot.stamp.store(stamp_of(link.announced++), std::memory_order_release);
   if (gated && direct) leave(*link.gate_out);
   return true;
+}
+
+// Of a peer that has gone, once nothing to it is in flight any more.
+void Bulk::give_up_backlog(Link& link, Polling& polling) {
+  while (link.flying == 0 && link.backlog_head != nullptr && polling.count < polling.max) {
+    Put* put = link.backlog_head;
+    link.backlog_head = put->next;
+    if (link.backlog_head == nullptr) link.backlog_tail = nullptr;
+    polling.out[polling.count++] = {Completion::Kind::put_done, Error::peer_closed, put->peer, 0, 0, put->cookie};
+    recycle(put);
+  }
 }
 
 void Bulk::put(const Put& what) {

@@ -181,8 +181,34 @@ class Bulk {
  private:
   bool copy_piece(Link& link, BulkSlot& slot, bool sending, uint32_t piece);
   std::byte* arena_of(Link& link);
-  // Both take the bytes that they copy from `room`, and may take more than there is, but nothing where there is none.
+  // One poll: where its completions go, and what it may still copy.
+  struct Polling {
+    Completion* out;
+    unsigned max;
+    Effort effort;
+    uint64_t room;
+    unsigned count = 0;
+    bool copied = false;  // a piece of our own
+  };
+  template <typename Ring>
+  void announce_backlog(Link& link, Polling& polling, Ring& ring);
+  template <typename Ring>
+  void collect_sent(Link& link, Polling& polling, Ring& ring);
+  void give_up_backlog(Link& link, Polling& polling);
+  template <typename Ring>
+  void collect_received(Link& link, Polling& polling, Ring& ring);
+
+  // What one slot tells of a put.
+  struct Portion {
+    const std::byte* from;
+    size_t length;
+    uint16_t flags;
+  };
+
+  // These take the bytes that they copy from `room`, and may take more than there is, but nothing where there is none.
   bool announce(Link& link, Put& put, uint64_t& room);
+  bool stage(Link& link, Put& put, uint32_t s, uint64_t& room, Portion& portion);
+  void fill(Link& link, Put& put, BulkSlot& slot, uint64_t& room, Portion portion);
   bool work_on(Link& link, BulkSlot& slot, bool sending, uint64_t& room);
   void recycle(Put* put);
   static bool stop(BulkSlot& slot, Error error);
@@ -258,62 +284,16 @@ void Bulk::retract(Rank peer, void* cookie, Error error, Ring&& ring) {
 
 template <typename Ring>
 unsigned Bulk::poll(Completion* out, unsigned max, Effort effort, Ring&& ring) {
-  unsigned count = 0;
-  bool copied = false;  // a piece of our own
-  uint64_t room = room_of(effort);
+  Polling polling{out, max, effort, room_of(effort)};
   ++turn_;
   // Ours: announce, copy a piece each, collect what is finished.
   const size_t senders = senders_.size();
   bool idle = false;
-  for (size_t i = 0; i < senders && count < max; ++i) {
+  for (size_t i = 0; i < senders && polling.count < max; ++i) {
     Link& link = *senders_[(turn_ + i) % senders];
-    while (link.backlog_head != nullptr && announce(link, *link.backlog_head, room)) {
-      Put* put = link.backlog_head;
-      const BulkSlot& slot = link.out[(link.announced - 1) % kBulkSlots];
-      // The receiver has something to do: copy, or take delivery of what announce() copied.
-      if ((slot.flags & kReceiverCopies) != 0 || slot.bytes < kShareFrom) ring(link.peer);
-      if (put->announced == put->bytes) {
-        link.backlog_head = put->next;
-        if (link.backlog_head == nullptr) link.backlog_tail = nullptr;
-      }
-    }
-    for (uint32_t s = 0; s < kBulkSlots && link.flying > 0 && count < max; ++s) {
-      Put* put = link.in_flight[s];
-      if (put == nullptr) continue;
-      BulkSlot& slot = link.out[s];
-      const uint32_t pieces = pieces_of(slot);
-      // acquire: pairs with the other side's done.fetch_add; its piece is complete when we report the whole
-      if (slot.done.load(std::memory_order_acquire) < pieces) {
-        const bool copies = effort != Effort::look && (slot.flags & kReceiverCopies) == 0;
-        copied |= copies && slot.next.load(std::memory_order_relaxed) < pieces;
-        if (copies && work_on(link, slot, true, room)) {
-          ring(link.peer);
-        } else if (slot.done.load(std::memory_order_acquire) < pieces) {
-          const bool ours = (slot.flags & kReceiverCopies) == 0 && slot.next.load(std::memory_order_relaxed) < pieces;
-          if (!link.abandoned || ours) continue;
-          put->error = Error::peer_closed;
-        }
-      }
-      link.in_flight[s] = nullptr;
-      --link.flying;
-      if (link.staging[s] != nullptr) {
-        free_staging_.push_back(link.staging[s]);
-        link.staging[s] = nullptr;
-      }
-      if (--put->open_slots == 0 && put->announced == put->bytes) {
-        const Error error =
-            put->error != Error::none ? put->error : static_cast<Error>(slot.error.load(std::memory_order_relaxed));
-        out[count++] = {Completion::Kind::put_done, error, put->peer, 0, 0, put->cookie};
-        recycle(put);
-      }
-    }
-    while (link.abandoned && link.flying == 0 && link.backlog_head != nullptr && count < max) {
-      Put* put = link.backlog_head;
-      link.backlog_head = put->next;
-      if (link.backlog_head == nullptr) link.backlog_tail = nullptr;
-      out[count++] = {Completion::Kind::put_done, Error::peer_closed, put->peer, 0, 0, put->cookie};
-      recycle(put);
-    }
+    announce_backlog(link, polling, ring);
+    collect_sent(link, polling, ring);
+    if (link.abandoned) give_up_backlog(link, polling);
     if (link.flying == 0 && link.backlog_head == nullptr) {
       link.sending = false;
       idle = true;
@@ -321,40 +301,90 @@ unsigned Bulk::poll(Completion* out, unsigned max, Effort effort, Ring&& ring) {
   }
   if (idle) std::erase_if(senders_, [](const Link* link) { return !link->sending; });
   // Theirs: collect what is finished, help where we may, copy where we must.
-  room = room_of(effort);
+  polling.room = room_of(effort);
   const size_t receivers = receivers_.size();
-  for (size_t i = 0; i < receivers && count < max; ++i) {
-    Link& link = *receivers_[(turn_ + i) % receivers];
-    while (count < max) {
-      BulkSlot& slot = link.in[link.received % kBulkSlots];
-      // acquire: pairs with the sender's release of the announcement
-      if (slot.stamp.load(std::memory_order_acquire) != stamp_of(link.received)) break;
-      const uint32_t pieces = pieces_of(slot);
-      if (!link.revoked.empty() && is_revoked(link, slot) && stop(slot, Error::abandoned)) ring(link.peer);
-      if (slot.done.load(std::memory_order_acquire) < pieces) {
-        const bool may = receiver_may_copy(link, slot);
-        const bool must = (slot.flags & kReceiverCopies) != 0;
-        // Our own transfers come first: two ranks that each help the other before they are done only get in each
-        // other's way.
-        if (effort == Effort::look || (!must && !(may && effort == Effort::helping && !copied))) break;
-        if (work_on(link, slot, false, room)) ring(link.peer);
-        if (slot.done.load(std::memory_order_acquire) < pieces) break;
-      }
-      if ((slot.flags & kLast) != 0)
-        out[count++] = {Completion::Kind::immediate,
-                        static_cast<Error>(slot.error.load(std::memory_order_relaxed)),
-                        link.peer,
-                        slot.immediate,
-                        slot.total,
-                        nullptr};
-      ++link.received;
-      slot.stamp.store(
-          0, std::memory_order_release);  // pairs with the acquire in announce(): the slot is the sender's again
-      // A sender that found no free slot sleeps: of any sixteen slots given back, at least every fourth rings.
-      if (link.received % 4 == 0) ring(link.peer);
+  for (size_t i = 0; i < receivers && polling.count < max; ++i)
+    collect_received(*receivers_[(turn_ + i) % receivers], polling, ring);
+  return polling.count;
+}
+
+template <typename Ring>
+void Bulk::announce_backlog(Link& link, Polling& polling, Ring& ring) {
+  while (link.backlog_head != nullptr && announce(link, *link.backlog_head, polling.room)) {
+    Put* put = link.backlog_head;
+    const BulkSlot& slot = link.out[(link.announced - 1) % kBulkSlots];
+    // The receiver has something to do: copy, or take delivery of what announce() copied.
+    if ((slot.flags & kReceiverCopies) != 0 || slot.bytes < kShareFrom) ring(link.peer);
+    if (put->announced == put->bytes) {
+      link.backlog_head = put->next;
+      if (link.backlog_head == nullptr) link.backlog_tail = nullptr;
     }
   }
-  return count;
+}
+
+template <typename Ring>
+void Bulk::collect_sent(Link& link, Polling& polling, Ring& ring) {
+  for (uint32_t s = 0; s < kBulkSlots && link.flying > 0 && polling.count < polling.max; ++s) {
+    Put* put = link.in_flight[s];
+    if (put == nullptr) continue;
+    BulkSlot& slot = link.out[s];
+    const uint32_t pieces = pieces_of(slot);
+    // acquire: pairs with the other side's done.fetch_add; its piece is complete when we report the whole
+    if (slot.done.load(std::memory_order_acquire) < pieces) {
+      const bool copies = polling.effort != Effort::look && (slot.flags & kReceiverCopies) == 0;
+      polling.copied |= copies && slot.next.load(std::memory_order_relaxed) < pieces;
+      if (copies && work_on(link, slot, true, polling.room)) {
+        ring(link.peer);
+      } else if (slot.done.load(std::memory_order_acquire) < pieces) {
+        const bool ours = (slot.flags & kReceiverCopies) == 0 && slot.next.load(std::memory_order_relaxed) < pieces;
+        if (!link.abandoned || ours) continue;
+        put->error = Error::peer_closed;
+      }
+    }
+    link.in_flight[s] = nullptr;
+    --link.flying;
+    if (link.staging[s] != nullptr) {
+      free_staging_.push_back(link.staging[s]);
+      link.staging[s] = nullptr;
+    }
+    if (--put->open_slots == 0 && put->announced == put->bytes) {
+      const Error error =
+          put->error != Error::none ? put->error : static_cast<Error>(slot.error.load(std::memory_order_relaxed));
+      polling.out[polling.count++] = {Completion::Kind::put_done, error, put->peer, 0, 0, put->cookie};
+      recycle(put);
+    }
+  }
+}
+
+template <typename Ring>
+void Bulk::collect_received(Link& link, Polling& polling, Ring& ring) {
+  const Effort effort = polling.effort;
+  while (polling.count < polling.max) {
+    BulkSlot& slot = link.in[link.received % kBulkSlots];
+    // acquire: pairs with the sender's release of the announcement
+    if (slot.stamp.load(std::memory_order_acquire) != stamp_of(link.received)) break;
+    const uint32_t pieces = pieces_of(slot);
+    if (!link.revoked.empty() && is_revoked(link, slot) && stop(slot, Error::abandoned)) ring(link.peer);
+    if (slot.done.load(std::memory_order_acquire) < pieces) {
+      const bool may = receiver_may_copy(link, slot);
+      const bool must = (slot.flags & kReceiverCopies) != 0;
+      // Our own transfers come first: two ranks that each help the other before they are done only get in each other's
+      // way.
+      if (effort == Effort::look || (!must && !(may && effort == Effort::helping && !polling.copied))) break;
+      if (work_on(link, slot, false, polling.room)) ring(link.peer);
+      if (slot.done.load(std::memory_order_acquire) < pieces) break;
+    }
+    if ((slot.flags & kLast) != 0) {
+      const auto error = static_cast<Error>(slot.error.load(std::memory_order_relaxed));
+      polling.out[polling.count++] = {
+          Completion::Kind::immediate, error, link.peer, slot.immediate, slot.total, nullptr};
+    }
+    ++link.received;
+    // release: pairs with the acquire in announce(); the slot is the sender's again
+    slot.stamp.store(0, std::memory_order_release);
+    // A sender that found no free slot sleeps: of any sixteen slots given back, at least every fourth rings.
+    if (link.received % 4 == 0) ring(link.peer);
+  }
 }
 
 }  // namespace nbc::shm

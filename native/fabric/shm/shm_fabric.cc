@@ -162,8 +162,8 @@ unsigned ShmFabric::poll(Completion* out, unsigned max, Effort effort) {
 }
 
 int ShmFabric::open_loop() {
-  if (loop_socket_.descriptor() < 0) loop_socket_.open(*segment_, rank(), job::Call::loop);
-  return loop_socket_.descriptor();
+  loop_pipe_.open(*segment_, rank());
+  return loop_pipe_.descriptor();
 }
 
 void ShmFabric::note_processor() {

@@ -126,7 +126,7 @@ class ShmFabric final : public Fabric {
   std::string why_not_far_;
   std::map<Rank, std::string> rejected_;  // why, by peer
   job::RankSocket sockets_[2];
-  job::RankSocket loop_socket_;
+  job::RankPipe loop_pipe_;
   uint32_t processor_ = 0;  // what this rank's line says
   job::RankCaller caller_;
   ShmCounters counters_;

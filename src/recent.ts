@@ -1,0 +1,20 @@
+/** How many are kept: most programs repeat one call, or take turns with a few. */
+const MAX_RECENT = 4;
+
+/** The last things that were added. */
+export class Recent<Item> {
+  /** In no order. */
+  readonly items: Item[] = [];
+  /** The one that makes room for the next. */
+  private oldest = 0;
+
+  add(item: Item): void {
+    this.items[this.oldest] = item;
+    this.oldest = (this.oldest + 1) % MAX_RECENT;
+  }
+
+  clear(): void {
+    this.items.length = 0;
+    this.oldest = 0;
+  }
+}
