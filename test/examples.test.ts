@@ -1,0 +1,51 @@
+/** The small examples: each prints what its first comment says. */
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { LIMIT_MS, run } from './support/commands.js';
+import { ROOT } from './support/launch.js';
+
+const FOLDER = 'examples/calls';
+const names = readdirSync(join(ROOT, FOLDER)).map((file) => file.replace(/\.ts$/, ''));
+
+/** The command and the lines that it prints, from the comment of an example. */
+function commentOf(name: string): { command: string; printed: string[] } {
+  const source = readFileSync(join(ROOT, FOLDER, `${name}.ts`), 'utf8');
+  const comment = source.slice(0, source.indexOf('*/'));
+  const [command, ...printed] = [...comment.matchAll(/^ \* {5}(\S.*)$/gm)].map(([, line]) => line);
+  return { command, printed };
+}
+
+describe('the small examples', function () {
+  this.timeout(LIMIT_MS + 10_000);
+
+  for (const name of names) {
+    it(`${name} prints what its comment says`, async () => {
+      const { command, printed } = commentOf(name);
+      const [launcher, ...args] = command.split(' ');
+      assert.equal(launcher, 'nbcrun');
+      assert.equal(args.at(-1), `out/${FOLDER}/${name}.js`);
+      assert.notEqual(printed.length, 0);
+      const rest = [...args.slice(0, -1), join(ROOT, args.at(-1)!)];
+      const { code, stdout, stderr } = await run(process.execPath, [join(ROOT, 'dist/cli/nbcrun.js'), ...rest]);
+      assert.equal(code, 0, stdout + stderr);
+      // Ranks print in any order.
+      assert.deepEqual(stdout.trimEnd().split('\n').sort(), printed.toSorted(), stderr);
+    });
+  }
+
+  it('are all in the list of examples/README.md', () => {
+    const list = readFileSync(join(ROOT, 'examples/README.md'), 'utf8');
+    const linked = [...list.matchAll(/\]\(calls\/(\S+)\.ts\)/g)].map(([, name]) => name);
+    assert.deepEqual(linked.toSorted(), names.toSorted());
+  });
+
+  it('have at most forty lines', () => {
+    for (const name of names) {
+      const lines = readFileSync(join(ROOT, FOLDER, `${name}.ts`), 'utf8')
+        .trimEnd()
+        .split('\n').length;
+      assert(lines <= 40, `${name} has ${lines}`);
+    }
+  });
+});
