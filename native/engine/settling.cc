@@ -59,7 +59,8 @@ void Engine::report_failure(Operation& operation) {
   failure.bytes_here = operation.error_expected;
   failure.bytes_there = operation.error_got;
   failure.buffers_in_use = operation.buffers_in_use;
-  if (operation.error == Error::abandoned && operation.poison != 0) {
+  const bool known = operation.poison != 0 && libof::cause_of(operation.poison) != Error::abandoned;
+  if (operation.error == Error::abandoned && known) {
     failure.origin = libof::origin_of(operation.poison);
     failure.cause = libof::cause_of(operation.poison);
   }

@@ -159,8 +159,9 @@ class Fabric {
   virtual void conceal(Rank peer, const ExposedBuffer& buffer) = 0;
   // The receive failed, and its buffer of `bytes` goes back to the user before the peer's immediate has come. True:
   // from now on the peer writes nothing there. False: a write may be under way; ask again after poll(). The immediate
-  // still comes, perhaps with an error. conceal() follows as ever.
-  virtual bool revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes) = 0;
+  // still comes, perhaps with an error. conceal() follows as ever. `why`: what the peer's put ends with, if the fabric
+  // stops it.
+  virtual bool revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Error why) = 0;
 
   // Something was written to the peer's mailbox: these bytes, which lie in one of the two parts, and no others. They
   // must stay as they are until the peer has reported them as consumed, or until they are replaced by what is as good.

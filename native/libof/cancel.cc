@@ -48,12 +48,11 @@ void LibOF::give_up(Request& request) {
     case State::send_waiting_rtr:
       if (poison != 0) return poison_send(peer, request);
       request.buffer = nullptr;
-      request.error = closing_ ? Error::peer_closed : Error::abandoned;
+      request.error = reason();
       return adopt(request);
     case State::send_sending_data:
       revoking_.push_back({&request, request.generation, now_milliseconds() + options_.revoke_limit});
-      if (request.error == Error::none)
-        fabric_.retract(peer.rank, &request, closing_ ? Error::peer_closed : Error::abandoned);
+      if (request.error == Error::none) fabric_.retract(peer.rank, &request, reason());
       return;
     case State::recv_waiting_eager:
     case State::rndv_recv_init:
@@ -68,6 +67,7 @@ void LibOF::give_up_receive(Peer& peer, Request& receive) {
   if (receive.data_here) return adopt(receive);  // only its RTR's local completion is awaited
   receive.discard = true;
   receive.poison = receive.owner->poison;
+  if (closing_ && receive.poison == 0) receive.poison = poison_of(fabric_.rank(), Error::closed);
   if (!receive.rtr_written) {
     const bool asks = receive.rtr_asked;
     if (asks) cancel_queued_rtr(peer, receive);
@@ -76,7 +76,7 @@ void LibOF::give_up_receive(Peer& peer, Request& receive) {
     if (asks && !closing_) ask_by_rtr(peer, receive);  // as one that is abandoned
     return;
   }
-  const bool revoked = fabric_.revoke(peer.rank, receive.exposed, receive.bytes);
+  const bool revoked = fabric_.revoke(peer.rank, receive.exposed, receive.bytes, reason());
   const RtrKind kind = revoked ? RtrKind::withdraw : RtrKind::revoke;
   if (!revoked || !closing_) queue_rtr(peer, {kind, receive.key, nullptr, receive.poison}, true);
   if (revoked) return adopt(receive);
@@ -112,7 +112,7 @@ bool LibOF::poll_revoking() {
     const bool ended =
         request.generation != entry.generation || request.state == State::done || request.owner == &orphans_;
     const bool receives = request.state != State::send_sending_data;
-    if (!ended && receives && fabric_.revoke(request.peer, request.exposed, request.bytes)) {
+    if (!ended && receives && fabric_.revoke(request.peer, request.exposed, request.bytes, reason())) {
       adopt(request);
     } else if (!ended) {
       Peer& peer = *peers_[request.peer];

@@ -212,6 +212,8 @@ class LibOF {
   void withdraw(Peer& peer, EarlyRtr& rtr, uint64_t poison, bool asks);
   void queue_rtr(Peer& peer, const QueuedRtr& rtr, bool urgent);
   bool may_ask(const Peer& peer) const;
+  // What a peer is told whose message this rank gives up.
+  Error reason() const { return closing_ ? Error::peer_closed : Error::abandoned; }
   void give_up(Request& request);
   void give_up_receive(Peer& peer, Request& receive);
   void adopt(Request& request);

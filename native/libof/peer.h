@@ -66,10 +66,13 @@ inline LocalBuffer local_buffer(const Request& request) {
   return {request.buffer, request.bytes, nullptr};
 }
 
-// The receiver has said that its operation has failed: the RTR names no memory, but where that began.
+// The receiver has said that its operation has failed, or that it closes. The RTR names no memory, but where that
+// began.
 inline void abandoned_by_peer(Request& send, const ExposedBuffer& told) {
-  send.error = Error::abandoned;
-  send.poison = static_cast<Poison>(told.address);
+  const auto poison = static_cast<Poison>(told.address);
+  const bool closed = cause_of(poison) == Error::closed;
+  send.error = closed ? Error::peer_closed : Error::abandoned;
+  send.poison = closed ? 0 : poison;
 }
 
 // The immediate value names the receive: 22 bits of pool index, 7 bits of generation. The sender adds whether there was

@@ -214,7 +214,7 @@ TEST(what_is_revoked_amid_its_pieces_is_not_written_any_more) {
     const uint32_t copied = slot.done.load();
     CHECK(copied < pieces_of(slot));
     CHECK_EQ(slot.next.fetch_add(1), copied);  // the sender begins the next one
-    const auto revoke = [&] { return b.bulk.revoke(0, exposed, kBytes, [](Rank) {}); };
+    const auto revoke = [&] { return b.bulk.revoke(0, exposed, kBytes, Error::abandoned, [](Rank) {}); };
     CHECK(!revoke());
     CHECK(!revoke());
     slot.done.fetch_add(1);  // and ends it

@@ -125,7 +125,7 @@ class FakeFabric final : public Fabric {
   void conceal(Rank peer, const ExposedBuffer& buffer) override {
     if (asynchronous(peer)) CHECK_EQ(std::erase(open_, buffer.key), 1u);  // once, and only what was exposed
   }
-  bool revoke(Rank, const ExposedBuffer& buffer, size_t) override {
+  bool revoke(Rank, const ExposedBuffer& buffer, size_t, Error) override {
     if (!revokes) return false;
     revoked_.push_back(buffer.key);
     return true;

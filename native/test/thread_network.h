@@ -100,7 +100,7 @@ class ThreadFabric final : public FarFabric {
   }
   void conceal(Rank, const ExposedBuffer&) override { --exposed_; }
   // As a network card does it: nothing is written from now on.
-  bool revoke(Rank, const ExposedBuffer& buffer, size_t) override {
+  bool revoke(Rank, const ExposedBuffer& buffer, size_t, Error) override {
     const std::lock_guard<std::mutex> guard(post().mutex);
     post().revoked.insert(buffer.key);
     return true;

@@ -52,8 +52,8 @@ class MixedFabric final : public Fabric {
     return to(peer).expose(peer, buffer, out);
   }
   void conceal(Rank peer, const ExposedBuffer& buffer) override { to(peer).conceal(peer, buffer); }
-  bool revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes) override {
-    return to(peer).revoke(peer, buffer, bytes);
+  bool revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Error why) override {
+    return to(peer).revoke(peer, buffer, bytes, why);
   }
   void retract(Rank peer, void* cookie, Error error) override { to(peer).retract(peer, cookie, error); }
   void commit(Rank peer, const void* written, size_t bytes, uint32_t note, void* cookie) override {

@@ -273,12 +273,13 @@ bool Bulk::stop(BulkSlot& slot, Error error) {
   return slot.done.fetch_add(rest, std::memory_order_acq_rel) + rest == pieces;
 }
 
-bool Bulk::is_revoked(const Link& link, const BulkSlot& slot) {
+const Link::Revoked* Bulk::find_revoked(const Link& link, const BulkSlot& slot) {
   const bool in_arena = (slot.flags & kDestinationInArena) != 0;
-  return std::any_of(link.revoked.begin(), link.revoked.end(), [&](const Link::Revoked& r) {
+  const auto found = std::find_if(link.revoked.begin(), link.revoked.end(), [&](const Link::Revoked& r) {
     return ((r.buffer.key & kInArena) != 0) == in_arena && slot.destination >= r.buffer.address &&
            slot.destination < r.buffer.address + r.bytes;
   });
+  return found != link.revoked.end() ? &*found : nullptr;
 }
 
 void Bulk::conceal(Rank peer, const ExposedBuffer& buffer) {

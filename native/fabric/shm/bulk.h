@@ -147,6 +147,7 @@ struct Link {
   struct Revoked {
     ExposedBuffer buffer;
     size_t bytes;
+    Error why;
   };
   std::vector<Revoked> revoked;  // until they are concealed
   bool outdated = false;         // RTRs from before a revocation are out: the receiver has to copy for them
@@ -165,7 +166,7 @@ class Bulk {
   void abandon(Rank peer);
   // As in fabric.h. Both ring(peer) for slots that they finished.
   template <typename Ring>
-  bool revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Ring&& ring);
+  bool revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Error why, Ring&& ring);
   template <typename Ring>
   void retract(Rank peer, void* cookie, Error error, Ring&& ring);
   void conceal(Rank peer, const ExposedBuffer& buffer);
@@ -212,7 +213,7 @@ class Bulk {
   bool work_on(Link& link, BulkSlot& slot, bool sending, uint64_t& room);
   void recycle(Put* put);
   static bool stop(BulkSlot& slot, Error error);
-  static bool is_revoked(const Link& link, const BulkSlot& slot);
+  static const Link::Revoked* find_revoked(const Link& link, const BulkSlot& slot);
   void* staging_buffer();
 
   std::shared_ptr<Segment> segment_;
@@ -242,13 +243,13 @@ inline bool receiver_may_copy(const Link& link, const BulkSlot& slot) {
 }
 
 template <typename Ring>
-bool Bulk::revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Ring&& ring) {
+bool Bulk::revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Error why, Ring&& ring) {
   Link& link = *links_[peer];
   const auto same = [&](const Link::Revoked& r) {
     return r.buffer.address == buffer.address && r.buffer.key == buffer.key;
   };
   if (std::none_of(link.revoked.begin(), link.revoked.end(), same)) {
-    link.revoked.push_back({buffer, bytes});
+    link.revoked.push_back({buffer, bytes, why});
     link.gate_in->revocations.fetch_add(1, std::memory_order_seq_cst);
     if (!link.outdated) ++outdated_;
     link.outdated = true;
@@ -259,8 +260,8 @@ bool Bulk::revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Ring&& r
   bool left = true;
   for (uint32_t s = 0; s < kBulkSlots; ++s) {
     BulkSlot& slot = link.in[s];
-    if (slot.stamp.load(std::memory_order_acquire) == 0 || !is_revoked(link, slot)) continue;
-    if (stop(slot, Error::abandoned)) ring(peer);
+    if (slot.stamp.load(std::memory_order_acquire) == 0 || !find_revoked(link, slot)) continue;
+    if (stop(slot, why)) ring(peer);
     left &= slot.done.load(std::memory_order_acquire) >= pieces_of(slot);
   }
   return left;
@@ -364,7 +365,8 @@ void Bulk::collect_received(Link& link, Polling& polling, Ring& ring) {
     // acquire: pairs with the sender's release of the announcement
     if (slot.stamp.load(std::memory_order_acquire) != stamp_of(link.received)) break;
     const uint32_t pieces = pieces_of(slot);
-    if (!link.revoked.empty() && is_revoked(link, slot) && stop(slot, Error::abandoned)) ring(link.peer);
+    if (const Link::Revoked* revoked = find_revoked(link, slot); revoked != nullptr && stop(slot, revoked->why))
+      ring(link.peer);
     if (slot.done.load(std::memory_order_acquire) < pieces) {
       const bool may = receiver_may_copy(link, slot);
       const bool must = (slot.flags & kReceiverCopies) != 0;

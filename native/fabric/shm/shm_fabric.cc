@@ -118,8 +118,8 @@ bool ShmFabric::expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out)
 }
 
 // A peer that has closed, or died, is in the middle of nothing.
-bool ShmFabric::revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes) {
-  return bulk_.revoke(peer, buffer, bytes, [this](Rank rank) { count(rank); }) || has_closed(peer);
+bool ShmFabric::revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Error why) {
+  return bulk_.revoke(peer, buffer, bytes, why, [this](Rank rank) { count(rank); }) || has_closed(peer);
 }
 
 void ShmFabric::retract(Rank peer, void* cookie, Error error) {

@@ -56,7 +56,7 @@ class ShmFabric final : public Fabric {
   const std::shared_ptr<ExposedMemory>& memory() const override { return memory_; }
   bool expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) override;
   void conceal(Rank peer, const ExposedBuffer& buffer) override { bulk_.conceal(peer, buffer); }
-  bool revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes) override;
+  bool revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Error why) override;
   void retract(Rank peer, void* cookie, Error error) override;
   // The outbox is the peer's inbox: what was written is there, and only has to be counted for the doorbell.
   void commit(Rank peer, const void*, size_t, uint32_t, void*) override { count(peer); }

@@ -60,7 +60,7 @@ class TcpFabric final : public FarFabric, private ConnectionOwner {
   const std::shared_ptr<ExposedMemory>& memory() const override { return memory_; }
   bool expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) override;
   void conceal(Rank peer, const ExposedBuffer& buffer) override;
-  bool revoke(Rank, const ExposedBuffer& buffer, size_t) override {
+  bool revoke(Rank, const ExposedBuffer& buffer, size_t, Error) override {
     regions_.revoke(buffer.key);
     return true;
   }
