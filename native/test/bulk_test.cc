@@ -263,7 +263,7 @@ TEST(a_poll_copies_a_bounded_number_of_bytes) {
     return counters.mapped_bytes + counters.cross_memory_bytes + counters.staged_bytes;
   };
   for (const bool attaches : {true, false}) {
-    for (const size_t bytes : {size_t{90'000}, size_t{1} << 20}) {
+    for (const size_t bytes : {size_t{90'000}, size_t{4} << 20}) {
       const auto segment = two_ranks();
       Side a(segment, 0), b(segment, 1);
       for (Side* side : {&a, &b}) side->bulk.open(side->peer, attaches);
@@ -282,14 +282,14 @@ TEST(a_poll_copies_a_bounded_number_of_bytes) {
       before = copied(a);
       a.poll(Effort::pass);
       CHECK(copied(a) > before);
-      CHECK(copied(a) - before <= room_of(Effort::pass) + kLargestPiece);
+      CHECK(copied(a) - before <= room_of(Effort::pass) + kPieceBytes);
       while (b.arrived.size() < kBulkSlots) {
         before = copied(a) + copied(b);
         b.poll(Effort::pass);
-        CHECK(copied(a) + copied(b) - before <= room_of(Effort::pass) + kLargestPiece);
+        CHECK(copied(a) + copied(b) - before <= room_of(Effort::pass) + kPieceBytes);
         before = copied(a) + copied(b);
         a.poll(Effort::pass);
-        CHECK(copied(a) + copied(b) - before <= room_of(Effort::pass) + kLargestPiece);
+        CHECK(copied(a) + copied(b) - before <= room_of(Effort::pass) + kPieceBytes);
       }
       for (uint32_t i = 0; i < kBulkSlots; ++i) CHECK_EQ(first_difference(to[i].data(), bytes, i), bytes);
     }

@@ -10,8 +10,6 @@
 namespace nbc::shm {
 namespace {
 
-constexpr size_t kPage = 4096;  // pieces of a transfer end at multiples of it
-
 // Copies between our memory and another process's. False with errno if the kernel refuses.
 bool cross_copy(pid_t pid, std::byte* ours, uint64_t theirs, size_t bytes, bool write) {
   while (bytes > 0) {
@@ -33,10 +31,9 @@ bool cross_copy(pid_t pid, std::byte* ours, uint64_t theirs, size_t bytes, bool 
 // What errno means after a copy that failed.
 uint16_t why_not() { return static_cast<uint16_t>(errno == ESRCH ? Error::peer_closed : Error::system); }
 
-uint32_t piece_size(size_t bytes, bool shared) {
-  if (!shared) return static_cast<uint32_t>(std::clamp<size_t>(bytes, 1, kLargestPiece));
-  const size_t eighth = (bytes / 8 + kPage - 1) / kPage * kPage;
-  return static_cast<uint32_t>(std::clamp(eighth, kSmallestPiece, kLargestPiece));
+// How many pieces a side claims at once that waits: an eighth of the portion if both copy, all of it if one does.
+uint32_t claim_of(size_t bytes, bool shared) {
+  return static_cast<uint32_t>(std::clamp(shared ? bytes / 8 : bytes, kPieceBytes, kLargestClaim) / kPieceBytes);
 }
 
 void leave(Gate& gate) {
@@ -92,10 +89,10 @@ std::byte* Bulk::arena_of(Link& link) {
   return link.arena;
 }
 
-// Copies one piece from whichever side this is. False: the system refused (errno).
-bool Bulk::copy_piece(Link& link, BulkSlot& slot, bool sending, uint32_t piece) {
-  const uint64_t at = static_cast<uint64_t>(piece) * slot.piece_bytes;
-  const size_t length = static_cast<size_t>(std::min<uint64_t>(slot.piece_bytes, slot.bytes - at));
+// Copies pieces from whichever side this is. False: the system refused (errno).
+bool Bulk::copy_pieces(Link& link, BulkSlot& slot, bool sending, uint32_t first, uint32_t count) {
+  const uint64_t at = uint64_t{first} * slot.piece_bytes;
+  const size_t length = static_cast<size_t>(std::min(uint64_t{count} * slot.piece_bytes, slot.bytes - at));
   const bool remote_in_arena = (slot.flags & (sending ? kDestinationInArena : kSourceInArena)) != 0;
   const bool local_in_arena = (slot.flags & (sending ? kSourceInArena : kDestinationInArena)) != 0;
   const uint64_t local = sending ? slot.source : slot.destination;
@@ -124,18 +121,20 @@ bool Bulk::copy_piece(Link& link, BulkSlot& slot, bool sending, uint32_t piece) 
   return cross_copy(link.pid, ours, remote + at, length, sending);
 }
 
-// Claims and copies one piece. True if that finished the slot.
-bool Bulk::work_on(Link& link, BulkSlot& slot, bool sending, uint64_t& room) {
+// Claims pieces, and copies them. True if that finished the slot.
+bool Bulk::work_on(Link& link, BulkSlot& slot, bool sending, Effort effort, uint64_t& room) {
   if (room == 0) return false;
   const uint32_t pieces = pieces_of(slot);
   // relaxed: claiming orders nothing, the data is ordered by stamp (before) and done (after)
   if (slot.next.load(std::memory_order_relaxed) >= pieces) return false;
-  const uint32_t piece = slot.next.fetch_add(1, std::memory_order_relaxed);
-  if (piece >= pieces) return false;
-  room -= std::min<uint64_t>(room, slot.piece_bytes);
-  if (!copy_piece(link, slot, sending, piece)) slot.error.store(why_not(), std::memory_order_relaxed);
-  if (!sending) ++counters_.helped_pieces;
-  return slot.done.fetch_add(1, std::memory_order_acq_rel) + 1 == pieces;
+  const uint32_t claim = effort == Effort::helping ? slot.claim : 1;
+  const uint32_t first = slot.next.fetch_add(claim, std::memory_order_relaxed);
+  if (first >= pieces) return false;
+  const uint32_t count = std::min(claim, pieces - first);
+  room -= std::min(room, uint64_t{count} * slot.piece_bytes);
+  if (!copy_pieces(link, slot, sending, first, count)) slot.error.store(why_not(), std::memory_order_relaxed);
+  if (!sending) counters_.helped_pieces += count;
+  return slot.done.fetch_add(count, std::memory_order_acq_rel) + count == pieces;
 }
 
 // Copies the portion to where the receiver can read it. False: later, when there is room or staging memory again.
@@ -172,12 +171,14 @@ void Bulk::fill(Link& link, Put& put, BulkSlot& slot, uint64_t& room, Portion po
   slot.flags = flags;
   slot.error.store(static_cast<uint16_t>(put.error), std::memory_order_relaxed);
   slot.immediate = put.immediate;
-  // A peer that is sending to us, too, has no time to help: then larger pieces, in fewer system calls. ialltoall
-  // between two ranks: 1 MiB 143 and 130 µs, 128 KiB 20 and 16 µs.
-  slot.piece_bytes = piece_size(length, length >= kShareFrom && !link.expected);
-  // A small put is copied before it is announced: the receiver takes one cache miss, and nobody shares counters.
   const bool alone = length < kShareFrom && (flags & kReceiverCopies) == 0;
-  if (alone && length > 0 && !copy_piece(link, slot, true, 0)) slot.error.store(why_not(), std::memory_order_relaxed);
+  slot.piece_bytes = static_cast<uint32_t>(alone ? std::max(length, size_t{1}) : kPieceBytes);
+  // A peer that is sending to us, too, has no time to help: then larger claims, in fewer system calls. ialltoall
+  // between two ranks: 1 MiB 143 and 130 µs, 128 KiB 20 and 16 µs.
+  slot.claim = claim_of(length, length >= kShareFrom && !link.expected);
+  // A small put is copied before it is announced: the receiver takes one cache miss, and nobody shares counters.
+  if (alone && length > 0 && !copy_pieces(link, slot, true, 0, 1))
+    slot.error.store(why_not(), std::memory_order_relaxed);
   if (alone) room -= std::min<uint64_t>(room, length);
   const uint32_t pieces = alone ? pieces_of(slot) : 0;
   slot.next.store(pieces, std::memory_order_relaxed);
