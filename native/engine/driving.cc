@@ -253,7 +253,7 @@ bool Engine::drive() {
   bool again = false;
   while (!lock_.wanted() && background_needed()) {
     ++counters_.progress_passes;
-    if (pass(Effort::pass) || work() > 0) continue;
+    if (pass(Effort::driving) || work() > 0) continue;
     const uint32_t need = arrivals_needed(false);
     fabric_->arm(Sleeper::progress, need);
     if (!last_pass(Effort::look)) {

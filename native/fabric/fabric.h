@@ -124,7 +124,8 @@ struct Crowd {
 enum class Effort {
   look,     // announce and collect, copy nothing large: the caller wants to leave
   pass,     // one piece: the caller has other things to do
-  helping,  // one piece, and also pieces of what peers are writing to us: the caller has nothing else to do
+  driving,  // larger pieces: the caller has nothing else to do, and is the progress thread
+  helping,  // larger pieces, and also pieces of what peers are writing to us: the caller has nothing else to do
 };
 
 // Who sleeps at the doorbell: the calling thread inside wait(), the progress thread, or the calling thread in its event

@@ -95,6 +95,7 @@ constexpr uint64_t room_of(Effort effort) {
     case Effort::look:
       return 16 * 1024;
     case Effort::pass:
+    case Effort::driving:
       return 64 * 1024;
     case Effort::helping:
       break;

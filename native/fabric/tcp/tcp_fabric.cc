@@ -26,6 +26,7 @@ size_t budget_of(Effort effort) {
     case Effort::look:
       return 64 * 1024;
     case Effort::pass:
+    case Effort::driving:
       return 512 * 1024;
     case Effort::helping:
       break;
