@@ -77,6 +77,8 @@ class Connection {
   bool has_to_send() const {
     return !frames_.empty() || !messages_.empty() || (!closing_ && puts_framed_ < puts_.size());
   }
+  // What flush() sends has left, as far as the socket took it.
+  bool flushed() const { return blocked_ || (frames_.empty() && messages_.empty()); }
   // At least 1 if there is anything.
   uint64_t bytes_to_send() const { return prepared_ + messages_bytes_ + (closing_ ? 0 : puts_bytes_); }
   // The socket takes no more for now.

@@ -264,6 +264,10 @@ void TcpFabric::flush() {
   if (!listed_.empty()) move_listed(0);
 }
 
+bool TcpFabric::flushed() const {
+  return std::all_of(listed_.begin(), listed_.end(), [](const Connection* c) { return c->flushed(); });
+}
+
 unsigned TcpFabric::poll(Completion* out, unsigned max, Effort effort) {
   parking_.answer_calls();
   if (arrived_.size() < max) look(effort);

@@ -68,6 +68,7 @@ class TcpFabric final : public FarFabric, private ConnectionOwner {
   void commit(Rank peer, const void* written, size_t bytes, uint32_t note, void* cookie) override;
   bool asynchronous(Rank) const override { return true; }
   void flush() override;
+  bool flushed() const override;
   void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
            void* cookie) override;
   void abandon(Rank peer) override;

@@ -103,6 +103,7 @@ void VerbsFabric::queue_work(Connection& connection, const Work& work) {
 
 // It has something to post.
 void VerbsFabric::touch(Connection& connection) {
+  unflushed_ = true;
   if (connection.dirty) return;
   connection.dirty = true;
   dirty_.push_back(&connection);
@@ -184,6 +185,7 @@ void VerbsFabric::put(Rank peer, const ExposedBuffer& to, const LocalBuffer& fro
 }
 
 void VerbsFabric::flush() {
+  unflushed_ = false;
   if (dirty_.empty()) return;
   size_t kept = 0;
   for (Connection* connection : dirty_) {

@@ -66,6 +66,7 @@ class VerbsFabric : public FarFabric {
   void commit(Rank peer, const void* written, size_t bytes, uint32_t note, void* cookie) override;
   bool asynchronous(Rank) const override { return true; }
   void flush() override;
+  bool flushed() const override { return !unflushed_; }
   void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
            void* cookie) override;
   void abandon(Rank peer) override;
@@ -159,6 +160,7 @@ class VerbsFabric : public FarFabric {
   std::vector<Link> links_;                    // by rank
   std::unordered_map<uint32_t, Rank> owners_;  // of queue pairs, by number
   std::vector<Connection*> dirty_;             // with something to post
+  bool unflushed_ = false;                     // something was queued since flush()
   struct alignas(64) Box {
     std::byte bytes[kBoxBytes];
   };
