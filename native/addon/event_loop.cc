@@ -4,6 +4,8 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "addon/runtime.h"
+
 namespace nbc::addon {
 namespace {
 
@@ -74,6 +76,7 @@ void EventLoopPoll::Polled::on_readable(uv_poll_t* handle, int status, int /*eve
 }
 
 std::unique_ptr<EventLoopPoll> EventLoopPoll::start(napi_env env, int descriptor, napi_value callback) {
+  if (is_bun(env)) return nullptr;
   const Libuv& uv = libuv();
   uv_loop_t* loop = nullptr;
   if (!uv.complete() || uv.event_loop(env, &loop) != napi_ok || loop == nullptr) return nullptr;
