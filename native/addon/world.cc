@@ -158,7 +158,8 @@ void World::call_javascript(napi_env env, napi_value callback, void* /*context*/
   if (env == nullptr) return;
   napi_value undefined;
   napi_get_undefined(env, &undefined);
-  if (napi_call_function(env, undefined, callback, 0, nullptr, nullptr) == napi_pending_exception) {
+  napi_value ignored;
+  if (napi_call_function(env, undefined, callback, 0, nullptr, &ignored) == napi_pending_exception) {
     napi_value exception;
     if (napi_get_and_clear_last_exception(env, &exception) == napi_ok) napi_fatal_exception(env, exception);
   }
