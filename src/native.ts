@@ -110,6 +110,8 @@ export interface Native {
    * reached by it, or -1 if none has yet.
    */
   declareElsewhere(jobFd: number, rank: number): number;
+  /** Closes a descriptor that native code has opened. (In Deno, `node:fs` closes only those that it has opened.) */
+  closeDescriptor(fd: number): void;
   /** How many descriptors this process may have open. */
   descriptorLimit(): number;
   /** Throws ERR_NBC_ALREADY_OPEN if this process has an open world. */
