@@ -13,6 +13,7 @@ describe('buffers in flight', function () {
   const scenarios = {
     dropped: 'survive collection when the program drops them and their requests',
     transferred: 'keep their memory when they are transferred',
+    lent: 'keep their memory when they are of alloc(), whether that can be transferred or not',
     posted: 'keep their memory when they are posted to a worker that ends',
     grown: 'keep their memory when the WebAssembly memory they view grows',
     collected: 'survive a collection after every start of a collective',
