@@ -17,7 +17,7 @@ for (const name of RUNTIMES) {
   describe(`in ${name}`, function () {
     this.timeout(60_000);
     let runtime: Runtime;
-    let folder: string;
+    let folder: string | undefined;
 
     before(function () {
       const found = findRuntime(name);
@@ -41,7 +41,7 @@ for (const name of RUNTIMES) {
     it("runs the README's first program, and nbcrun", async () => {
       const program = /^```js\n([^]*?)^```$/m.exec(readFileSync(join(ROOT, 'README.md'), 'utf8'))?.[1];
       assert.ok(program !== undefined, 'the README has no block of js');
-      const first = join(folder, 'first.mjs');
+      const first = join(folder!, 'first.mjs');
       writeFileSync(first, program);
       const lines = (await run(NBCRUN, '-n', '2', first)).trim().split('\n');
       assert.deepEqual(lines.sort(), ['rank 0 received 0,1', 'rank 1 received 0,1']);
@@ -50,15 +50,15 @@ for (const name of RUNTIMES) {
 
     it('is loaded by require()', async () => {
       const program = "const { init } = require('node-nbc');\ninit().then((world) => world.close());\n";
-      writeFileSync(join(folder, 'first.cjs'), program);
-      await run(join(folder, 'first.cjs'));
+      writeFileSync(join(folder!, 'first.cjs'), program);
+      await run(join(folder!, 'first.cjs'));
     });
 
-    it(`${name === 'deno' || name === 'bun' ? 'copies buffers' : "holds the buffers' memory"}`, async () => {
+    it(name === 'deno' || name === 'bun' ? 'copies buffers' : "holds the buffers' memory", async () => {
       const addon = join(ROOT, 'build/Release/nbc.node');
       const program = `console.log(require(${JSON.stringify(addon)}).copiesBuffers ? 'copies' : 'holds');\n`;
-      writeFileSync(join(folder, 'copies.cjs'), program);
-      assert.equal((await run(join(folder, 'copies.cjs'))).trim(), runtime.holdsMemory ? 'holds' : 'copies');
+      writeFileSync(join(folder!, 'copies.cjs'), program);
+      assert.equal((await run(join(folder!, 'copies.cjs'))).trim(), runtime.holdsMemory ? 'holds' : 'copies');
     });
 
     it('runs the collectives', async () => {
@@ -74,7 +74,7 @@ for (const name of RUNTIMES) {
     });
 
     it('runs the 3D FFT', async () => {
-      const output = await run(NBCRUN, '-n', '2', FFT3D, '--grid', '16', '--repetitions', '1', '--output', folder);
+      const output = await run(NBCRUN, '-n', '2', FFT3D, '--grid', '16', '--repetitions', '1', '--output', folder!);
       assert.match(output, /^verified$/m);
     });
   });

@@ -144,8 +144,8 @@ async function transferred(): Promise<void> {
 }
 
 /**
- * The same with memory of alloc(), which needs no copy in any runtime. Node.js 20 copies it instead of a transfer, later
- * versions and Bun refuse; in Deno what arrives is in the transferred buffer.
+ * The same with memory of alloc(), which needs no copy in any runtime. Node.js 20 copies it instead, later versions and
+ * Bun refuse; in Deno what arrives is in the transferred buffer.
  */
 async function lent(): Promise<void> {
   for (let number = 0; number < REPETITIONS; number++) {
