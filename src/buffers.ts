@@ -11,6 +11,15 @@ export interface ViewConstructor<View extends ArrayBufferView> {
 }
 
 /**
+ * `Buffer` itself: it is no {@link ViewConstructor}. Described by what it has, because its type is not the same in all
+ * versions of @types/node, and not there without.
+ */
+export interface BufferConstructor<View> {
+  isBuffer(value: unknown): boolean;
+  allocUnsafe(size: number): View;
+}
+
+/**
  * Makes a zeroed view of `length` elements (bytes, for Buffer and DataView) in memory that every peer can reach
  * directly: the fastest buffer there is for large messages. It is ordinary memory otherwise, and freed by garbage
  * collection.
@@ -23,8 +32,10 @@ export interface ViewConstructor<View extends ArrayBufferView> {
  * @throws {ExhaustedError} ERR_NBC_NO_MEMORY: the exposed memory of this rank is used up, or the view would be larger
  *   than Node.js allows
  */
-export function alloc(constructor: typeof Buffer, length: number): Buffer<ArrayBuffer>;
-export function alloc<View extends ArrayBufferView>(constructor: ViewConstructor<View>, length: number): View;
+export function alloc<View extends ArrayBufferView>(
+  constructor: BufferConstructor<View> | ViewConstructor<View>,
+  length: number,
+): View;
 export function alloc(constructor: unknown, length: number): ArrayBufferView {
   const operation = 'alloc';
   const View = constructor as ViewConstructor<ArrayBufferView>;

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /**
  * Communicators: a group of ranks, and the operations they do together.
  *

@@ -14,7 +14,7 @@
 export { init } from './init.js';
 export type { InitOptions, TcpOptions, VerbsOptions } from './transport/options.js';
 export { alloc } from './buffers.js';
-export type { ViewConstructor } from './buffers.js';
+export type { BufferConstructor, ViewConstructor } from './buffers.js';
 export { bfloat16, float16 } from './elements.js';
 export {
   BAND,
@@ -28,6 +28,7 @@ export {
   MAXLOC,
   MIN,
   MINLOC,
+  type ModuleUrl,
   type Op,
   OPERATORS,
   type OpOptions,

@@ -110,6 +110,8 @@ export interface Native {
    * reached by it, or -1 if none has yet.
    */
   declareElsewhere(jobFd: number, rank: number): number;
+  /** Closes a descriptor that native code has opened. (In Deno, `node:fs` closes only those that it has opened.) */
+  closeDescriptor(fd: number): void;
   /** How many descriptors this process may have open. */
   descriptorLimit(): number;
   /** Throws ERR_NBC_ALREADY_OPEN if this process has an open world. */
@@ -193,6 +195,13 @@ export interface Native {
   /** Starts what was prepared in the slot and is not active. True: it is complete already. */
   restart(slot: number): boolean;
   release(slot: number): void;
+  /**
+   * Whether operations use copies of plain buffers: this runtime does not let native code hold their memory. Then
+   * `collect` writes what the ended request in a slot has received into its buffer. False: that has been detached, and
+   * the data is lost. Once for each request, before anybody is told of its end.
+   */
+  readonly copiesBuffers: boolean;
+  collect(slot: number): boolean;
 
   /** The next piece of a reduction whose function runs on this thread; null: none waits. */
   takeReduction(): Reduction | null;

@@ -57,6 +57,11 @@ export const OPERATORS: readonly Op[] = [
   ...[MINLOC, MAXLOC],
 ];
 
+/** A URL. Described by what it has: without @types/node and the types of browsers TypeScript knows none. */
+export interface ModuleUrl {
+  readonly href: string;
+}
+
 /** Options of {@link createOp}. */
 export interface OpOptions {
   /** Whether operands may change places: a op b = b op a. Then more algorithms can be used. Default: false. */
@@ -91,7 +96,7 @@ export interface OpOptions {
  * @throws {ArgumentError}
  */
 export function createOp<View extends ArrayBufferView>(
-  functionOrModule: ((a: View, b: View) => void) | URL | string,
+  functionOrModule: ((a: View, b: View) => void) | ModuleUrl | string,
   options: OpOptions = {},
 ): Op {
   const operation = 'createOp';

@@ -10,7 +10,7 @@ import { SlotState } from './native.js';
 export interface Awaiter {
   resolve(): void;
   reject(error: NbcError): void;
-  /** Runs out after the default time limit, if there is one. */
+  /** @internal Runs out after the default time limit, if there is one. */
   timer: NodeJS.Timeout | null;
 }
 

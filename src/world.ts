@@ -36,6 +36,8 @@ export class World {
   private readonly slots: SlotTable;
   private readonly loop: EventLoop;
   private readonly manual: boolean;
+  /** What requests have received stands in copies of their buffers: see {@link Native.collect}. */
+  private readonly copies: boolean;
   private readonly contexts: ContextNumbers;
 
   constructor(native: Native, job: NativeJob, settings: Settings) {
@@ -47,6 +49,7 @@ export class World {
     this.timeout = timeout > 0 ? timeout : -1;
     this.startall = startall;
     this.manual = progress === 'manual';
+    this.copies = native.copiesBuffers;
     this.contexts = new ContextNumbers(job.rank);
     this.slots = new SlotTable(
       native.open(job, nativeOptions(settings, job.rank), () => this.loop.onCompletions()),
@@ -249,14 +252,25 @@ export class World {
   private settleAs(request: Pending, error: NbcError | null): void {
     if (error === null && request.length === LENGTH_AWAITED) request.length = this.slots.lengthOf(request.slot);
     request.error = error;
+    if (this.copies && !this.native.collect(request.slot)) request.error ??= this.lost(request);
     request.send = null;
     request.receive = null;
-    if (error === null && request.arrived !== null) request.arrived();
+    if (request.error === null && request.arrived !== null) request.arrived();
     request.arrived = null;
     if (!request.keepsSlot) this.functions.drop(request.slot);
     this.slots.release(request);
     if (this.slots.pendingCount === 0) this.loop.allEnded();
     if (request.awaiters !== null) notify(request);
+  }
+
+  private lost(request: Pending): NbcError {
+    const why =
+      'its buffer was detached (transferred) before it had ended, and this runtime does not let it go on there';
+    return new NbcError(
+      'ERR_NBC_DETACHED',
+      `${request.operation}: what it received is lost: ${why}`,
+      this.contextOf(request),
+    );
   }
 
   private failure(request: Pending): NbcError {

@@ -30,6 +30,8 @@ export interface JobOptions {
   env?: Record<string, string | undefined> | ((rank: number) => Record<string, string | undefined>);
   /** Options of node itself, for example `--expose-gc`. */
   nodeOptions?: readonly string[];
+  /** What runs programs instead of this Node: file and options. */
+  runtime?: readonly string[];
   /** A program that executes the rest of its command line, in front of node. */
   wrapper?: readonly string[] | ((rank: number) => readonly string[]);
   /**
@@ -96,7 +98,7 @@ export async function runJob(name: string, options: JobOptions): Promise<RankRes
     const ends = Array.from({ length: size }, (_, rank) => {
       const own = typeof options.env === 'function' ? options.env(rank) : options.env;
       const wrapper = typeof options.wrapper === 'function' ? options.wrapper(rank) : (options.wrapper ?? []);
-      const [command, ...front] = [...wrapper, process.execPath];
+      const [command, ...front] = [...wrapper, ...(options.runtime ?? [process.execPath])];
       const env = {
         ...process.env,
         NBC_RANK: `${rank}`,

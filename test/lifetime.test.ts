@@ -13,19 +13,25 @@ describe('buffers in flight', function () {
   const scenarios = {
     dropped: 'survive collection when the program drops them and their requests',
     transferred: 'keep their memory when they are transferred',
+    lent: 'keep their memory when they are of alloc(), whether that can be transferred or not',
     posted: 'keep their memory when they are posted to a worker that ends',
     grown: 'keep their memory when the WebAssembly memory they view grows',
     collected: 'survive a collection after every start of a collective',
     small: 'may be so small that they live in the JavaScript heap',
   };
+  const nodeOptions = ['--expose-gc'];
   for (const [scenario, title] of Object.entries(scenarios)) {
     for (const mode of ['thread', 'manual']) {
       for (const crossMemory of ['auto', 'off']) {
         it(`${title} ('${mode}', crossMemory '${crossMemory}')`, async () => {
           const env = { NBC_PROGRESS: mode, NBC_CROSS_MEMORY: crossMemory };
-          await runRanks('lifetime', { size: 2, args: [scenario], nodeOptions: ['--expose-gc'], env });
+          await runRanks('lifetime', { size: 2, args: [scenario], nodeOptions, env });
         });
       }
+      it(`${title} ('${mode}', copied as other runtimes need it)`, async () => {
+        const env = { NBC_PROGRESS: mode, NBC_BUFFERS: 'copy' };
+        await runRanks('lifetime', { size: 2, args: [scenario], nodeOptions, env });
+      });
     }
   }
 });
@@ -34,13 +40,16 @@ describe('memory', function () {
   this.timeout(240_000);
   const nodeOptions = ['--expose-gc'];
 
-  it('is released when operations end: buffers and requests can be collected', async () => {
-    const results = await runRanks('lifetime', { size: 2, args: ['released'], nodeOptions });
-    for (const { finalized, expected } of reports<{ finalized: number; expected: number }>(results)) {
-      // The last of them may still be on somebody's stack.
-      assert(finalized >= expected - 6, `${finalized} of ${expected} objects were released`);
-    }
-  });
+  for (const NBC_BUFFERS of ['', 'copy']) {
+    const how = NBC_BUFFERS === '' ? '' : ' (copied)';
+    it(`is released when operations end: buffers and requests can be collected${how}`, async () => {
+      const results = await runRanks('lifetime', { size: 2, args: ['released'], nodeOptions, env: { NBC_BUFFERS } });
+      for (const { finalized, expected } of reports<{ finalized: number; expected: number }>(results)) {
+        // The last of them may still be on somebody's stack.
+        assert(finalized >= expected - 6, `${finalized} of ${expected} objects were released`);
+      }
+    });
+  }
 
   it('of alloc() is handed out again after a collection, zeroed', async () => {
     const results = await runRanks('lifetime', { size: 1, args: ['allocated'], nodeOptions });

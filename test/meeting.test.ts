@@ -38,6 +38,9 @@ class Listener {
   createJob(): number {
     return openSync('/dev/null', 'r+');
   }
+  closeDescriptor(fd: number): void {
+    closeSync(fd);
+  }
 }
 
 /**

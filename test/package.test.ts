@@ -122,4 +122,59 @@ describe('the package', () => {
     writeFileSync(join(project, 'tsconfig.json'), JSON.stringify(options));
     run(project, process.execPath, join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', '.');
   });
+
+  describe('its types', () => {
+    const TYPESCRIPT = join(ROOT, 'node_modules/typescript/bin/tsc');
+    const USE = `
+      import { alloc, type Communicator, createOp, init, IN_PLACE, type Request } from 'node-nbc';
+      import * as schedules from 'node-nbc/schedules';
+      export async function exchange(): Promise<Float64Array> {
+        const world: Communicator = await init({ progress: 'thread' });
+        const buffer: Float64Array = alloc(Float64Array, world.size);
+        const request: Request = world.ialltoall(IN_PLACE, buffer, { algorithm: 'pairwise' });
+        await request;
+        world.iallreduce(IN_PLACE, buffer, createOp(new URL('file:///op.js'), { commutative: true })).wait();
+        return buffer;
+      }
+      export const known: object = schedules;
+    `;
+    let oldest: string;
+
+    before(() => {
+      const place = join(folder, 'typescript');
+      mkdirSync(place);
+      writeFileSync(join(place, 'package.json'), '{ "private": true }');
+      run(place, 'npm', 'install', '--no-audit', '--no-fund', '--prefer-offline', 'typescript@~5.4');
+      oldest = join(place, 'node_modules/typescript/bin/tsc');
+    });
+
+    for (const version of ['5.4', 'this']) {
+      for (const resolution of ['node16', 'bundler']) {
+        for (const types of ['node', 'none']) {
+          const how = `${resolution}, ${types === 'node' ? 'with' : 'without'} @types/node`;
+          it(`stand TypeScript ${version} without skipLibCheck (${how})`, () => {
+            const declared = 'declare const URL: new (text: string) => { readonly href: string };\n';
+            const buffer = 'export const bytes: Buffer = alloc(Buffer, 4);\n';
+            writeFileSync(join(project, 'use.ts'), USE + (types === 'node' ? buffer : declared));
+            const options = {
+              compilerOptions: {
+                target: 'ES2022',
+                lib: ['ES2022'],
+                module: resolution === 'node16' ? 'Node16' : 'ESNext',
+                moduleResolution: resolution,
+                strict: true,
+                skipLibCheck: false,
+                noEmit: true,
+                types: types === 'node' ? ['node'] : [],
+                typeRoots: [join(ROOT, 'node_modules/@types')],
+              },
+              files: ['use.ts'],
+            };
+            writeFileSync(join(project, 'use.json'), JSON.stringify(options));
+            run(project, process.execPath, version === '5.4' ? oldest : TYPESCRIPT, '-p', 'use.json');
+          });
+        }
+      }
+    }
+  });
 });

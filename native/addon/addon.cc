@@ -1,6 +1,7 @@
 // The entry of the addon: one World for each JavaScript environment, and the native surface.
 #include <napi.h>
 
+#include "addon/buffer_pin.h"
 #include "addon/exports.h"
 #include "addon/world.h"
 
@@ -8,6 +9,7 @@ namespace nbc::addon {
 namespace {
 
 Napi::Object init(Napi::Env env, Napi::Object exports) {
+  choose_pin(env);
   env.SetInstanceData(new World(env));
   export_job(env, exports);
   export_opening(env, exports);

@@ -33,8 +33,13 @@ bool is_ending(napi_env env) {
   return napi_strict_equals(env, value, value, &same) != napi_ok;  // one of the calls that are refused then
 }
 
-bool get_buffer(napi_env env, napi_value value, const char* name, uint64_t least, Pinned& out) {
-  const PinResult result = pin(value, out);
+bool get_buffer(napi_env env, napi_value value, const char* name, uint64_t least, PinnedView& out) {
+  const PinResult result = pin(env, value, out.pinned, out.place);
+  out.view = value;
+  if (result == PinResult::no_memory) {
+    no_memory_for_copy().raise(env);
+    return false;
+  }
   if (result != PinResult::ok) {
     const Reason reason = result == PinResult::not_a_view ? Reason::not_a_view
                           : result == PinResult::detached ? Reason::detached
@@ -42,18 +47,22 @@ bool get_buffer(napi_env env, napi_value value, const char* name, uint64_t least
     bad_argument(name, reason).raise(env);
     return false;
   }
-  if (out.bytes >= least) return true;
+  if (out.pinned.bytes >= least) return true;
   bad_argument(name, Reason::too_small)
-      .with("bytes", static_cast<double>(out.bytes))
+      .with("bytes", static_cast<double>(out.pinned.bytes))
       .with("least", static_cast<double>(least))
       .raise(env);
   return false;
 }
 
-bool get_slots(napi_env env, napi_value value, Pinned& out, const uint32_t*& slots, size_t& count) {
-  if (!get_buffer(env, value, "slots", 0, out)) return false;
-  slots = reinterpret_cast<const uint32_t*>(out.data);
-  count = out.bytes / sizeof(uint32_t);
+bool get_slots(napi_env env, napi_value value, const uint32_t*& slots, size_t& count) {
+  Pinned list;
+  if (look_at(env, value, list) != PinResult::ok) {
+    bad_argument("slots", Reason::not_a_view).raise(env);
+    return false;
+  }
+  slots = reinterpret_cast<const uint32_t*>(list.data);
+  count = list.bytes / sizeof(uint32_t);
   for (size_t i = 0; i < count; ++i) {
     if (slots[i] < kSlots) continue;
     bad_argument("slots", Reason::not_in_range).raise(env);

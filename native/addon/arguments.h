@@ -48,11 +48,18 @@ bool is_nothing(napi_env env, napi_value value);
 bool is_ending(napi_env env);
 constexpr int64_t kEndingNanoseconds = 100'000'000;  // how often it asks
 
-// Pins a view, or throws. `least`: bytes it must hold.
-bool get_buffer(napi_env env, napi_value value, const char* name, uint64_t least, Pinned& out);
+// A view that was pinned: `place` is its own memory, which the pinned memory may be a copy of.
+struct PinnedView {
+  napi_value view = nullptr;
+  Pinned pinned;
+  const std::byte* place = nullptr;
+};
 
-// The slots of an Int32Array; throws if one is out of range.
-bool get_slots(napi_env env, napi_value value, Pinned& out, const uint32_t*& slots, size_t& count);
+// Pins a view, or throws. `least`: bytes it must hold.
+bool get_buffer(napi_env env, napi_value value, const char* name, uint64_t least, PinnedView& out);
+
+// The slots of an Int32Array; throws if one is out of range. They are there as long as no JavaScript runs.
+bool get_slots(napi_env env, napi_value value, const uint32_t*& slots, size_t& count);
 
 // --- for all others --------------------------------------------------------------------------------------------------
 

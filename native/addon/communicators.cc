@@ -10,10 +10,10 @@
 namespace nbc::addon {
 namespace {
 
-// A Uint32Array, or throws.
+// A Uint32Array, or throws. Its memory is there as long as no JavaScript runs.
 Pinned words_of(Napi::Env env, const Napi::Value& value, const char* name) {
   Pinned words;
-  if (!value.IsTypedArray() || pin(value, words) != PinResult::ok ||
+  if (!value.IsTypedArray() || look_at(env, value, words) != PinResult::ok ||
       reinterpret_cast<uintptr_t>(words.data) % alignof(uint32_t) != 0)
     throw bad_argument(name, Reason::not_a_list).error(env);
   return words;

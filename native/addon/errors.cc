@@ -101,6 +101,10 @@ Refusal bad_argument(const char* argument, Reason reason) {
 
 Refusal not_open() { return Refusal("ERR_NBC_NOT_OPEN"); }
 
+Refusal no_memory_for_copy() {
+  return Refusal("ERR_NBC_NO_MEMORY").with("detail", std::string("there is no memory for a copy of the buffer"));
+}
+
 unsigned long descriptor_limit() {
   rlimit limit{};
   return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? static_cast<unsigned long>(limit.rlim_cur) : 0;

@@ -66,6 +66,8 @@ class Refusal {
 
 Refusal bad_argument(const char* argument, Reason reason);
 Refusal not_open();
+// For the copy of a buffer, where operations use copies.
+Refusal no_memory_for_copy();
 // How many descriptors this process may have open.
 unsigned long descriptor_limit();
 // A part of the world could not be set up. Where the error has no code of its own, it gets this one.

@@ -1,6 +1,8 @@
 // What a launcher, and a rank that has not opened yet, do with the shared file of a job.
 #include <napi.h>
 
+#include <unistd.h>
+
 #include <string>
 
 #include "addon/arguments.h"
@@ -65,6 +67,11 @@ Napi::Value declare_elsewhere(const Napi::CallbackInfo& info) {
   });
 }
 
+Napi::Value close_descriptor(const Napi::CallbackInfo& info) {
+  ::close(info[0].ToNumber().Int32Value());
+  return info.Env().Undefined();
+}
+
 Napi::Value tell_descriptor_limit(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), static_cast<double>(descriptor_limit()));
 }
@@ -75,6 +82,7 @@ void export_job(Napi::Env env, Napi::Object exports) {
   exports.Set("createJob", Napi::Function::New(env, create_job));
   exports.Set("rankEnded", Napi::Function::New(env, rank_ended));
   exports.Set("declareElsewhere", Napi::Function::New(env, declare_elsewhere));
+  exports.Set("closeDescriptor", Napi::Function::New(env, close_descriptor));
   exports.Set("descriptorLimit", Napi::Function::New(env, tell_descriptor_limit));
 }
 

@@ -95,7 +95,7 @@ Napi::Value check_none_open(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value close(const Napi::CallbackInfo& info) {
-  World::of(info.Env())->close();
+  World::of(info.Env())->close(false);
   return info.Env().Undefined();
 }
 

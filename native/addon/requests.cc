@@ -19,8 +19,29 @@ struct Start {
   World* world;
   const std::shared_ptr<LoadedPlan>* plan;
   uint32_t slot;
-  Pinned buffers[2];
+  PinnedView buffers[2];
 };
+
+// Copies that buffers were pinned as stay until the request is settled. False after throwing.
+bool keep(napi_env env, World& world, uint32_t slot, const PinnedView& buffer, bool receives, bool persistent) {
+  if (buffer.pinned.data == buffer.place ||
+      world.copies().add(slot, buffer.view, buffer.pinned, buffer.place, receives, persistent))
+    return true;
+  world.copies().drop(slot);
+  no_memory_for_copy().raise(env);
+  return false;
+}
+
+bool keep(napi_env env, const Start& s, bool persistent) {
+  return keep(env, *s.world, s.slot, s.buffers[0], false, persistent) &&
+         keep(env, *s.world, s.slot, s.buffers[1], true, persistent);
+}
+
+// What a start returns. No JavaScript has run since: no buffer has been detached.
+napi_value started(napi_env env, World& world, uint32_t slot, bool complete) {
+  if (complete && pins_copies()) world.copies().collect(slot);
+  return boolean(env, complete);
+}
 
 // False after throwing. `messages`: the plan must be one for messages, else it must not.
 bool get_start(napi_env env, const napi_value* arguments, bool messages, Start& out) {
@@ -35,14 +56,14 @@ bool get_start(napi_env env, const napi_value* arguments, bool messages, Start& 
   if (out.plan == nullptr || (*out.plan)->messages != messages) return refuse("plan", Reason::not_a_plan);
   if (!get_slot(env, arguments[1], out.slot)) return refuse("slot", Reason::not_in_range);
   const uint64_t* bytes = (*out.plan)->plan.role_bytes;
-  Pinned(&buffers)[2] = out.buffers;
+  PinnedView(&buffers)[2] = out.buffers;
   for (uint32_t role = 0; role < 2; ++role) {
     const char* name = role == 0 ? "send" : "recv";
     if (bytes[role] == 0 && is_nothing(env, arguments[2 + role])) continue;
     if (!get_buffer(env, arguments[2 + role], name, bytes[role], buffers[role])) return false;
   }
-  if (bytes[0] > 0 && bytes[1] > 0 && buffers[0].data < buffers[1].data + bytes[1] &&
-      buffers[1].data < buffers[0].data + bytes[0])
+  if (bytes[0] > 0 && bytes[1] > 0 && buffers[0].place < buffers[1].place + bytes[1] &&
+      buffers[1].place < buffers[0].place + bytes[0])
     return refuse("recv", Reason::overlaps_send);
   return true;
 }
@@ -50,8 +71,11 @@ bool get_start(napi_env env, const napi_value* arguments, bool messages, Start& 
 napi_value start(napi_env env, napi_callback_info info) {
   napi_value arguments[4];
   Start s;
-  if (!get_arguments(env, info, arguments) || !get_start(env, arguments, false, s)) return nullptr;
-  return boolean(env, s.world->engine().start(*s.plan, s.slot, std::move(s.buffers[0]), std::move(s.buffers[1])));
+  if (!get_arguments(env, info, arguments) || !get_start(env, arguments, false, s) || !keep(env, s, false))
+    return nullptr;
+  return started(
+      env, *s.world, s.slot,
+      s.world->engine().start(*s.plan, s.slot, std::move(s.buffers[0].pinned), std::move(s.buffers[1].pinned)));
 }
 
 // The same for messages, with the tags to send and to receive with. False after throwing.
@@ -69,16 +93,17 @@ bool get_start_of_messages(napi_env env, napi_callback_info info, Start& out, ui
 napi_value start_messages(napi_env env, napi_callback_info info) {
   Start s;
   uint32_t tags[2];
-  if (!get_start_of_messages(env, info, s, tags)) return nullptr;
-  return boolean(env, s.world->engine().start_messages(*s.plan, s.slot, std::move(s.buffers[0]),
-                                                       std::move(s.buffers[1]), tags[0], tags[1]));
+  if (!get_start_of_messages(env, info, s, tags) || !keep(env, s, false)) return nullptr;
+  return started(env, *s.world, s.slot,
+                 s.world->engine().start_messages(*s.plan, s.slot, std::move(s.buffers[0].pinned),
+                                                  std::move(s.buffers[1].pinned), tags[0], tags[1]));
 }
 
 struct Message {
   World* world;
   std::shared_ptr<Group> group;
   uint32_t slot;
-  Pinned buffer;
+  PinnedView buffer;
   uint32_t peer;
   uint32_t tag;
 };
@@ -107,13 +132,14 @@ bool get_message(napi_env env, napi_callback_info info, Message& out) {
 napi_value isend(napi_env env, napi_callback_info info) {
   Message m;
   if (!get_message(env, info, m)) return nullptr;
-  return boolean(env, m.world->engine().isend(*m.group, m.slot, std::move(m.buffer), m.peer, m.tag));
+  return boolean(env, m.world->engine().isend(*m.group, m.slot, std::move(m.buffer.pinned), m.peer, m.tag));
 }
 
 napi_value irecv(napi_env env, napi_callback_info info) {
   Message m;
-  if (!get_message(env, info, m)) return nullptr;
-  return boolean(env, m.world->engine().irecv(*m.group, m.slot, std::move(m.buffer), m.peer, m.tag));
+  if (!get_message(env, info, m) || !keep(env, *m.world, m.slot, m.buffer, true, false)) return nullptr;
+  return started(env, *m.world, m.slot,
+                 m.world->engine().irecv(*m.group, m.slot, std::move(m.buffer.pinned), m.peer, m.tag));
 }
 
 // --- persistent requests ---------------------------------------------------------------------------------------------
@@ -121,24 +147,25 @@ napi_value irecv(napi_env env, napi_callback_info info) {
 napi_value prepare(napi_env env, napi_callback_info info) {
   napi_value arguments[4];
   Start s;
-  if (!get_arguments(env, info, arguments) || !get_start(env, arguments, false, s)) return nullptr;
-  s.world->engine().prepare(*s.plan, s.slot, std::move(s.buffers[0]), std::move(s.buffers[1]));
+  if (!get_arguments(env, info, arguments) || !get_start(env, arguments, false, s) || !keep(env, s, true))
+    return nullptr;
+  s.world->engine().prepare(*s.plan, s.slot, std::move(s.buffers[0].pinned), std::move(s.buffers[1].pinned));
   return undefined(env);
 }
 
 napi_value prepare_messages(napi_env env, napi_callback_info info) {
   Start s;
   uint32_t tags[2];
-  if (!get_start_of_messages(env, info, s, tags)) return nullptr;
-  s.world->engine().prepare_messages(*s.plan, s.slot, std::move(s.buffers[0]), std::move(s.buffers[1]), tags[0],
-                                     tags[1]);
+  if (!get_start_of_messages(env, info, s, tags) || !keep(env, s, true)) return nullptr;
+  s.world->engine().prepare_messages(*s.plan, s.slot, std::move(s.buffers[0].pinned), std::move(s.buffers[1].pinned),
+                                     tags[0], tags[1]);
   return undefined(env);
 }
 
 napi_value prepare_message(napi_env env, napi_callback_info info, bool sends) {
   Message m;
-  if (!get_message(env, info, m)) return nullptr;
-  m.world->engine().prepare_message(std::move(m.group), m.slot, std::move(m.buffer), m.peer, m.tag, sends);
+  if (!get_message(env, info, m) || !keep(env, *m.world, m.slot, m.buffer, !sends, true)) return nullptr;
+  m.world->engine().prepare_message(std::move(m.group), m.slot, std::move(m.buffer.pinned), m.peer, m.tag, sends);
   return undefined(env);
 }
 
@@ -151,9 +178,10 @@ napi_value restart(napi_env env, napi_callback_info info) {
   uint32_t slot;
   if (world == nullptr || !get_arguments(env, info, arguments)) return nullptr;
   if (!get_slot(env, arguments[0], slot)) return bad_argument("slot", Reason::not_in_range).raise(env);
+  if (pins_copies() && !world->copies().refresh(slot)) return bad_argument("buffer", Reason::detached).raise(env);
   const Engine::Restart how = world->engine().restart(slot);
   if (how == Engine::Restart::refused) return bad_argument("slot", Reason::not_in_range).raise(env);
-  return boolean(env, how == Engine::Restart::ended);
+  return started(env, *world, slot, how == Engine::Restart::ended);
 }
 
 napi_value release(napi_env env, napi_callback_info info) {
@@ -163,7 +191,18 @@ napi_value release(napi_env env, napi_callback_info info) {
   if (world == nullptr || !get_arguments(env, info, arguments)) return nullptr;
   if (!get_slot(env, arguments[0], slot)) return bad_argument("slot", Reason::not_in_range).raise(env);
   world->engine().release(slot);
+  world->copies().drop(slot);
   return undefined(env);
+}
+
+// collect(slot)
+napi_value collect(napi_env env, napi_callback_info info) {
+  napi_value arguments[1];
+  World* world = World::of(env);
+  uint32_t slot;
+  if (!get_arguments(env, info, arguments)) return nullptr;
+  if (!get_slot(env, arguments[0], slot)) return bad_argument("slot", Reason::not_in_range).raise(env);
+  return boolean(env, world == nullptr || world->copies().collect(slot));
 }
 
 // --- progress --------------------------------------------------------------------------------------------------------
@@ -216,10 +255,9 @@ napi_value wait_many(napi_env env, napi_callback_info info, bool all) {
   napi_value arguments[2];
   World* world = open_world(env);
   if (world == nullptr || !get_arguments(env, info, arguments)) return nullptr;
-  Pinned pinned;
   const uint32_t* slots;
   size_t count;
-  if (!get_slots(env, arguments[0], pinned, slots, count)) return nullptr;
+  if (!get_slots(env, arguments[0], slots, count)) return nullptr;
   if (count == 0) return boolean(env, true);
   return wait_for(env, world->engine(), slots, count, all, nanoseconds_of(env, arguments[1]));
 }
@@ -231,11 +269,10 @@ napi_value startall(napi_env env, napi_callback_info info) {
   napi_value arguments[2];
   World* world = open_world(env);
   if (world == nullptr || !get_arguments(env, info, arguments)) return nullptr;
-  Pinned pinned;
   const uint32_t* slots;
   size_t count;
   uint32_t microseconds;
-  if (!get_slots(env, arguments[0], pinned, slots, count)) return nullptr;
+  if (!get_slots(env, arguments[0], slots, count)) return nullptr;
   if (!get_uint32(env, arguments[1], microseconds))
     return bad_argument("microseconds", Reason::not_a_number).raise(env);
   world->engine().startall(slots, count, microseconds);
@@ -277,6 +314,7 @@ void export_requests(Napi::Env env, Napi::Object exports) {
       {"prepareRecv", nullptr, prepare_recv, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
       {"restart", nullptr, restart, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
       {"release", nullptr, release, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
+      {"collect", nullptr, collect, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
       {"test", nullptr, test, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
       {"wait", nullptr, wait, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
       {"waitAny", nullptr, wait_any, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
@@ -286,6 +324,7 @@ void export_requests(Napi::Env env, Napi::Object exports) {
       {"rest", nullptr, rest, nullptr, nullptr, nullptr, napi_enumerable, nullptr},
   };
   napi_define_properties(env, exports, sizeof functions / sizeof functions[0], functions);
+  exports.Set("copiesBuffers", Napi::Boolean::New(env, pins_copies()));
 }
 
 }  // namespace nbc::addon

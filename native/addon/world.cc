@@ -114,7 +114,7 @@ void World::give_up() {
   g_open.store(false);
 }
 
-void World::close() {
+void World::close(bool environment_ends) {
   if (!is_open()) return;
   napi_remove_env_cleanup_hook(env_, at_environment_end, this);
   g_engine.store(nullptr);
@@ -122,6 +122,7 @@ void World::close() {
   watch_.reset();
   poll_.reset();
   engine_.reset();
+  copies_.drop_all(environment_ends);
   groups_.clear();
   free_groups_.clear();
   plans_.clear();
@@ -132,7 +133,7 @@ void World::close() {
   g_open.store(false);
 }
 
-void World::at_environment_end(void* world) { static_cast<World*>(world)->close(); }
+void World::at_environment_end(void* world) { static_cast<World*>(world)->close(true); }
 
 void World::set_keep_alive(bool on) {
   if (on) {
@@ -157,7 +158,8 @@ void World::call_javascript(napi_env env, napi_value callback, void* /*context*/
   if (env == nullptr) return;
   napi_value undefined;
   napi_get_undefined(env, &undefined);
-  if (napi_call_function(env, undefined, callback, 0, nullptr, nullptr) == napi_pending_exception) {
+  napi_value ignored;
+  if (napi_call_function(env, undefined, callback, 0, nullptr, &ignored) == napi_pending_exception) {
     napi_value exception;
     if (napi_get_and_clear_last_exception(env, &exception) == napi_ok) napi_fatal_exception(env, exception);
   }

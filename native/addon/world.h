@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "addon/copies.h"
 #include "addon/event_loop.h"
 #include "addon/opening.h"
 #include "engine/engine.h"
@@ -18,8 +19,8 @@ namespace nbc::addon {
 
 class World {
  public:
-  explicit World(napi_env env) : env_(env) {}
-  ~World() { close(); }
+  explicit World(napi_env env) : env_(env), copies_(env) {}
+  ~World() { close(true); }
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -30,9 +31,11 @@ class World {
   void check_none_open() const;
   // `listener`: where this rank listens, if any rank is reached by TCP. Throws Napi::Error.
   void open(const Opening& opening, tcp::Socket listener, napi_value on_completions);
-  void close();
+  // `environment_ends`: nothing of JavaScript is touched any more.
+  void close(bool environment_ends);
   bool is_open() const { return engine_ != nullptr; }
   Engine& engine() { return *engine_; }
+  Copies& copies() { return copies_; }
   const std::shared_ptr<SlotTable>& slots() const { return slots_; }
   std::shared_ptr<ExposedMemory> memory() const { return engine_->fabric().memory(); }
   void set_keep_alive(bool on);
@@ -53,6 +56,7 @@ class World {
   void notify();
 
   napi_env env_;
+  Copies copies_;
   std::shared_ptr<SlotTable> slots_;
   std::unique_ptr<job::Watch> watch_;
   std::unique_ptr<Engine> engine_;

@@ -4,7 +4,7 @@
  * command line says; the work is in nbcrun/.
  */
 import { randomBytes } from 'node:crypto';
-import { closeSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { availableParallelism, hostname, networkInterfaces } from 'node:os';
 import { resolve } from 'node:path';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
@@ -18,6 +18,7 @@ import { exposedBytes } from '../transport/options.js';
 import { type LocalStore, openLocalStore } from '../transport/store/local.js';
 import { checkJob, checkSecret } from '../transport/store/proof.js';
 import { StoreServer } from '../transport/store/server.js';
+import { commandOf } from './nbcrun/command.js';
 import { ExitCode, Job } from './nbcrun/job.js';
 
 /** Ranks of one machine start together; this is for programs that do something else before init(). */
@@ -157,7 +158,7 @@ async function launch(program: string, args: string[], options: Options): Promis
     size: options.ranks,
     jobFd,
     environment: store.environment,
-    command: [process.execPath, ...(options.nodeArg ?? []), path, ...args],
+    command: commandOf(path, args, options.nodeArg ?? []),
     processors: options.bind === 'core' ? allowedProcessors() : [],
     label: options.label ?? false,
     graceMs: options.grace * 1000,
@@ -173,7 +174,7 @@ async function launch(program: string, args: string[], options: Options): Promis
     return await job.run();
   } finally {
     store.close();
-    closeSync(jobFd);
+    native.closeDescriptor(jobFd);
   }
 }
 

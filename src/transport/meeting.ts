@@ -81,7 +81,7 @@ export async function meet(
     );
   } catch (error) {
     // The directory may fail when all has been told. Then what was opened is closed again.
-    if (endpoints?.tcp !== undefined) closeSync(endpoints.tcp.listener);
+    if (endpoints?.tcp !== undefined) native.closeDescriptor(endpoints.tcp.listener);
     endpoints?.closeFile();
     throw error;
   }
@@ -157,14 +157,16 @@ async function exchangePlaces(
     const addresses = places.map((place) => place.address);
     const tcp = { listener, addresses, ports: places.map((place) => place.port), hosts, processors, secret: key };
     // All ranks take part in the making of files, also those who have no use for one.
-    const jobFd = transport === 'tcp' ? -1 : await shareFile(native, directory, hosts, exposedBytes);
-    if (jobFd < 0) return { transport: 'tcp', jobFd, tcp, neighbours: [], closeFile: NOTHING_TO_CLOSE };
-    const closeFile = (): void => closeSync(jobFd);
+    const file = transport === 'tcp' ? undefined : await shareFile(native, directory, hosts, exposedBytes);
+    if (file === undefined) {
+      return { transport: 'tcp', jobFd: -1, tcp, neighbours: [], closeFile: NOTHING_TO_CLOSE };
+    }
+    const { jobFd, closeFile } = file;
     if (here.length < size) return { transport: 'auto', jobFd, tcp, neighbours, closeFile };
-    closeSync(listener);
+    native.closeDescriptor(listener);
     return { transport: 'auto', jobFd, tcp: undefined, neighbours, closeFile };
   } catch (error) {
-    closeSync(listener);
+    native.closeDescriptor(listener);
     throw error;
   }
 }
@@ -222,22 +224,29 @@ async function findOwnAddress(
 
 /**
  * The first rank of each host makes a file without a name, which the others open where the kernel shows it.
- * @returns -1 on a rank that is alone on its host
+ * @returns undefined on a rank that is alone on its host
  */
-async function shareFile(native: Native, directory: Directory, hosts: number[], exposed: number): Promise<number> {
+async function shareFile(
+  native: Native,
+  directory: Directory,
+  hosts: number[],
+  exposed: number,
+): Promise<{ jobFd: number; closeFile: () => void } | undefined> {
   const { rank, size } = directory;
   const first = hosts.indexOf(hosts[rank]);
   const shared = hosts.lastIndexOf(hosts[rank]) !== first;
   const made = shared && first === rank ? native.createJob(size, exposed) : -1;
   let opened = made;
+  // Who has opened it closes it: Deno knows its own descriptors only.
+  const closeFile = (): void => (made < 0 ? closeSync(opened) : native.closeDescriptor(made));
   try {
     const paths = await directory.exchange('file', made < 0 ? '' : `/proc/${process.pid}/fd/${made}`);
     if (shared && made < 0) opened = openShared(paths[first] as string, first, rank);
     // All have opened it: the rank that made it may close its descriptor.
     await directory.exchange('opened', 1);
-    return opened;
+    return opened < 0 ? undefined : { jobFd: opened, closeFile };
   } catch (error) {
-    if (opened >= 0) closeSync(opened);
+    if (opened >= 0) closeFile();
     throw error;
   }
 }

@@ -1,0 +1,81 @@
+/**
+ * Every runtime that node-nbc supports, with one addon: the first program of the README, the collectives in their short
+ * form, buffers that the program loses while an operation uses them, and the 3D FFT.
+ */
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { reports, runRanks, skip } from './helpers.js';
+import { ROOT } from './support/launch.js';
+import { run as runCommand } from './support/commands.js';
+import { findRuntime, type Runtime, RUNTIMES } from './support/runtimes.js';
+
+const NBCRUN = join(ROOT, 'dist/cli/nbcrun.js');
+const FFT3D = join(ROOT, 'out/examples/fft3d/main.js');
+
+for (const name of RUNTIMES) {
+  describe(`in ${name}`, function () {
+    this.timeout(60_000);
+    let runtime: Runtime;
+    let folder: string | undefined;
+
+    before(function () {
+      const found = findRuntime(name);
+      if (typeof found === 'string') skip(this, found);
+      runtime = found;
+      // Inside the package, where its own name stands for it.
+      folder = mkdtempSync(join(ROOT, 'out/runtimes-'));
+    });
+    after(() => {
+      if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
+    });
+
+    /** Its standard output, if it succeeds. */
+    async function run(...args: string[]): Promise<string> {
+      const [file, ...options] = runtime.command;
+      const { code, signal, stdout, stderr } = await runCommand(file, [...options, ...args]);
+      assert.equal(code, 0, `${name} ${args.join(' ')}: ${signal ?? `exit code ${code}`}\n${stdout}${stderr}`);
+      return stdout;
+    }
+
+    it("runs the README's first program, and nbcrun", async () => {
+      const program = /^```js\n([^]*?)^```$/m.exec(readFileSync(join(ROOT, 'README.md'), 'utf8'))?.[1];
+      assert.ok(program !== undefined, 'the README has no block of js');
+      const first = join(folder!, 'first.mjs');
+      writeFileSync(first, program);
+      const lines = (await run(NBCRUN, '-n', '2', first)).trim().split('\n');
+      assert.deepEqual(lines.sort(), ['rank 0 received 0,1', 'rank 1 received 0,1']);
+      assert.equal(await run(first), 'rank 0 received 0\n');
+    });
+
+    it('is loaded by require()', async () => {
+      const program = "const { init } = require('node-nbc');\ninit().then((world) => world.close());\n";
+      writeFileSync(join(folder!, 'first.cjs'), program);
+      await run(join(folder!, 'first.cjs'));
+    });
+
+    it(name === 'deno' || name === 'bun' ? 'copies buffers' : "holds the buffers' memory", async () => {
+      const addon = join(ROOT, 'build/Release/nbc.node');
+      const program = `console.log(require(${JSON.stringify(addon)}).copiesBuffers ? 'copies' : 'holds');\n`;
+      writeFileSync(join(folder!, 'copies.cjs'), program);
+      assert.equal((await run(join(folder!, 'copies.cjs'))).trim(), runtime.holdsMemory ? 'holds' : 'copies');
+    });
+
+    it('runs the collectives', async () => {
+      const args = ['thread', 'short'];
+      const results = await runRanks('collectives', { size: 2, args, runtime: runtime.command });
+      for (const { cases } of reports<{ cases: number }>(results)) assert.ok(cases > 0);
+    });
+
+    it('loses no memory with a buffer that the program loses', async () => {
+      const command = [...runtime.command, runtime.exposeGc];
+      const args = ['dropped,transferred,lent,posted,grown,collected,small'];
+      await runRanks('lifetime', { size: 2, args, runtime: command });
+    });
+
+    it('runs the 3D FFT', async () => {
+      const output = await run(NBCRUN, '-n', '2', FFT3D, '--grid', '16', '--repetitions', '1', '--output', folder!);
+      assert.match(output, /^verified$/m);
+    });
+  });
+}
