@@ -2,7 +2,6 @@
  * Every way in which node-nbc can fail, as classes. Each error has a `code` that starts with `ERR_NBC_`; where they are
  * known, also the world rank it happened on and the operation that failed. Messages say what to do about it.
  */
-import type { NativeAwaited } from './native.js';
 
 export interface ErrorContext {
   /** World rank of the process that reports the error. */
@@ -71,6 +70,18 @@ export class OptionError extends ArgumentError {
   static {
     this.prototype.name = 'OptionError';
   }
+}
+
+/** What a pending request waits for, as native code tells it. */
+export interface NativeAwaited {
+  /** Of a collective, the round that has begun, from 1 on. */
+  round: number;
+  /** 0: a message. */
+  rounds: number;
+  /** The function of its operator has not returned. */
+  function: boolean;
+  /** World ranks whose messages have not come, or who have not taken ours. */
+  peers: number[];
 }
 
 /** So many ranks are named in a message. */

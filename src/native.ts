@@ -6,7 +6,7 @@
  */
 import { createRequire } from 'node:module';
 import type { Stats } from './counters.js';
-import { NbcError } from './errors.js';
+import { NbcError, type NativeAwaited } from './errors.js';
 import type { NativeFailure } from './native-errors.js';
 import type { ElementType } from './schedules/encoding.js';
 
@@ -83,18 +83,6 @@ export interface NativeNames {
   reasons: string[];
   /** Codes of failed requests: ERROR_OF_CODE in native-errors.ts. */
   errors: string[];
-}
-
-/** What a pending request waits for. */
-export interface NativeAwaited {
-  /** Of a collective, the round that has begun, from 1 on. */
-  round: number;
-  /** 0: a message. */
-  rounds: number;
-  /** The function of its operator has not returned. */
-  function: boolean;
-  /** World ranks whose messages have not come, or who have not taken ours. */
-  peers: number[];
 }
 
 export interface Native {

@@ -102,8 +102,9 @@ struct Completion {
   Error error;
   Rank peer;
   uint32_t immediate;  // kind immediate: the value that came with the data; kind message: the note given to commit()
-  uint64_t bytes;      // kind immediate: how many bytes were written, or, with an error, how many would have been
-  void* cookie;        // kinds write_done and put_done: what commit() or put() was given
+  uint64_t bytes;  // kind immediate: how many bytes were written, or, with an error, how many would have been; kinds
+                   // immediate and put_done with Error::abandoned: what the one who gave it up has told
+  void* cookie;    // kinds write_done and put_done: what commit() or put() was given
 };
 // Immediates and notes are smaller than this many bits can tell: a fabric needs the others.
 constexpr uint32_t kImmediateBits = 30;
@@ -160,9 +161,9 @@ class Fabric {
   virtual void conceal(Rank peer, const ExposedBuffer& buffer) = 0;
   // The receive failed, and its buffer of `bytes` goes back to the user before the peer's immediate has come. True:
   // from now on the peer writes nothing there. False: a write may be under way; ask again after poll(). The immediate
-  // still comes, perhaps with an error. conceal() follows as ever. `why`: what the peer's put ends with, if the fabric
-  // stops it.
-  virtual bool revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Error why) = 0;
+  // still comes, perhaps with an error. conceal() follows as ever. `why` and `told`: what the peer's put ends with, if
+  // the fabric stops it.
+  virtual bool revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Error why, uint64_t told) = 0;
 
   // Something was written to the peer's mailbox: these bytes, which lie in one of the two parts, and no others. They
   // must stay as they are until the peer has reported them as consumed, or until they are replaced by what is as good.
@@ -180,8 +181,8 @@ class Fabric {
   virtual void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
                    void* cookie) = 0;
   // The put with this cookie is given up: what is not written yet need not be written, and then the peer gets the
-  // immediate with this error. put_done comes as ever, and as far as the fabric can do it without the peer.
-  virtual void retract(Rank peer, void* cookie, Error error) = 0;
+  // immediate with this error, and `told` in the place of bytes. put_done comes as ever, and as far as the fabric can do it without the peer.
+  virtual void retract(Rank peer, void* cookie, Error error, uint64_t told) = 0;
   // The peer has closed: puts to it that need its help end with Error::peer_closed.
   virtual void abandon(Rank peer) = 0;
   // What the peer wrote is not what ranks write: from now on there is no way to it, for the reason that why() tells.

@@ -52,7 +52,7 @@ void LibOF::give_up(Request& request) {
       return adopt(request);
     case State::send_sending_data:
       revoking_.push_back({&request, request.generation, now_milliseconds() + options_.revoke_limit});
-      if (request.error == Error::none) fabric_.retract(peer.rank, &request, reason());
+      if (request.error == Error::none) fabric_.retract(peer.rank, &request, reason(), poison);
       return;
     case State::recv_waiting_eager:
     case State::rndv_recv_init:
@@ -76,7 +76,7 @@ void LibOF::give_up_receive(Peer& peer, Request& receive) {
     if (asks && !closing_) ask_by_rtr(peer, receive);  // as one that is abandoned
     return;
   }
-  const bool revoked = fabric_.revoke(peer.rank, receive.exposed, receive.bytes, reason());
+  const bool revoked = fabric_.revoke(peer.rank, receive.exposed, receive.bytes, reason(), receive.poison);
   const RtrKind kind = revoked ? RtrKind::withdraw : RtrKind::revoke;
   if (!revoked || !closing_) queue_rtr(peer, {kind, receive.key, nullptr, receive.poison}, true);
   if (revoked) return adopt(receive);
@@ -112,7 +112,7 @@ bool LibOF::poll_revoking() {
     const bool ended =
         request.generation != entry.generation || request.state == State::done || request.owner == &orphans_;
     const bool receives = request.state != State::send_sending_data;
-    if (!ended && receives && fabric_.revoke(request.peer, request.exposed, request.bytes, reason())) {
+    if (!ended && receives && fabric_.revoke(request.peer, request.exposed, request.bytes, reason(), request.poison)) {
       adopt(request);
     } else if (!ended) {
       Peer& peer = *peers_[request.peer];

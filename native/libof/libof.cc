@@ -306,7 +306,11 @@ void LibOF::on_put_done(const Completion& completion) {
   Peer& peer = *peers_[send.peer];
   peer.sending.remove(&send);
   --sends_pending_;
-  complete(send, send.error != Error::none ? send.error : completion.error, send.bytes, send.got);
+  if (send.error == Error::none) {
+    send.error = completion.error;
+    if (send.error == Error::abandoned) send.poison = poison_from(completion.bytes);
+  }
+  complete(send, send.error, send.bytes, send.got);
   deactivate_if_idle(peer);
 }
 
@@ -327,6 +331,7 @@ void LibOF::on_immediate(const Completion& completion) {
     receive.data_here = true;
     receive.got = completion.bytes;
     receive.error = completion.error;
+    if (receive.error == Error::abandoned) receive.poison = poison_from(completion.bytes);
     if (receive.error == Error::none && !receive.takes(receive.got)) receive.error = Error::truncated;
     finish_receive(peer, receive);
   }

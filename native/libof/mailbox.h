@@ -50,6 +50,10 @@ constexpr Poison poison_of(Rank origin, Error cause) { return origin << 8 | stat
 constexpr Rank origin_of(Poison poison) { return poison >> 8; }
 constexpr Error cause_of(Poison poison) { return static_cast<Error>(poison & 0xff); }
 static_assert(kLastError <= 0xff);
+// What a fabric was told with Error::abandoned. Peers are not believed: 0 if it is no Poison.
+constexpr Poison poison_from(uint64_t told) {
+  return told <= UINT32_MAX && (told & 0xff) <= kLastError ? static_cast<Poison>(told) : 0;
+}
 
 struct EagerHeader {
   std::atomic<uint32_t> stamp;

@@ -118,7 +118,7 @@ void LibOF::fail(Peer& peer, Error error) {
       // Of a peer that was rejected and is alive: what it has not begun it cannot begin any more.
       if (receive->exposes && !receive->given_up) {
         receive->given_up = true;
-        fabric_.revoke(peer.rank, receive->exposed, receive->bytes, reason());
+        fabric_.revoke(peer.rank, receive->exposed, receive->bytes, reason(), 0);
       }
       if (--peer.immediates == 0) fabric_.expect_immediates(peer.rank, false);
       conceal(peer, *receive);

@@ -127,7 +127,9 @@ void LibOF::start_data(Peer& peer, Request& send, const ExposedBuffer& to, uint6
     send.error = Error::truncated;
     send.got = room;
   }
-  fabric_.put(peer.rank, to, local_buffer(send), receive, send.error, &send);
+  LocalBuffer from = local_buffer(send);
+  if (send.error == Error::abandoned) from.bytes = send.poison;  // told, not written
+  fabric_.put(peer.rank, to, from, receive, send.error, &send);
 }
 
 // --- receiver --------------------------------------------------------------------------------------------------------

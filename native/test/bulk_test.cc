@@ -52,6 +52,7 @@ struct Side {
         CHECK(out[i].cookie == this);
         ++sent;
         last_error = out[i].error;
+        last_told = out[i].bytes;
       }
     }
   }
@@ -63,6 +64,7 @@ struct Side {
   uint32_t rings = 0;
   uint32_t sent = 0;
   Error last_error = Error::none;
+  uint64_t last_told = 0;
   std::deque<Completion> arrived;
 };
 
@@ -214,7 +216,7 @@ TEST(what_is_revoked_amid_its_pieces_is_not_written_any_more) {
     const uint32_t copied = slot.done.load();
     CHECK(copied < pieces_of(slot));
     CHECK_EQ(slot.next.fetch_add(1), copied);  // the sender begins the next one
-    const auto revoke = [&] { return b.bulk.revoke(0, exposed, kBytes, Error::abandoned, [](Rank) {}); };
+    const auto revoke = [&] { return b.bulk.revoke(0, exposed, kBytes, Error::abandoned, 77, [](Rank) {}); };
     CHECK(!revoke());
     CHECK(!revoke());
     slot.done.fetch_add(1);  // and ends it
@@ -226,6 +228,7 @@ TEST(what_is_revoked_amid_its_pieces_is_not_written_any_more) {
     }
     CHECK_EQ(a.sent, 1u);
     CHECK(a.last_error == Error::abandoned);
+    CHECK_EQ(a.last_told, 77u);
     CHECK_EQ(b.arrived.size(), 1u);
     CHECK(b.arrived.front().error == Error::abandoned);
     CHECK_EQ(first_difference(to, kBytes, 3), kBytes);

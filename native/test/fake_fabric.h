@@ -125,12 +125,12 @@ class FakeFabric final : public Fabric {
   void conceal(Rank peer, const ExposedBuffer& buffer) override {
     if (asynchronous(peer)) CHECK_EQ(std::erase(open_, buffer.key), 1u);  // once, and only what was exposed
   }
-  bool revoke(Rank, const ExposedBuffer& buffer, size_t, Error) override {
+  bool revoke(Rank, const ExposedBuffer& buffer, size_t, Error, uint64_t) override {
     if (!revokes) return false;
     revoked_.push_back(buffer.key);
     return true;
   }
-  void retract(Rank, void*, Error) override { ++retractions; }
+  void retract(Rank, void*, Error, uint64_t) override { ++retractions; }
 
   void commit(Rank peer, const void* written, size_t bytes, uint32_t note, void* cookie) override {
     ++commits;

@@ -100,16 +100,17 @@ class ThreadFabric final : public FarFabric {
   }
   void conceal(Rank, const ExposedBuffer&) override { --exposed_; }
   // As a network card does it: nothing is written from now on.
-  bool revoke(Rank, const ExposedBuffer& buffer, size_t, Error) override {
+  bool revoke(Rank, const ExposedBuffer& buffer, size_t, Error, uint64_t) override {
     const std::lock_guard<std::mutex> guard(post().mutex);
     post().revoked.insert(buffer.key);
     return true;
   }
   // The put ends with its next piece, and moves nothing.
-  void retract(Rank, void* cookie, Error error) override {
+  void retract(Rank, void* cookie, Error error, uint64_t told) override {
     for (Put& put : puts_) {
       if (put.cookie != cookie) continue;
       put.error = error;
+      put.from.bytes = told;
       put.pieces = 1;
     }
   }

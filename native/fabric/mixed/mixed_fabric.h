@@ -52,10 +52,12 @@ class MixedFabric final : public Fabric {
     return to(peer).expose(peer, buffer, out);
   }
   void conceal(Rank peer, const ExposedBuffer& buffer) override { to(peer).conceal(peer, buffer); }
-  bool revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Error why) override {
-    return to(peer).revoke(peer, buffer, bytes, why);
+  bool revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Error why, uint64_t told) override {
+    return to(peer).revoke(peer, buffer, bytes, why, told);
   }
-  void retract(Rank peer, void* cookie, Error error) override { to(peer).retract(peer, cookie, error); }
+  void retract(Rank peer, void* cookie, Error error, uint64_t told) override {
+    to(peer).retract(peer, cookie, error, told);
+  }
   void commit(Rank peer, const void* written, size_t bytes, uint32_t note, void* cookie) override {
     to(peer).commit(peer, written, bytes, note, cookie);
   }

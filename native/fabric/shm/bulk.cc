@@ -264,12 +264,14 @@ void Bulk::expect(Rank peer, bool expected) {
 }
 
 // Claims the pieces that nobody has claimed, and leaves them out. True: that finished the slot.
-bool Bulk::stop(BulkSlot& slot, Error error) {
+bool Bulk::stop(BulkSlot& slot, Error error, uint64_t told) {
   const uint32_t pieces = pieces_of(slot);
   if (slot.next.load(std::memory_order_relaxed) >= pieces) return false;
   const uint32_t first = slot.next.fetch_add(pieces, std::memory_order_relaxed);
   if (first >= pieces) return false;
+  // Only one of two that stop it comes here. Both, `error` and `total`, are read after `done` says that it is finished.
   slot.error.store(static_cast<uint16_t>(error), std::memory_order_relaxed);
+  slot.total = told;
   const uint32_t rest = pieces - first;
   return slot.done.fetch_add(rest, std::memory_order_acq_rel) + rest == pieces;
 }

@@ -37,7 +37,7 @@ struct alignas(kLine) BulkSlot {
   uint64_t source;       // offset in the sender's arena, or address in the sender
   uint64_t destination;  // offset in the receiver's arena, or address in the receiver
   uint64_t bytes;
-  uint64_t total;  // bytes of the whole put: what the immediate reports
+  uint64_t total;  // bytes of the whole put: what the immediate reports; who stops the slot tells something else
   uint32_t piece_bytes;
   uint16_t flags;
   std::atomic<uint16_t> error;  // of enum Error; relaxed, ordered by done
@@ -150,6 +150,7 @@ struct Link {
     ExposedBuffer buffer;
     size_t bytes;
     Error why;
+    uint64_t told;
   };
   std::vector<Revoked> revoked;  // until they are concealed
   bool outdated = false;         // RTRs from before a revocation are out: the receiver has to copy for them
@@ -168,9 +169,9 @@ class Bulk {
   void abandon(Rank peer);
   // As in fabric.h. Both ring(peer) for slots that they finished.
   template <typename Ring>
-  bool revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Error why, Ring&& ring);
+  bool revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Error why, uint64_t told, Ring&& ring);
   template <typename Ring>
-  void retract(Rank peer, void* cookie, Error error, Ring&& ring);
+  void retract(Rank peer, void* cookie, Error error, uint64_t told, Ring&& ring);
   void conceal(Rank peer, const ExposedBuffer& buffer);
   uint32_t revocations(Rank peer) const { return links_[peer]->gate_in->revocations.load(std::memory_order_relaxed); }
   // Fills out[0…max) with completions. ring(peer) is called for every slot this rank finished or announced for the peer
@@ -214,7 +215,7 @@ class Bulk {
   void fill(Link& link, Put& put, BulkSlot& slot, uint64_t& room, Portion portion);
   bool work_on(Link& link, BulkSlot& slot, bool sending, Effort effort, uint64_t& room);
   void recycle(Put* put);
-  static bool stop(BulkSlot& slot, Error error);
+  static bool stop(BulkSlot& slot, Error error, uint64_t told);
   static const Link::Revoked* find_revoked(const Link& link, const BulkSlot& slot);
   void* staging_buffer();
 
@@ -245,13 +246,13 @@ inline bool receiver_may_copy(const Link& link, const BulkSlot& slot) {
 }
 
 template <typename Ring>
-bool Bulk::revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Error why, Ring&& ring) {
+bool Bulk::revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Error why, uint64_t told, Ring&& ring) {
   Link& link = *links_[peer];
   const auto same = [&](const Link::Revoked& r) {
     return r.buffer.address == buffer.address && r.buffer.key == buffer.key;
   };
   if (std::none_of(link.revoked.begin(), link.revoked.end(), same)) {
-    link.revoked.push_back({buffer, bytes, why});
+    link.revoked.push_back({buffer, bytes, why, told});
     link.gate_in->revocations.fetch_add(1, std::memory_order_seq_cst);
     if (!link.outdated) ++outdated_;
     link.outdated = true;
@@ -263,24 +264,26 @@ bool Bulk::revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Error wh
   for (uint32_t s = 0; s < kBulkSlots; ++s) {
     BulkSlot& slot = link.in[s];
     if (slot.stamp.load(std::memory_order_acquire) == 0 || !find_revoked(link, slot)) continue;
-    if (stop(slot, why)) ring(peer);
+    if (stop(slot, why, told)) ring(peer);
     left &= slot.done.load(std::memory_order_acquire) >= pieces_of(slot);
   }
   return left;
 }
 
 template <typename Ring>
-void Bulk::retract(Rank peer, void* cookie, Error error, Ring&& ring) {
+void Bulk::retract(Rank peer, void* cookie, Error error, uint64_t told, Ring&& ring) {
   Link& link = *links_[peer];
   for (Put* put = link.backlog_head; put != nullptr; put = put->next) {
     if (put->cookie != cookie || put->error != Error::none) continue;
     put->error = error;
+    put->told = told;
     put->bytes = put->announced;  // one more slot, without data, tells the receiver
   }
   for (uint32_t s = 0; s < kBulkSlots; ++s) {
     Put* put = link.in_flight[s];
-    if (put == nullptr || put->cookie != cookie || !stop(link.out[s], error)) continue;
+    if (put == nullptr || put->cookie != cookie || !stop(link.out[s], error, told)) continue;
     put->error = error;
+    put->told = told;
     ring(peer);
   }
 }
@@ -351,9 +354,10 @@ void Bulk::collect_sent(Link& link, Polling& polling, Ring& ring) {
       link.staging[s] = nullptr;
     }
     if (--put->open_slots == 0 && put->announced == put->bytes) {
-      const Error error =
-          put->error != Error::none ? put->error : static_cast<Error>(slot.error.load(std::memory_order_relaxed));
-      polling.out[polling.count++] = {Completion::Kind::put_done, error, put->peer, 0, 0, put->cookie};
+      const bool ours = put->error != Error::none;
+      const Error error = ours ? put->error : static_cast<Error>(slot.error.load(std::memory_order_relaxed));
+      const uint64_t told = ours ? put->told : slot.total;
+      polling.out[polling.count++] = {Completion::Kind::put_done, error, put->peer, 0, told, put->cookie};
       recycle(put);
     }
   }
@@ -367,7 +371,8 @@ void Bulk::collect_received(Link& link, Polling& polling, Ring& ring) {
     // acquire: pairs with the sender's release of the announcement
     if (slot.stamp.load(std::memory_order_acquire) != stamp_of(link.received)) break;
     const uint32_t pieces = pieces_of(slot);
-    if (const Link::Revoked* revoked = find_revoked(link, slot); revoked != nullptr && stop(slot, revoked->why))
+    if (const Link::Revoked* revoked = find_revoked(link, slot);
+        revoked != nullptr && stop(slot, revoked->why, revoked->told))
       ring(link.peer);
     if (slot.done.load(std::memory_order_acquire) < pieces) {
       const bool may = receiver_may_copy(link, slot);

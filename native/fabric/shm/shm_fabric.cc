@@ -118,12 +118,12 @@ bool ShmFabric::expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out)
 }
 
 // A peer that has closed, or died, is in the middle of nothing.
-bool ShmFabric::revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Error why) {
-  return bulk_.revoke(peer, buffer, bytes, why, [this](Rank rank) { count(rank); }) || has_closed(peer);
+bool ShmFabric::revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Error why, uint64_t told) {
+  return bulk_.revoke(peer, buffer, bytes, why, told, [this](Rank rank) { count(rank); }) || has_closed(peer);
 }
 
-void ShmFabric::retract(Rank peer, void* cookie, Error error) {
-  bulk_.retract(peer, cookie, error, [this](Rank rank) { count(rank); });
+void ShmFabric::retract(Rank peer, void* cookie, Error error, uint64_t told) {
+  bulk_.retract(peer, cookie, error, told, [this](Rank rank) { count(rank); });
 }
 
 void ShmFabric::count(Rank peer) {

@@ -56,8 +56,8 @@ class ShmFabric final : public Fabric {
   const std::shared_ptr<ExposedMemory>& memory() const override { return memory_; }
   bool expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) override;
   void conceal(Rank peer, const ExposedBuffer& buffer) override { bulk_.conceal(peer, buffer); }
-  bool revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Error why) override;
-  void retract(Rank peer, void* cookie, Error error) override;
+  bool revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Error why, uint64_t told) override;
+  void retract(Rank peer, void* cookie, Error error, uint64_t told) override;
   // The outbox is the peer's inbox: what was written is there, and only has to be counted for the doorbell.
   void commit(Rank peer, const void*, size_t, uint32_t, void*) override { count(peer); }
   bool asynchronous(Rank) const override { return false; }

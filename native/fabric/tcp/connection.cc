@@ -92,7 +92,7 @@ void Connection::prepare_put() {
   Put& put = puts_[puts_framed_];
   if (put.error != Error::none) {
     const auto error = static_cast<uint32_t>(put.error);
-    frames_.push({{{FrameKind::failed, 0, put.immediate, error, put.bytes}, nullptr, {}}, true});
+    frames_.push({{{FrameKind::failed, 0, put.immediate, error, put.told}, nullptr, {}}, true});
     prepared_ += sizeof(FrameHeader);
     ++puts_framed_;
     puts_bytes_ -= sizeof(FrameHeader);
@@ -174,7 +174,7 @@ void Connection::sent(size_t bytes) {
 }
 
 // What is in frames leaves from a copy, all of it before any other data; the rest does not leave.
-void Connection::retract(void* cookie, Error error) {
+void Connection::retract(void* cookie, Error error, uint64_t told) {
   for (size_t i = 0; i < puts_.size(); ++i) {
     Put& put = puts_[i];
     if (put.cookie != cookie) continue;
@@ -187,6 +187,7 @@ void Connection::retract(void* cookie, Error error) {
     }
     if (i >= puts_framed_) {
       put.error = error;
+      put.told = told;
       puts_bytes_ -= put.bytes - put.framed;
     }
     done_.push(std::exchange(put.cookie, nullptr));

@@ -43,6 +43,7 @@ struct Put {
   uint32_t immediate = 0;
   void* cookie = nullptr;
   Error error = Error::none;  // retracted: nothing more of it is framed but this
+  uint64_t told = 0;          // and this
 };
 
 class Connection {
@@ -58,7 +59,7 @@ class Connection {
   void queue_message(const void* written, size_t bytes, uint32_t note);
   void queue_put(const Put& put);
   // The put with this cookie reads its buffer no more, and is reported as done. The peer learns of it.
-  void retract(void* cookie, Error error);
+  void retract(void* cookie, Error error, uint64_t told);
   void queue_failure(uint32_t immediate, Error error, uint64_t bytes);
   // The last that is sent; puts that have not begun stay behind.
   void queue_closed();

@@ -4,7 +4,7 @@
 //   message   of the payload   the note    0                  where in the inbox the payload belongs
 //   data      of the payload   0           of the region      where in the region
 //   done      0                immediate   of the region      how many bytes of data there were
-//   failed    0                immediate   the error          how many bytes there would have been
+//   failed    0                immediate   the error          how many bytes there would have been; what is told
 //   closed    0                0           0                  0
 //
 // Numbers are in the order of little-endian machines, which all that Node.js runs on are. Nothing in a header is

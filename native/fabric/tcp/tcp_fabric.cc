@@ -331,10 +331,10 @@ void TcpFabric::put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from,
   }
 }
 
-void TcpFabric::retract(Rank peer, void* cookie, Error error) {
+void TcpFabric::retract(Rank peer, void* cookie, Error error, uint64_t told) {
   Connection* connection = peer == rank() ? nullptr : open(peer);
   if (connection == nullptr) return;
-  connection->retract(cookie, error);
+  connection->retract(cookie, error, told);
   finish_puts(*connection, Error::none);
 }
 

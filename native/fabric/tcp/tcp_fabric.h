@@ -60,11 +60,11 @@ class TcpFabric final : public FarFabric, private ConnectionOwner {
   const std::shared_ptr<ExposedMemory>& memory() const override { return memory_; }
   bool expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) override;
   void conceal(Rank peer, const ExposedBuffer& buffer) override;
-  bool revoke(Rank, const ExposedBuffer& buffer, size_t, Error) override {
+  bool revoke(Rank, const ExposedBuffer& buffer, size_t, Error, uint64_t) override {
     regions_.revoke(buffer.key);
     return true;
   }
-  void retract(Rank peer, void* cookie, Error error) override;
+  void retract(Rank peer, void* cookie, Error error, uint64_t told) override;
   void commit(Rank peer, const void* written, size_t bytes, uint32_t note, void* cookie) override;
   bool asynchronous(Rank) const override { return true; }
   void flush() override;

@@ -59,10 +59,10 @@ class VerbsFabric : public FarFabric {
   bool expose(Rank, const LocalBuffer& buffer, ExposedBuffer& out) override;
   void conceal(Rank, const ExposedBuffer& buffer) override;
   // A network card writes without asking: only the peer, or the end of the connection, can stop it.
-  bool revoke(Rank peer, const ExposedBuffer&, size_t, Error) override {
+  bool revoke(Rank peer, const ExposedBuffer&, size_t, Error, uint64_t) override {
     return peer == rank_ || ready(peer) == nullptr;
   }
-  void retract(Rank, void*, Error) override {}
+  void retract(Rank, void*, Error, uint64_t) override {}
   void commit(Rank peer, const void* written, size_t bytes, uint32_t note, void* cookie) override;
   bool asynchronous(Rank) const override { return true; }
   void flush() override;
