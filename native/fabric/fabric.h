@@ -181,8 +181,8 @@ class Fabric {
   virtual void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
                    void* cookie) = 0;
   // The put with this cookie is given up: what is not written yet need not be written, and then the peer gets the
-  // immediate with this error, and `told` in the place of bytes. put_done comes as ever, and as far as the fabric can do
-  // it without the peer.
+  // immediate with this error, and `told` in the place of bytes. put_done comes as ever, and as far as the fabric can
+  // do it without the peer.
   virtual void retract(Rank peer, void* cookie, Error error, uint64_t told) = 0;
   // The peer has closed: puts to it that need its help end with Error::peer_closed.
   virtual void abandon(Rank peer) = 0;
