@@ -9,7 +9,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync 
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { skip } from './helpers.js';
+import { BRIEF, skip } from './helpers.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const NBCBENCH = join(ROOT, 'dist/bench/nbcbench/main.js');
@@ -45,7 +45,7 @@ const FIELDS = [
 type Row = Record<string, string | number>;
 
 /** Small enough for a test: what is asserted does not get better with more repetitions. */
-const QUICK = ['--sizes', '8', '--repetitions', '20', '--max-seconds', '5'];
+const QUICK = ['--sizes', '8', '--repetitions', BRIEF ? '5' : '20', '--max-seconds', BRIEF ? '1' : '5'];
 
 let scratch: string;
 
