@@ -12,7 +12,7 @@
 namespace nbc::addon {
 namespace {
 
-// Held by its ArrayBuffer, and by operations that use it. Whoever holds it last releases it, on any thread.
+// Held by its ArrayBuffer, and by operations that use it. The last of these releases it, on any thread.
 struct Block {
   Block(std::shared_ptr<ExposedMemory> from, void* at, size_t size) : memory(std::move(from)), data(at), bytes(size) {}
   ~Block() { memory->release(data); }

@@ -97,7 +97,10 @@ Mailbox VerbsFabric::inbox(Rank peer) {
 
 bool VerbsFabric::has_closed(Rank peer) {
   if (peer == rank_) return closed_;
-  if (++looks_ % kLooks == 0) probe();
+  if (++looks_ % kLooks == 0) {
+    probe();
+    flush();  // who asks may give the engine up next
+  }
   const Link& link = links_[peer];
   // One that closed has said so behind everything else.
   if (advance(peer, false) == Connect::ready) return link.connection->peer_closed;
