@@ -56,7 +56,6 @@ TEST(room_that_comes_in_the_last_look_is_used) {
   });
 }
 
-// While this thread spins, a peer on the same processor cannot send what it waits for.
 // A thread that has waited for the lock holds it like any other: nobody else wants it. Local work would stand still,
 // since it gives way to a thread that waits.
 TEST(a_lock_that_was_waited_for_is_not_wanted) {
@@ -82,6 +81,7 @@ TEST(a_lock_that_was_waited_for_is_not_wanted) {
   lock.unlock();
 }
 
+// While this thread spins, a peer on the same processor cannot send what it waits for.
 TEST(a_waiter_whose_peer_has_the_same_processor_sleeps_at_once) {
   ThreadNetwork network(2);
   auto made = std::make_unique<ThreadFabric>(network, 0, std::make_shared<Heap>());
