@@ -1,7 +1,5 @@
 #include "addon/backing_store.h"
 
-#include <dlfcn.h>
-
 #include <memory>
 
 #include "addon/runtime.h"
@@ -32,27 +30,22 @@ struct V8 {
   }
 };
 
-template <typename Function>
-void find(const char* name, Function& out) {
-  out = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
-}
-
 const V8& v8() {
   static const V8 found = [] {
     V8 v{};
-    find("_ZNK2v85Value17IsArrayBufferViewEv", v.is_view);
-    find("_ZN2v815ArrayBufferView6BufferEv", v.buffer);
-    find("_ZN2v815ArrayBufferView10ByteOffsetEv", v.offset);
-    find("_ZN2v815ArrayBufferView10ByteLengthEv", v.length);
-    find("_ZN2v811ArrayBuffer15GetBackingStoreEv", v.store);
-    find("_ZNK2v811ArrayBuffer11WasDetachedEv", v.was_detached);
-    find("_ZNK2v812BackingStore4DataEv", v.data);
-    find("_ZNK2v812BackingStore27IsResizableByUserJavaScriptEv", v.is_resizable);
+    find_function("_ZNK2v85Value17IsArrayBufferViewEv", v.is_view);
+    find_function("_ZN2v815ArrayBufferView6BufferEv", v.buffer);
+    find_function("_ZN2v815ArrayBufferView10ByteOffsetEv", v.offset);
+    find_function("_ZN2v815ArrayBufferView10ByteLengthEv", v.length);
+    find_function("_ZN2v811ArrayBuffer15GetBackingStoreEv", v.store);
+    find_function("_ZNK2v811ArrayBuffer11WasDetachedEv", v.was_detached);
+    find_function("_ZNK2v812BackingStore4DataEv", v.data);
+    find_function("_ZNK2v812BackingStore27IsResizableByUserJavaScriptEv", v.is_resizable);
     // The name of a function does not say what it returns, and a shared_ptr of another C++ library (libc++) cannot be
     // released here. The arguments are part of the name: v8::ArrayBuffer::New(v8::Isolate*,
     // std::shared_ptr<v8::BackingStore>) with the shared_ptr of libstdc++ is there only if V8 was compiled with it.
-    find("_ZN2v811ArrayBuffer3NewEPNS_7IsolateESt10shared_ptrINS_12BackingStoreEE",
-         v.made_with_shared_ptr_of_this_library);
+    find_function("_ZN2v811ArrayBuffer3NewEPNS_7IsolateESt10shared_ptrINS_12BackingStoreEE",
+                  v.made_with_shared_ptr_of_this_library);
     return v;
   }();
   return found;

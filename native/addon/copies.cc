@@ -24,9 +24,8 @@ void write_changes(std::byte* to, const std::byte* now, const std::byte* before,
 
 }  // namespace
 
-bool Copies::add(uint32_t slot, napi_value view, const Pinned& pinned, const std::byte* place, bool receives,
-                 bool persistent) {
-  if (pinned.data == place || !(receives || persistent)) return true;
+bool Copies::add(uint32_t slot, napi_value view, const Pinned& pinned, bool receives, bool persistent) {
+  if (!(receives || persistent)) return true;
   Copy copy{nullptr, pinned, nullptr, persistent};
   if (receives) {
     copy.before.reset(new (std::nothrow) std::byte[pinned.bytes]);
@@ -79,27 +78,20 @@ bool Copies::collect(uint32_t slot) {
   return complete;
 }
 
-void Copies::forget(std::vector<Copy>& copies) {
-  for (const Copy& copy : copies) napi_delete_reference(env_, copy.view);
-}
-
 void Copies::drop(uint32_t slot) {
   const auto found = by_slot_.find(slot);
   if (found == by_slot_.end()) return;
-  forget(found->second);
+  for (const Copy& copy : found->second) napi_delete_reference(env_, copy.view);
   by_slot_.erase(found);
 }
 
 void Copies::drop_all(bool environment_ends) {
-  if (!environment_ends) {
-    std::vector<uint32_t> slots;
-    for (const auto& [slot, copies] : by_slot_) slots.push_back(slot);
-    for (const uint32_t slot : slots) {
-      collect(slot);
-      drop(slot);
-    }
+  if (environment_ends) by_slot_.clear();
+  while (!by_slot_.empty()) {
+    const uint32_t slot = by_slot_.begin()->first;
+    collect(slot);
+    drop(slot);
   }
-  by_slot_.clear();
 }
 
 }  // namespace nbc::addon

@@ -22,10 +22,8 @@ class Copies {
   Copies& operator=(const Copies&) = delete;
 
   // Before an operation starts with a copy of the view. `receives`: it may write to the copy. `persistent`: it stays
-  // until drop(), and is made again by refresh(). Nothing happens where `pinned` is the memory at `place` itself.
-  // False: there is no memory.
-  bool add(uint32_t slot, napi_value view, const Pinned& pinned, const std::byte* place, bool receives,
-           bool persistent);
+  // until drop(), and is made again by refresh(). False: there is no memory.
+  bool add(uint32_t slot, napi_value view, const Pinned& pinned, bool receives, bool persistent);
   // Before a persistent operation starts again. False: a buffer is detached.
   bool refresh(uint32_t slot);
   // The operation has ended: what it has received goes into its buffer. False: that is detached, and the data is lost.
@@ -43,7 +41,6 @@ class Copies {
   };
 
   bool find_memory(const Copy& copy, std::byte*& out) const;
-  void forget(std::vector<Copy>& copies);
 
   napi_env env_;
   std::unordered_map<uint32_t, std::vector<Copy>> by_slot_;

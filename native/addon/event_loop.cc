@@ -1,6 +1,5 @@
 #include "addon/event_loop.h"
 
-#include <dlfcn.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -23,19 +22,14 @@ struct Libuv {
   }
 };
 
-template <typename Function>
-void find(const char* name, Function& out) {
-  out = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
-}
-
 const Libuv& libuv() {
   static const Libuv found = [] {
     Libuv uv{};
-    find("napi_get_uv_event_loop", uv.event_loop);
-    find("uv_poll_init", uv.poll_init);
-    find("uv_poll_start", uv.poll_start);
-    find("uv_close", uv.close);
-    find("uv_unref", uv.unref);
+    find_function("napi_get_uv_event_loop", uv.event_loop);
+    find_function("uv_poll_init", uv.poll_init);
+    find_function("uv_poll_start", uv.poll_start);
+    find_function("uv_close", uv.close);
+    find_function("uv_unref", uv.unref);
     return uv;
   }();
   return found;

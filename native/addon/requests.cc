@@ -24,8 +24,7 @@ struct Start {
 
 // Copies that buffers were pinned as stay until the request is settled. False after throwing.
 bool keep(napi_env env, World& world, uint32_t slot, const PinnedView& buffer, bool receives, bool persistent) {
-  if (buffer.pinned.data == buffer.place ||
-      world.copies().add(slot, buffer.view, buffer.pinned, buffer.place, receives, persistent))
+  if (buffer.pinned.data == buffer.place || world.copies().add(slot, buffer.view, buffer.pinned, receives, persistent))
     return true;
   world.copies().drop(slot);
   no_memory_for_copy().raise(env);

@@ -1,5 +1,6 @@
-// Which runtime this environment is in, where its functions alone do not tell.
+// Which runtime this environment is in, and which functions it has.
 #pragma once
+#include <dlfcn.h>
 #include <napi.h>
 
 namespace nbc::addon {
@@ -11,6 +12,12 @@ inline bool is_bun(napi_env env) {
   bool found = false;
   return napi_get_global(env, &global) == napi_ok && napi_has_named_property(env, global, "Bun", &found) == napi_ok &&
          found;
+}
+
+// A function of the runtime by its name. Null: it has none of that name.
+template <typename Function>
+void find_function(const char* name, Function& out) {
+  out = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
 }
 
 }  // namespace nbc::addon
