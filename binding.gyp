@@ -26,6 +26,7 @@
         "native/engine/settling.cc",
         "native/engine/driving.cc",
         "native/engine/describe.cc",
+        "native/engine/trace.cc",
         "native/engine/lock.cc",
         "native/engine/placement.cc",
         "native/engine/plan.cc",

@@ -73,6 +73,18 @@ export interface Reduction {
   b: ArrayBuffer;
 }
 
+/** What has happened in a world: the lists of native/engine/trace.h, eight numbers an event. */
+export interface NativeTrace {
+  /** Calls of the library's thread. */
+  calls: Float64Array;
+  /** Operations, messages, and what the progress thread did. */
+  events: Float64Array;
+  /** Of operations; events have their places in this list. */
+  names: string[];
+  /** Events for which there was no room. */
+  leftOut: number;
+}
+
 /** Names that native code shares with tables in TypeScript; tests compare them. */
 export interface NativeNames {
   /** Options that it reads: transport/options.ts. */
@@ -146,9 +158,16 @@ export interface Native {
    * Validates an encoded schedule completely (ERR_NBC_SCHEDULE names the word and the reason) and compiles it. Returns
    * a handle. `messages`: its transfers are point-to-point messages, at most one each way; for `startMessages` and
    * `prepareMessages`. `operator`: what the operator USER stands for; 0: it may not be used. `inWorker`: its function
-   * runs in a worker, not on this thread.
+   * runs in a worker, not on this thread. `name`: of the operation, for traces and reports.
    */
-  compile(communicator: number, words: Uint32Array, messages?: boolean, operator?: number, inWorker?: boolean): number;
+  compile(
+    communicator: number,
+    words: Uint32Array,
+    messages?: boolean,
+    operator?: number,
+    inWorker?: boolean,
+    name?: string,
+  ): number;
   /** Gives a plan back; operations in flight keep it until they end. */
   releasePlan(plan: number): void;
 
@@ -256,6 +275,8 @@ export interface Native {
   /** What the request in a slot waits for. */
   awaited(slot: number): NativeAwaited;
 
+  /** What has happened since open(), if option `traceEvents` is not 0. */
+  trace(): NativeTrace;
   /** Counters since open(). */
   stats(): Stats;
   names(): NativeNames;

@@ -52,12 +52,16 @@ export class PlanStore {
     return this.plans.get(key);
   }
 
-  /** Compiles a schedule for an operation. */
-  add(key: number | string, schedule: Schedule, operation: string, op?: Op): number {
+  /**
+   * Compiles a schedule for an operation.
+   * @param name what traces and reports call it
+   */
+  add(key: number | string, schedule: Schedule, operation: string, op?: Op, name = operation): number {
     const { handle, world } = this.owner;
+    const inWorker = op?.source instanceof URL;
     let plan: number;
     try {
-      plan = world.native.compile(handle, schedule.encode(), this.messages, op?.id, op?.source instanceof URL);
+      plan = world.native.compile(handle, schedule.encode(), this.messages, op?.id, inWorker, name);
     } catch (thrown) {
       throw errorFromNative(thrown, { operation, rank: world.rank });
     }
@@ -262,8 +266,9 @@ export class PlanCache {
     const chosen = index >= 0 ? index : this.indexOf(operation.choose(shape), called);
     // The plan of a remembered call may have to make room.
     this.forget();
-    const schedule = this.suited(operation.algorithms[chosen], shape, called).build(shape);
-    return this.plans.add(key, layouts.apply(schedule), called, op);
+    const algorithm = this.suited(operation.algorithms[chosen], shape, called);
+    const name = `${called} (${algorithm.name})`;
+    return this.plans.add(key, layouts.apply(algorithm.build(shape)), called, op, name);
   }
 }
 
@@ -333,7 +338,7 @@ export class OwnPlans {
   private compile(schedule: Schedule): number {
     const { handle, world } = this.owner;
     try {
-      return world.native.compile(handle, schedule.encode());
+      return world.native.compile(handle, schedule.encode(), false, undefined, false, 'schedule');
     } catch (thrown) {
       throw errorFromNative(thrown, this.context);
     }

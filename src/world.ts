@@ -9,6 +9,7 @@ import { Functions } from './functions.js';
 import { SlotState, type Native, type NativeJob } from './native.js';
 import { errorFromFailure } from './native-errors.js';
 import { type Awaiter, type Pending, SlotTable } from './slots.js';
+import { TraceWriter, traceFile } from './trace/file.js';
 import { nativeOptions, type Settings } from './transport/options.js';
 
 /** What a receive has as its length before it is complete. */
@@ -39,6 +40,7 @@ export class World {
   /** What requests have received stands in copies of their buffers: see {@link Native.collect}. */
   private readonly copies: boolean;
   private readonly contexts: ContextNumbers;
+  private readonly trace: TraceWriter | undefined;
 
   constructor(native: Native, job: NativeJob, settings: Settings) {
     const { timeout, startall, progress, awaitSpin } = settings;
@@ -51,10 +53,13 @@ export class World {
     this.manual = progress === 'manual';
     this.copies = native.copiesBuffers;
     this.contexts = new ContextNumbers(job.rank);
+    const { rank, size } = job;
+    if (settings.trace !== '') this.trace = new TraceWriter(native, traceFile(settings.trace, rank, size), rank, size);
     this.slots = new SlotTable(
       native.open(job, nativeOptions(settings, job.rank), () => this.loop.onCompletions()),
       () => this.sweep(),
     );
+    this.trace?.begin();
     this.functions = new Functions(native, this.slots);
     this.loop = new EventLoop(native, this.slots, this, this.functions, { manual: this.manual, awaitSpin });
   }
@@ -219,6 +224,7 @@ export class World {
     this.open = false;
     if (current === this) current = null;
     this.sweep();
+    this.trace?.finish();
     this.native.close();
     this.loop.close();
     this.functions.close();

@@ -23,7 +23,10 @@ describe('a job that hangs', function () {
       assert.match(error.message, /^the job did not end within 4000 ms\nprocess \d+: .*hang\.js\n {2}thread \d+ \(/);
       const message = 'request \\d+, a message, waits for 1\n {2}rank 1, 8 bytes, tag 3, recv_waiting_eager\n';
       assert.match(first, new RegExp(`^node-nbc: pending, while a thread holds the engine:\n${message}`));
-      assert.match(second, /^node-nbc: pending:\nrequest \d+, collective \d+, round \d+ of \d+, waits for \d+\n/);
+      assert.match(
+        second,
+        /^node-nbc: pending:\nrequest \d+, ialltoall \(\w+\), collective \d+, round \d+ of \d+, waits for \d+\n/,
+      );
       assert.match(second, /^ {2}rank 2, 50000 bytes, tag 0, send_waiting_rtr$/m);
       assert.match(third, /^node-nbc: pending: nothing\n/);
     });

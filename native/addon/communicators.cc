@@ -57,6 +57,7 @@ Napi::Value compile(const Napi::CallbackInfo& info) {
     plan->plan = compile_schedule(reinterpret_cast<const uint32_t*>(words.data), words.bytes / sizeof(uint32_t),
                                   group->members, group->rank, plan->messages, plan->op.number != 0);
     plan->group = group;
+    if (!is_nothing(env, info[5])) plan->name = info[5].ToString().Utf8Value();
     return Napi::Number::New(env, world.add_plan(std::move(plan)));
   } catch (const ScheduleError& error) {
     throw Refusal("ERR_NBC_SCHEDULE")

@@ -1,6 +1,7 @@
 // What native code says about itself: failures of requests, counters, and the names that it shares with TypeScript.
 #include <napi.h>
 
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +52,12 @@ Napi::Value stats(const Napi::CallbackInfo& info) {
   return object;
 }
 
+Napi::Value events_of(Napi::Env env, const std::vector<Trace::Event>& events) {
+  auto numbers = Napi::Float64Array::New(env, events.size() * (sizeof(Trace::Event) / sizeof(double)));
+  if (!events.empty()) std::memcpy(numbers.Data(), events.data(), events.size() * sizeof(Trace::Event));
+  return numbers;
+}
+
 template <typename Names>
 Napi::Array list_of(Napi::Env env, const Names& names) {
   const auto list = Napi::Array::New(env);
@@ -77,11 +84,23 @@ Napi::Value names(const Napi::CallbackInfo& info) {
   return object;
 }
 
+Napi::Value trace(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  const Trace::Lists lists = require_open(env).engine().trace();
+  const auto object = Napi::Object::New(env);
+  object.Set("calls", events_of(env, lists.calls));
+  object.Set("events", events_of(env, lists.events));
+  object.Set("names", list_of(env, lists.names));
+  object.Set("leftOut", static_cast<double>(lists.left_out));
+  return object;
+}
+
 }  // namespace
 
 void export_reports(Napi::Env env, Napi::Object exports) {
   exports.Set("explain", Napi::Function::New(env, explain));
   exports.Set("awaited", Napi::Function::New(env, awaited));
+  exports.Set("trace", Napi::Function::New(env, trace));
   exports.Set("stats", Napi::Function::New(env, stats));
   exports.Set("names", Napi::Function::New(env, names));
 }

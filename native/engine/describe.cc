@@ -63,6 +63,7 @@ std::string Engine::describe_pending() {
     } else if (operation->loaded->messages) {
       text += ", messages";
     } else {
+      if (!operation->loaded->name.empty()) text += ", " + operation->loaded->name;
       text += ", collective " + std::to_string(operation->tag) + ", round " + std::to_string(operation->round) +
               " of " + std::to_string(operation->loaded->plan.rounds.size());
     }

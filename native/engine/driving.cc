@@ -251,6 +251,7 @@ bool Engine::drive() {
   handed_over_ = true;
   loop_armed_ = false;
   bool again = false;
+  const double began = trace_ == nullptr ? 0 : Trace::now();
   while (!lock_.wanted() && background_needed()) {
     ++counters_.progress_passes;
     if (pass(Effort::driving) || work() > 0) continue;
@@ -262,6 +263,7 @@ bool Engine::drive() {
     }
     fabric_->disarm();
   }
+  if (trace_ != nullptr) trace_->driving(began);
   unlock_and_notify();
   return again;
 }
@@ -326,6 +328,7 @@ class Engine::Spinning {
 };
 
 void Engine::test() {
+  const TracedCall traced(*this, Trace::Call::test);
   // If the progress thread is at it, it gives way after its piece. To return without a look would be cheaper, but then
   // a test could say "not done" of something that has long arrived.
   enter();
@@ -356,6 +359,7 @@ bool Engine::settled(const uint32_t* slots, size_t count, bool all) const {
 }
 
 bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanoseconds) {
+  const TracedCall traced(*this, Trace::Call::wait);
   if (settled(slots, count, all)) return true;
   enter();
   const bool limited = nanoseconds >= 0;
@@ -393,6 +397,7 @@ bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanosec
 }
 
 void Engine::startall(const uint32_t* slots, size_t count, uint32_t microseconds) {
+  const TracedCall traced(*this, Trace::Call::startall);
   enter();
   const auto limit = Clock::now() + std::chrono::microseconds(microseconds);
   const auto waiting = [&] {
@@ -453,6 +458,7 @@ void Engine::drive_until_ended(int64_t nanoseconds) {
 }
 
 size_t Engine::look(size_t count, int64_t nanoseconds) {
+  const TracedCall traced(*this, Trace::Call::look);
   enter();
   const uint32_t* slots = slots_->exchange();
   for (size_t i = 0; i < count; ++i) watch(slots[i]);

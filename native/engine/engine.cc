@@ -39,6 +39,10 @@ Engine::Engine(std::unique_ptr<Fabric> fabric, const EngineOptions& options, std
                                             })),
       by_slot_(new Operation* [kSlots] {}) {
   slots_->set_world(UserWork::publish(user_work_));
+  if (options_.trace_events > 0) {
+    trace_ = std::make_unique<Trace>(options_.trace_events);
+    libof_.trace(Trace::message, trace_.get());
+  }
   if (options_.progress_thread) thread_ = std::thread([this] { background(); });
 }
 
@@ -114,7 +118,7 @@ void Engine::activate(Operation& operation) {
   slots_->set(operation.slot, static_cast<int32_t>(SlotState::pending));
   by_slot_[operation.slot] = &operation;
   active_.push(&operation);
-  ++counters_.started;
+  operation.number = ++counters_.started;
 }
 
 Engine::Operation& Engine::new_operation(uint32_t slot) {
@@ -128,8 +132,10 @@ Engine::Operation* Engine::pending(uint32_t slot) const {
 }
 
 bool Engine::start(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinned send, Pinned receive) {
+  TracedCall traced(*this, Trace::Call::start);
   enter();
   Operation& operation = new_operation(slot);
+  traced.started = operation.number;
   operation.context = plan->group->context;
   operation.tag = plan->group->next_tag++;
   operation.use(plan, std::move(send), std::move(receive));
@@ -139,8 +145,10 @@ bool Engine::start(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinne
 
 bool Engine::start_messages(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinned send, Pinned receive,
                             uint32_t send_tag, uint32_t receive_tag) {
+  TracedCall traced(*this, Trace::Call::start);
   enter();
   Operation& operation = new_operation(slot);
+  traced.started = operation.number;
   operation.use(plan, std::move(send), std::move(receive));
   operation.use_tags(send_tag, receive_tag);
   run_messages(operation);
@@ -173,6 +181,7 @@ void Engine::run_messages(Operation& operation) {
 }
 
 void Engine::run_plan(Operation& operation) {
+  if (trace_ != nullptr) trace_->operation(operation.number, operation.loaded->name, operation.context, operation.tag);
   if (const uint64_t bytes = operation.plan->role_bytes[static_cast<size_t>(Role::temporary)]; bytes > 0) {
     operation.temporary = temporary_.take(bytes);
     if (operation.temporary.data == nullptr) operation.error = Error::system;
@@ -184,8 +193,10 @@ void Engine::run_plan(Operation& operation) {
 }
 
 bool Engine::message(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag, bool sends) {
+  TracedCall traced(*this, Trace::Call::start);
   enter();
   Operation& operation = new_operation(slot);
+  traced.started = operation.number;
   operation.buffers[0] = std::move(buffer);
   const Rank world = group.members[peer];
   run_message(operation, world, {group.context + 1, tag, count_of(group, world, tag, sends)++}, sends);
@@ -193,6 +204,7 @@ bool Engine::message(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint
 }
 
 void Engine::run_message(Operation& operation, Rank peer, const libof::MessageKey& key, bool sends) {
+  if (trace_ != nullptr) trace_->operation(operation.number, sends ? "isend" : "irecv", key.context, key.tag);
   operation.last_round = true;
   const Pinned& pin = operation.buffers[0];
   const bool complete = sends ? libof_.isend(operation, peer, key, pin.data, pin.bytes)
@@ -253,6 +265,7 @@ void Engine::prepare_message(std::shared_ptr<Group> group, uint32_t slot, Pinned
 }
 
 Engine::Restart Engine::restart(uint32_t slot) {
+  TracedCall traced(*this, Trace::Call::start);
   enter();
   const auto found = persistent_.find(slot);
   if (found == persistent_.end() || by_slot_[slot] != nullptr) {
@@ -262,6 +275,7 @@ Engine::Restart Engine::restart(uint32_t slot) {
   const Persistent& persistent = found->second;
   Operation& operation = *persistent.operation;
   activate(operation);
+  traced.started = operation.number;
   if (operation.loaded == nullptr) {
     run_message(operation, persistent.peer, {operation.context, operation.tag, (*persistent.count)++},
                 persistent.sends);
@@ -324,6 +338,14 @@ RequestFailure Engine::failure(uint32_t slot) {
   RequestFailure failure = it == failures_.end() ? RequestFailure() : it->second;
   leave();
   return failure;
+}
+
+Trace::Lists Engine::trace() {
+  if (trace_ == nullptr) return {};
+  enter();
+  Trace::Lists lists = trace_->lists();
+  leave();
+  return lists;
 }
 
 void Engine::visit_counters(const CounterVisitor& visit) {

@@ -33,6 +33,7 @@
 #include "engine/slots.h"
 #include "engine/spin_history.h"
 #include "engine/temporary.h"
+#include "engine/trace.h"
 #include "engine/user_work.h"
 #include "fabric/fabric.h"
 #include "libof/libof.h"
@@ -44,6 +45,7 @@ struct EngineOptions {
   bool progress_thread = true;
   uint32_t wait_on_send_us = 0;  // how long a rendezvous send polls for its RTR
   uint32_t startall_us = 0;      // how long a started round drives all its sends until none waits for an RTR
+  uint32_t trace_events = 0;     // how many are kept of each list; 0: there is no trace
 
   template <typename Reader>
   void read_options(Reader& from) {
@@ -51,6 +53,7 @@ struct EngineOptions {
     from.choice("progress", progress_thread, {{"thread", true}, {"manual", false}});
     from("waitOnSend", wait_on_send_us);
     from("startall", startall_us);
+    from("traceEvents", trace_events);
   }
 };
 
@@ -76,6 +79,7 @@ struct Group {
 // A plan in use: shared by its owner in JavaScript and by the operations that run it.
 struct LoadedPlan {
   Plan plan;
+  std::string name;  // of the operation that it was made for: for traces and reports
   std::shared_ptr<Group> group;
   UserOperator op;        // what its REDUCE elements with the operator USER mean
   bool messages = false;  // its transfers are point-to-point messages: see start_messages()
@@ -151,6 +155,8 @@ class Engine {
   // For a process that hangs: the pending operations and messages, a line each. From a thread that does not drive. It
   // waits for the lock a moment; then it reads without, since nothing changes where the thread with the lock hangs.
   std::string describe_pending();
+  // A copy of what has happened so far; empty: there is no trace.
+  Trace::Lists trace();
   // Adds all counters to the visitor; takes the lock.
   void visit_counters(const CounterVisitor& visit);
 
@@ -165,6 +171,7 @@ class Engine {
     std::shared_ptr<LoadedPlan> loaded;  // null: a single message
     uint32_t round = 0;                  // next round to start
     uint32_t slot = 0;
+    uint64_t number = 0;  // of its start, for traces
     uint32_t tag = 0;
     uint64_t context = 0;
     uint32_t repetition = 0;  // number of the start of a persistent collective, from 0; wraps
@@ -228,6 +235,7 @@ class Engine {
   Operation* pending(uint32_t slot) const;
 
   class Spinning;  // in driving.cc
+  class TracedCall;
   bool pass(Effort effort);
   bool last_pass(Effort effort);
   bool settled(const uint32_t* slots, size_t count, bool all) const;
@@ -287,6 +295,7 @@ class Engine {
   bool crowd_known_ = false;                               // all ranks have opened, so it stays
   std::unordered_map<uint32_t, RequestFailure> failures_;  // by slot
   EngineCounters counters_;
+  std::unique_ptr<Trace> trace_;  // null: none is wanted
   uint32_t fruitless_tests_ = 0;
   uint64_t entries_ = 0;      // how often the calling thread took the engine
   uint64_t seen_ = 0;         // the same when the progress thread's doze began
@@ -298,6 +307,25 @@ class Engine {
   std::atomic<bool> dozing_{false};
   std::atomic<bool> stop_{false};  // stored (release) by the closing thread, loaded (acquire) by the progress thread
   std::thread thread_;
+};
+
+// One call of the calling thread, for the trace.
+class Engine::TracedCall {
+ public:
+  TracedCall(Engine& engine, Trace::Call which)
+      : engine_(engine), which_(which), began_(engine.trace_ == nullptr ? 0 : Trace::now()) {}
+  ~TracedCall() {
+    if (engine_.trace_ != nullptr) engine_.trace_->call(which_, began_, started);
+  }
+  TracedCall(const TracedCall&) = delete;
+  TracedCall& operator=(const TracedCall&) = delete;
+
+  uint64_t started = 0;  // number of the operation
+
+ private:
+  Engine& engine_;
+  Trace::Call which_;
+  double began_;
 };
 
 }  // namespace nbc

@@ -16,6 +16,7 @@ void Engine::start_round(Operation& operation, const Round& round) {
     return loaded.messages && t.role == Role::receive ? libof::Length::at_most : libof::Length::exact;
   };
   ++counters_.rounds;
+  if (trace_ != nullptr) trace_->round(operation.number, operation.round);
   for (uint32_t i = round.receive_first; i < round.receive_last; ++i) {
     const Transfer& t = plan.receives[i];
     libof_.irecv(operation, t.peer, loaded.messages ? operation.receive_key : key_of(operation, t),

@@ -211,8 +211,8 @@ TEST(a_call_copies_no_more_than_a_piece) {
   });
 }
 
-// The progress thread gives the engine up between two pieces of local work when a call wants it. A call that comes after
-// the last piece shows nothing: the next operation may.
+// The progress thread gives the engine up between two pieces of local work when a call wants it. A call that comes
+// after the last piece shows nothing: the next operation may.
 TEST(a_call_need_not_wait_for_the_local_work_of_the_progress_thread) {
   constexpr size_t kBytes = 32 << 20;
   ThreadNetwork network(1);

@@ -4,9 +4,9 @@
  * command line says; the work is in nbcrun/.
  */
 import { randomBytes } from 'node:crypto';
-import { statSync } from 'node:fs';
+import { mkdirSync, readdirSync, statSync } from 'node:fs';
 import { availableParallelism, hostname, networkInterfaces } from 'node:os';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { allowedProcessors } from '../processors.js';
 import { version } from './version.js';
@@ -59,6 +59,7 @@ interface Options {
   grace: number;
   nodeArg?: string[];
   store?: string;
+  trace?: string;
 }
 
 /** A problem that the user can solve; printed without a stack. */
@@ -150,14 +151,29 @@ async function serve(place: string, { ranks: size, timeout: seconds }: Options):
   return late ? ExitCode.TIMEOUT : store.failure === undefined ? 0 : 1;
 }
 
+/** What makes ranks write their traces into a folder, which is made if there is none. */
+function tracing(folder: string): Record<string, string> {
+  const path = resolve(folder);
+  try {
+    mkdirSync(path, { recursive: true });
+    const old = readdirSync(path).find((name) => /^rank-\d+\.json$/.test(name));
+    if (old !== undefined) throw new LaunchError(`--trace ${folder} has traces of another run (${old})`);
+  } catch (error) {
+    if (error instanceof LaunchError) throw error;
+    throw new LaunchError(`--trace: ${(error as Error).message}`);
+  }
+  return { NBC_TRACE: join(path, 'rank-{rank}.json') };
+}
+
 async function launch(program: string, args: string[], options: Options): Promise<number> {
   const path = findProgram(program);
+  const traced = options.trace === undefined ? {} : tracing(options.trace);
   const { native, jobFd } = await createJob(options.ranks);
   const store = await openStore(options.ranks);
   const job = new Job({
     size: options.ranks,
     jobFd,
-    environment: store.environment,
+    environment: { ...store.environment, ...traced },
     command: commandOf(path, args, options.nodeArg ?? []),
     processors: options.bind === 'core' ? allowedProcessors() : [],
     label: options.label ?? false,
@@ -171,7 +187,9 @@ async function launch(program: string, args: string[], options: Options): Promis
     say,
   });
   try {
-    return await job.run();
+    const code = await job.run();
+    if (options.trace !== undefined) say(`traces are in ${options.trace}; join them with: nbctrace ${options.trace}`);
+    return code;
   } finally {
     store.close();
     native.closeDescriptor(jobFd);
@@ -209,6 +227,7 @@ const cli: Command = new Command('nbcrun')
     ...(all ?? []),
     arg,
   ])
+  .option('--trace <folder>', 'every rank writes a trace of what it does into this folder')
   .option('--store <host:port>', 'start no ranks, but serve the store of a job that something else starts')
   .addHelpText('after', HELP)
   .showHelpAfterError('(nbcrun --help explains)')

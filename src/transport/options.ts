@@ -33,6 +33,10 @@ const MAX_POLL = 60e6;
 /** Microseconds; nothing else in the event loop goes on meanwhile. */
 const MAX_AWAIT_SPIN = 100_000;
 
+/** Events of a trace: of each of its two lists, 64 bytes an event. */
+const TRACE_EVENTS = 2 ** 18;
+const MAX_TRACE_EVENTS = 2 ** 24;
+
 /** One option: its variable, its default, and what it may be. */
 interface Rule<T> {
   variable: string;
@@ -164,6 +168,18 @@ const COMMON = {
    * takes from the variable; a rank can only have less. Variable NBC_EXPOSED_BYTES.
    */
   exposedBytes: native(integer('NBC_EXPOSED_BYTES', 0, Number.MAX_SAFE_INTEGER, 'bytes')),
+  /**
+   * A file for the trace of this rank: what it called, its operations and their rounds, its messages, and the work of
+   * the progress thread. It is written when the world closes, or when the process exits, in the format that Perfetto
+   * and chrome://tracing read. `{rank}` in the name stands for the rank; without it, the rank of a job with several
+   * ranks comes before the file's extension. Default: none. Variable NBC_TRACE.
+   */
+  trace: text('NBC_TRACE', 'the name of a file'),
+  /**
+   * How many calls a trace holds at most, and how many other events (default 262 144); those that come later are left
+   * out, and counted. Variable NBC_TRACE_EVENTS.
+   */
+  traceEvents: native(integer('NBC_TRACE_EVENTS', TRACE_EVENTS, MAX_TRACE_EVENTS, '', 1)),
 };
 
 /** Every option. Groups are objects of options of their own. */
@@ -238,12 +254,13 @@ export function allOptions(): NamedRule[] {
 /** What native code is told: its options by their full names. */
 export function nativeOptions(settings: Settings, rank: number): Record<string, string | number | boolean> {
   const chosen = allOptions().filter(({ rule }) => rule.native);
-  return Object.fromEntries(
+  const values = Object.fromEntries(
     chosen.map(({ name, rule, valueIn }) => {
       const value = valueIn(settings);
       return [name, rule.inTurn === true ? inTurn(value as string, rank) : value];
     }),
   );
+  return settings.trace === '' ? { ...values, traceEvents: 0 } : values;
 }
 
 function isRule(row: object): row is Rule<unknown> {
@@ -334,6 +351,17 @@ function names(variable: string): Rule<string> {
     native: false,
     parse: (text) => text.trim(),
     accepts: (value) => typeof value === 'string' && complete(value),
+  };
+}
+
+function text(variable: string, expected: string): Rule<string> {
+  return {
+    variable,
+    expected,
+    fallback: '',
+    native: false,
+    parse: (value) => value,
+    accepts: (value) => typeof value === 'string',
   };
 }
 
