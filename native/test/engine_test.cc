@@ -1,5 +1,6 @@
 // Who drives: what must go on while the calling thread computes, over a network of threads (thread_network.h). Nothing
 // here has a time limit of its own: what does not go on stops the program, which is what the watchdog is for.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <sched.h>
@@ -369,6 +370,55 @@ TEST(ranks_learn_that_memory_was_refused) {
       });
     }
   }
+}
+
+// Both threads write to a trace, and the calling thread reads it meanwhile. It holds what there was room for.
+TEST(a_trace_has_every_event_or_counts_it) {
+  constexpr size_t kBytes = 50'000;
+  constexpr uint32_t kExchanges = 100;
+  const auto count = [](const std::vector<Trace::Event>& events, Trace::Kind kind) {
+    return std::count_if(events.begin(), events.end(),
+                         [kind](const Trace::Event& event) { return event.kind == static_cast<double>(kind); });
+  };
+  RankOptions options = mode(true);
+  options.trace_events = 100'000;
+  run_over_threads(2, options, 3, [&](TestRank& me, Meeting&) {
+    const Rank peer = 1 - me.rank;
+    const auto exchange = me.load(Schedule(kBytes, kBytes)
+                                      .round()
+                                      .receive(peer, Role::receive, 0, kBytes)
+                                      .send(peer, Role::send, 0, kBytes)
+                                      .round()
+                                      .copy(Role::send, 0, Role::receive, 0, kBytes));
+    const Pinned from = me.filled(kBytes, false, 1);
+    const Pinned to = me.plain(kBytes);
+    for (uint32_t i = 1; i <= kExchanges; ++i) {
+      const uint32_t request = me.start(exchange, from, to);
+      const Trace::Lists during = me.engine->trace();
+      CHECK_EQ(count(during.events, Trace::Kind::operation), i);
+      me.wait(request);
+    }
+    const Trace::Lists lists = me.engine->trace();
+    CHECK_EQ(count(lists.events, Trace::Kind::end), kExchanges);
+    CHECK_EQ(count(lists.events, Trace::Kind::round), 2 * kExchanges);
+    CHECK_EQ(lists.left_out, 0u);
+    CHECK_EQ(lists.names.size(), 1u);
+    CHECK_EQ(count(lists.calls, Trace::Kind::call), static_cast<ptrdiff_t>(lists.calls.size()));
+    for (size_t i = 1; i < lists.calls.size(); ++i)
+      CHECK(lists.calls[i].time >= lists.calls[i - 1].time + lists.calls[i - 1].words[0]);
+  });
+  options.trace_events = 10;
+  run_over_threads(1, options, 1, [](TestRank& me, Meeting&) {
+    for (uint32_t i = 0; i < 20; ++i) {
+      const uint32_t receive = me.irecv(me.plain(8), 0, i);
+      me.send(me.filled(8, false, i), 0, i);
+      me.wait(receive);
+    }
+    const Trace::Lists lists = me.engine->trace();
+    CHECK_EQ(lists.calls.size(), 10u);
+    CHECK_EQ(lists.events.size(), 10u);
+    CHECK(lists.left_out >= 20 * 6 - 10u + 20 * 2 - 10u);
+  });
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ struct RankOptions {
   uint32_t startall_us = 0;
   uint32_t unexpected_window = 1024;
   int64_t revoke_limit = 3000;
+  uint32_t trace_events = 0;
 };
 
 inline RankOptions mode(bool progress_thread) {
@@ -73,6 +74,7 @@ class TestRank {
     engine_options.progress_thread = options.progress_thread;
     engine_options.wait_on_send_us = options.wait_on_send_us;
     engine_options.startall_us = options.startall_us;
+    engine_options.trace_events = options.trace_events;
     engine = std::make_unique<Engine>(std::move(fabric), engine_options, slots, [this] { told(); });
     arena = engine->fabric().memory();
   }
