@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 export const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
 const folders = ['build/Release', `prebuilds/linux-${process.arch}`].map((path) => `${ROOT}${path}`);
-const folder = folders.find((path) => existsSync(`${path}/nbc.node`)) ?? folders[0]!;
+const folder = folders.find((path) => existsSync(`${path}/nbc.node`)) ?? folders[0];
 
 export const ADDON = `${folder}/nbc.node`;
 export const STARTER = `${folder}/nbc-rank`;

@@ -13,8 +13,8 @@ import { join } from 'node:path';
 export const GLIBC = '2.28';
 
 /**
- * Where symbols that moved or changed in glibc 2.34 were before; of others none is needed. __libc_start_main was in libc,
- * but a stub of that name would keep the linker from the real one. At run time only the version's name counts.
+ * Where symbols that moved or changed in glibc 2.34 were before; of others none is needed. __libc_start_main was in
+ * libc, but a stub of that name would keep the linker from the real one. At run time only the version's name counts.
  */
 function libraryOf(name) {
   if (/^(pthread|sem)_|^__libc_start_main$/.test(name)) return 'libpthread.so.0';
