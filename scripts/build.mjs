@@ -5,26 +5,13 @@
  * said if it fails.
  */
 import { spawnSync } from 'node:child_process';
-import {
-  chmodSync,
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  readdirSync,
-  realpathSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readFileSync, readdirSync, realpathSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), '..');
 const at = (...path) => join(ROOT, ...path);
 
-/** Written after a successful build of the addon: what it was built for, and when. */
-const STAMP = at('build/built-for.json');
 const ADDON = at('build/Release/nbc.node');
 
 /** Builds all. Ends the process with exit code 1 and an explanation if a step fails. */
@@ -38,7 +25,6 @@ export function build() {
 export function install() {
   const missing = missingPackages();
   if (missing === undefined) return;
-  // Without install scripts: the only one of interest is our own build, which comes next.
   step(`packages (${missing})`, 'installed', 'npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund']);
 }
 
@@ -55,60 +41,15 @@ function missingPackages() {
   return outdated.length === 0 ? undefined : `${outdated.length} missing or outdated`;
 }
 
-/** The addon, if what it is built from has changed. */
+/** The addon and nbc-rank: make knows what has changed. */
 export function buildAddon() {
-  const sources = [
-    at('binding.gyp'),
-    ...readdirSync(at('native'), { recursive: true })
-      .filter((path) => /\.(cc|h)$/.test(path) && !path.startsWith('test/'))
-      .map((path) => at('native', path)),
-  ];
-  const gyp = readFileSync(at('binding.gyp'), 'utf8');
-  const target = { node: process.version, arch: process.arch, execPath: process.execPath, gyp };
-  const stamp = existsSync(STAMP) ? JSON.parse(readFileSync(STAMP, 'utf8')) : {};
-  const sameTarget = Object.keys(target).every((key) => stamp[key] === target[key]);
-  const newest = Math.max(...sources.map((path) => statSync(path).mtimeMs));
-  // A file counts as newer that was saved while the last build ran.
-  if (sameTarget && existsSync(ADDON) && newest < stamp.began) return;
-
-  const began = Date.now();
-  if (!sameTarget || !existsSync(at('build/Makefile'))) {
-    // For editors; a failure here would only repeat itself below.
-    nodeGyp('configure', '--', '-f', 'compile_commands_json');
-    const commands = at('build/Release/compile_commands.json');
-    if (existsSync(commands)) copyFileSync(commands, at('compile_commands.json'));
-    step('native addon', 'configured', ...nodeGypCommand('configure'));
-  }
-  step('native addon', 'built', ...nodeGypCommand('build', '--jobs', 'max'));
+  step('native addon', 'built', 'make', ['-s', '-C', 'native', 'all', 'editors']);
   // Where the compiler found no <infiniband/verbs.h>: see native/fabric/verbs/available.h.
   if (!readFileSync(ADDON).includes('libibverbs.so.1')) {
     console.log(
       "native addon: without transport 'verbs', because the headers of libibverbs are missing (apt install libibverbs-dev)",
     );
   }
-  writeFileSync(STAMP, JSON.stringify({ ...target, began }));
-}
-
-/**
- * node-gyp comes with npm: npm tells its scripts where it is, and `npm exec` finds it when there is no npm around us.
- */
-function nodeGypCommand(...args) {
-  const own = process.env.npm_config_node_gyp;
-  const all = [...args.slice(0, 1), ...headers(), ...args.slice(1)];
-  if (own !== undefined && existsSync(own)) return [process.execPath, [own, ...all]];
-  return ['npm', ['exec', '--call', ['node-gyp', ...all].map((arg) => `'${arg}'`).join(' ')]];
-}
-
-function nodeGyp(...args) {
-  const [command, all] = nodeGypCommand(...args);
-  return spawnSync(command, all, { cwd: ROOT, stdio: 'ignore' });
-}
-
-/** Where this Node.js brought its headers along, they need not be downloaded. */
-function headers() {
-  if (process.env.npm_config_nodedir !== undefined) return [];
-  const prefix = dirname(dirname(realpathSync(process.execPath)));
-  return existsSync(join(prefix, 'include/node/node_version.h')) ? [`--nodedir=${prefix}`] : [];
 }
 
 /** The library, and what uses it. */
@@ -169,9 +110,9 @@ function step(name, done, command, args) {
   const reason = result.error ? `${result.error.message}\n` : '';
   process.stderr.write(`${result.stdout ?? ''}${result.stderr ?? ''}${reason}\n${command} ${args.join(' ')}: failed\n`);
   if (name === 'native addon') {
-    const missing = ['g++', 'make', 'python3'].filter((tool) => spawnSync(tool, ['--version']).error !== undefined);
+    const missing = ['g++', 'make'].filter((tool) => spawnSync(tool, ['--version']).error !== undefined);
     if (missing.length > 0) {
-      process.stderr.write(`Not found: ${missing.join(', ')}. On Debian: apt install g++ make python3\n`);
+      process.stderr.write(`Not found: ${missing.join(', ')}. On Debian: apt install g++ make\n`);
     }
   }
   process.exit(1);

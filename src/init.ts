@@ -2,9 +2,10 @@
  * From the environment of a process to its world.
  */
 import { Communicator } from './communicator.js';
-import { NbcError } from './errors.js';
+import { BootstrapError, NbcError } from './errors.js';
 import { native } from './native.js';
 import { errorFromNative, errorFromSystem } from './native-errors.js';
+import { missingPermissions } from './permissions.js';
 import { readBootstrap } from './transport/bootstrap.js';
 import { closePmix, openPmix } from './transport/directory/pmix.js';
 import { meet, type Endpoints } from './transport/meeting.js';
@@ -43,6 +44,12 @@ async function open(options: InitOptions): Promise<Communicator> {
   try {
     native.checkNoneOpen();
     if (bootstrap.pmix) Object.assign(bootstrap, await openPmix(native, bootstrap.rank, settings.joinTimeout));
+    const missing = bootstrap.store === undefined ? undefined : missingPermissions('net');
+    if (missing !== undefined)
+      throw new BootstrapError(
+        `ranks find each other over a socket, which the permission model of Node.js forbids: allow it with ${missing}`,
+        bootstrap.rank,
+      );
     endpoints = await meet(native, bootstrap, settings);
     const { rank, size, host } = bootstrap;
     const { jobFd, transport, tcp, neighbours } = endpoints;

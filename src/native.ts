@@ -5,6 +5,8 @@
  * the process. Failures throw an `Error` with the properties of a {@link NativeFailure}.
  */
 import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { ADDON, ROOT } from './binaries.js';
 import type { Stats } from './counters.js';
 import { NbcError, type NativeAwaited } from './errors.js';
 import type { NativeFailure } from './native-errors.js';
@@ -284,17 +286,25 @@ export interface Native {
 
 /** What to do when the addon cannot be loaded. */
 const ADVICE =
-  'the native part of node-nbc is missing or was built for another version of Node.js.\n' +
-  '  Build it again: npm rebuild node-nbc (in a clone of node-nbc: npm run build). It needs g++, make and python3.\n' +
-  '  npm install --ignore-scripts does not build it.';
+  'the native part of node-nbc is missing or does not run here.\n' +
+  '  The package brings it for Linux with glibc 2.28 or newer, on x64 and arm64. Elsewhere build it, with g++ and make:\n' +
+  `  make -C ${join(ROOT, 'native')}`;
 
 export const native = load();
 
 function load(): Native {
   try {
-    return createRequire(import.meta.url)('../build/Release/nbc.node') as Native;
+    return createRequire(import.meta.url)(ADDON) as Native;
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message.split('\n')[0] : String(cause);
-    throw new NbcError('ERR_NBC_NO_ADDON', `${ADVICE}\n  ${reason}`, {}, { cause });
+    const { code, message } = cause as NodeJS.ErrnoException;
+    if (code === 'ERR_DLOPEN_DISABLED')
+      throw new NbcError(
+        'ERR_NBC_NO_ADDON',
+        'node-nbc has a native part, which the permission model of Node.js keeps from being loaded: allow it with ' +
+          '--allow-addons.',
+        {},
+        { cause },
+      );
+    throw new NbcError('ERR_NBC_NO_ADDON', `${ADVICE}\n  ${message.split('\n')[0]}`, {}, { cause });
   }
 }

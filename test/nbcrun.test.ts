@@ -484,16 +484,13 @@ describe('nbcrun', () => {
       symlinkSync(join(ROOT, 'node_modules'), join(broken, 'node_modules'));
       const missing = await launch(['-n', '2', PROGRAM], { root: broken }).end;
       assert.equal(missing.code, 125);
-      assert.match(
-        missing.stderr,
-        /native part of node-nbc is missing[^]*npm rebuild node-nbc[^]*g\+\+, make and python3/,
-      );
+      assert.match(missing.stderr, /native part of node-nbc is missing[^]*make -C /);
 
       mkdirSync(join(broken, 'build/Release'), { recursive: true });
       writeFileSync(join(broken, 'build/Release/nbc.node'), 'not an addon');
       const damaged = await launch(['-n', '2', PROGRAM], { root: broken }).end;
       assert.equal(damaged.code, 125);
-      assert.match(damaged.stderr, /npm rebuild node-nbc/);
+      assert.match(damaged.stderr, /make -C /);
     });
   });
 

@@ -24,7 +24,7 @@ describe('the public surface', () => {
     }
   });
 
-  it('says how to build the addon that an installation without scripts lacks', () => {
+  it('says how to build the addon where there is none', () => {
     const folder = mkdtempSync(join(tmpdir(), 'nbc-surface-'));
     try {
       cpSync(join(ROOT, 'dist'), join(folder, 'dist'), { recursive: true });
@@ -33,7 +33,7 @@ describe('the public surface', () => {
       writeFileSync(join(folder, 'program.mjs'), "import { init } from 'node-nbc';\nawait init();\n");
       const { status, stderr } = spawnSync(process.execPath, ['program.mjs'], { cwd: folder, encoding: 'utf8' });
       assert.notEqual(status, 0);
-      assert.match(stderr, /native part of node-nbc is missing[^]*npm rebuild node-nbc[^]*--ignore-scripts/);
+      assert.match(stderr, /native part of node-nbc is missing[^]*glibc 2\.28[^]*make -C \S*\/native/);
     } finally {
       rmSync(folder, { recursive: true, force: true });
     }

@@ -1,20 +1,29 @@
 #include "addon/event_loop.h"
 
 #include <unistd.h>
-#include <uv.h>
 
 #include "addon/runtime.h"
 
 namespace nbc::addon {
 namespace {
 
+// What libuv 1 promises of its binary interface, so that the addon needs no header of it: every handle begins with
+// `data`, and a uv_poll_t has 160 bytes on 64-bit Linux.
+struct Handle {
+  void* data = nullptr;
+  alignas(16) unsigned char rest[248] = {};
+};
+using ReadableCallback = void (*)(Handle*, int status, int events);
+using CloseCallback = void (*)(Handle*);
+constexpr int kReadable = 1;  // UV_READABLE
+
 // Looked up by name, so that the addon also loads where there is no libuv.
 struct Libuv {
   decltype(&napi_get_uv_event_loop) event_loop;
-  decltype(&uv_poll_init) poll_init;
-  decltype(&uv_poll_start) poll_start;
-  decltype(&uv_close) close;
-  decltype(&uv_unref) unref;
+  int (*poll_init)(uv_loop_s*, Handle*, int descriptor);
+  int (*poll_start)(Handle*, int events, ReadableCallback);
+  void (*close)(Handle*, CloseCallback);
+  void (*unref)(Handle*);
 
   bool complete() const {
     return event_loop != nullptr && poll_init != nullptr && poll_start != nullptr && close != nullptr &&
@@ -38,17 +47,17 @@ const Libuv& libuv() {
 }  // namespace
 
 struct EventLoopPoll::Polled {
-  uv_poll_t handle{};
+  Handle handle;
   napi_env env = nullptr;
   int descriptor = -1;
   napi_ref callback = nullptr;
   napi_async_context context = nullptr;
 
-  static void on_readable(uv_poll_t* handle, int status, int events);
+  static void on_readable(Handle* handle, int status, int events);
 };
 
 // A failure of the poll itself is no reason to call: the progress thread looks after what nobody answers.
-void EventLoopPoll::Polled::on_readable(uv_poll_t* handle, int status, int /*events*/) {
+void EventLoopPoll::Polled::on_readable(Handle* handle, int status, int /*events*/) {
   if (status != 0) return;
   auto& polled = *static_cast<Polled*>(handle->data);
   char some[64];
@@ -73,7 +82,7 @@ void EventLoopPoll::Polled::on_readable(uv_poll_t* handle, int status, int /*eve
 std::unique_ptr<EventLoopPoll> EventLoopPoll::start(napi_env env, int descriptor, napi_value callback) {
   if (is_bun(env)) return nullptr;
   const Libuv& uv = libuv();
-  uv_loop_t* loop = nullptr;
+  uv_loop_s* loop = nullptr;
   if (!uv.complete() || uv.event_loop(env, &loop) != napi_ok || loop == nullptr) return nullptr;
   auto polled = std::make_unique<Polled>();
   if (uv.poll_init(loop, &polled->handle, descriptor) != 0) return nullptr;
@@ -81,14 +90,14 @@ std::unique_ptr<EventLoopPoll> EventLoopPoll::start(napi_env env, int descriptor
   p.handle.data = &p;
   p.env = env;
   p.descriptor = descriptor;
-  uv.unref(reinterpret_cast<uv_handle_t*>(&p.handle));
+  uv.unref(&p.handle);
   // From here on the handle belongs to the loop until it has been closed.
   std::unique_ptr<EventLoopPoll> made(new EventLoopPoll(polled.release()));
   napi_value name;
   if (napi_create_reference(env, callback, 1, &p.callback) != napi_ok ||
       napi_create_string_utf8(env, "node-nbc doorbell", NAPI_AUTO_LENGTH, &name) != napi_ok ||
       napi_async_init(env, nullptr, name, &p.context) != napi_ok ||
-      uv.poll_start(&p.handle, UV_READABLE, Polled::on_readable) != 0)
+      uv.poll_start(&p.handle, kReadable, Polled::on_readable) != 0)
     return nullptr;
   return made;
 }
@@ -96,8 +105,7 @@ std::unique_ptr<EventLoopPoll> EventLoopPoll::start(napi_env env, int descriptor
 EventLoopPoll::~EventLoopPoll() {
   if (polled_->context != nullptr) napi_async_destroy(polled_->env, polled_->context);
   if (polled_->callback != nullptr) napi_delete_reference(polled_->env, polled_->callback);
-  libuv().close(reinterpret_cast<uv_handle_t*>(&polled_->handle),
-                [](uv_handle_t* handle) { delete static_cast<Polled*>(handle->data); });
+  libuv().close(&polled_->handle, [](Handle* handle) { delete static_cast<Polled*>(handle->data); });
 }
 
 }  // namespace nbc::addon

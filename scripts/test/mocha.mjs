@@ -9,7 +9,17 @@ const RESULTS = join(ROOT, 'build/test-results');
 /** They compare times, or want the whole machine for a virtual one: nothing else may run beside them. */
 const ALONE = ['control-delay', 'figures', 'slow-link', 'rdma-guest'];
 /** The files that take longest; they start first, so that none of them runs at the end beside nothing. */
-const LONG = ['collectives', 'schedules/algorithms', 'nbcbench', 'package', 'nbcrun', 'property', 'exits', 'launchers'];
+const LONG = [
+  'prebuilt',
+  'collectives',
+  'schedules/algorithms',
+  'nbcbench',
+  'package',
+  'nbcrun',
+  'property',
+  'exits',
+  'launchers',
+];
 
 /**
  * What the quick run has of the tests in TypeScript: every file, each scenario once (NBC_TEST_BRIEF), and few random

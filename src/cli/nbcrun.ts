@@ -12,6 +12,7 @@ import { allowedProcessors } from '../processors.js';
 import { version } from './version.js';
 import { NbcError } from '../errors.js';
 import type { Native } from '../native.js';
+import { missingPermissions } from '../permissions.js';
 import { candidatesOf, isWildcard } from '../transport/address.js';
 import { parseStore } from '../transport/bootstrap.js';
 import { exposedBytes } from '../transport/options.js';
@@ -80,6 +81,13 @@ function parseSeconds(text: string): number {
   return seconds;
 }
 
+/** Node.js itself would end nbcrun in the middle. */
+function checkPermissions(...scopes: Parameters<typeof missingPermissions>): void {
+  const missing = missingPermissions(...scopes);
+  if (missing === undefined) return;
+  throw new LaunchError(`the permission model of Node.js forbids what nbcrun does: allow it with ${missing}`);
+}
+
 /** The program as an absolute path, so that a rank that changes directory early still means the same file. */
 function findProgram(program: string): string {
   const path = resolve(program);
@@ -123,6 +131,7 @@ function reachedAt(host: string, port: number): string {
 
 /** Returns when all ranks have joined, or cannot any more. */
 async function serve(place: string, { ranks: size, timeout: seconds }: Options): Promise<number> {
+  checkPermissions('net');
   const { host, port } = parseStore('--store', place);
   const given = process.env.NBC_SECRET ?? '';
   const secret = given === '' ? randomBytes(32).toString('hex') : checkSecret(given);
@@ -166,6 +175,7 @@ function tracing(folder: string): Record<string, string> {
 }
 
 async function launch(program: string, args: string[], options: Options): Promise<number> {
+  checkPermissions('child', 'net');
   const path = findProgram(program);
   const traced = options.trace === undefined ? {} : tracing(options.trace);
   const { native, jobFd } = await createJob(options.ranks);

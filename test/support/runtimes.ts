@@ -14,7 +14,7 @@ export interface Runtime {
 }
 
 /** NBC_RUNTIMES: a folder with the binaries, by these names. */
-const FOLDER = process.env['NBC_RUNTIMES'] ?? join(ROOT, 'build/runtimes/bin');
+export const RUNTIMES_FOLDER = process.env['NBC_RUNTIMES'] ?? join(ROOT, 'build/runtimes/bin');
 
 const NODE = { holdsMemory: true, options: [] as string[], exposeGc: '--expose-gc' };
 
@@ -31,9 +31,10 @@ export const RUNTIMES = Object.keys(KNOWN) as (keyof typeof KNOWN)[];
 
 /** The runtime, or why it cannot be tested. */
 export function findRuntime(name: keyof typeof KNOWN): Runtime | string {
-  const folders = [FOLDER, ...(process.env['PATH'] ?? '').split(delimiter)];
+  const folders = [RUNTIMES_FOLDER, ...(process.env['PATH'] ?? '').split(delimiter)];
   const file = folders.map((folder) => join(folder, name)).find((path) => existsSync(path));
-  if (file === undefined) return `there is no ${name} in ${FOLDER} or PATH (node scripts/runtimes.mjs fetches it)`;
+  if (file === undefined)
+    return `there is no ${name} in ${RUNTIMES_FOLDER} or PATH (node scripts/runtimes.mjs fetches it)`;
   const { status, stderr } = spawnSync(file, ['--version'], { encoding: 'utf8' });
   if (status !== 0) return `${file} does not run: ${stderr}`;
   const { holdsMemory, options, exposeGc } = KNOWN[name];

@@ -6,12 +6,10 @@
  */
 import { spawn, type ChildProcess, type StdioOptions } from 'node:child_process';
 import { constants } from 'node:os';
-import { fileURLToPath } from 'node:url';
+import { STARTER } from '../../binaries.js';
 import { Guardian } from './guardian.js';
 import { labelLines } from './label.js';
 import { Terminal } from './terminal.js';
-
-const STARTER = fileURLToPath(new URL('../../../build/Release/nbc-rank', import.meta.url));
 
 export interface JobSettings {
   size: number;
