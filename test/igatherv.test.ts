@@ -2,9 +2,7 @@
 import assert from 'node:assert/strict';
 import { reports, runRanks } from './helpers.js';
 
-describe('igatherv', function () {
-  this.timeout(120_000);
-
+describe('igatherv', () => {
   for (const size of [2, 3, 5, 8]) {
     for (const mode of ['thread', 'manual']) {
       it(`gathers blocks of all sizes from ${size} ranks, progress '${mode}'`, async () => {

@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { reports, runRanks } from './helpers.js';
 
-describe('reductions', function () {
-  this.timeout(120_000);
+describe('reductions', () => {
   for (const mode of ['thread', 'manual']) {
     it(`compute with every type of elements, and with the same bits on every rank ('${mode}')`, async () => {
       const results = await runRanks('reductions', { size: 3, env: { NBC_PROGRESS: mode } });

@@ -4,9 +4,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { runRanks } from './helpers.js';
 
-describe('requests', function () {
-  this.timeout(120_000);
-
+describe('requests', () => {
   const scenarios = {
     awaiting: 'can be awaited, by several, before and after completion, and waited for meanwhile',
     many: 'can be waited for together: waitAll, waitAny, testAll',

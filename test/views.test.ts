@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { reports, runRanks } from './helpers.js';
 
-describe('buffers', function () {
-  this.timeout(120_000);
+describe('buffers', () => {
   for (const mode of ['thread', 'manual']) {
     it(`may be all typed arrays, Buffer and DataView, with offsets, plain, exposed and shared ('${mode}')`, async () => {
       const results = await runRanks('views', { size: 3, env: { NBC_PROGRESS: mode } });
