@@ -4,11 +4,11 @@
 import assert from 'node:assert/strict';
 import { spawnSync, type ChildProcess } from 'node:child_process';
 import { init, type InitOptions, NbcError, OptionError } from 'node-nbc';
-import { CROSS_MEMORY, describeJob, reports, runJob, type RankResult, runRanks, skip } from './helpers.js';
+import { CROSS_MEMORY, describeJob, modes, type RankResult, reports, runJob, runRanks, skip } from './helpers.js';
 import { withEnvironment } from './support/environment.js';
 
 describe('wrong arguments', () => {
-  for (const mode of ['thread', 'manual']) {
+  for (const mode of modes()) {
     it(`throw an error that names the argument, before anything is sent ('${mode}')`, async () => {
       const results = await runRanks('errors', { size: 2, args: ['arguments'], env: { NBC_PROGRESS: mode } });
       for (const calls of reports<number>(results)) assert(calls > 200);
@@ -43,7 +43,7 @@ describe('ranks that disagree', () => {
   ] as const;
   const EAGER = 255;
 
-  for (const mode of ['thread', 'manual']) {
+  for (const mode of modes()) {
     for (const crossMemory of CROSS_MEMORY) {
       const disagree = (scenario: string, pairs: readonly (readonly [number, number])[]): Promise<RankResult[]> => {
         const env = { NBC_PROGRESS: mode, NBC_CROSS_MEMORY: crossMemory, TEST_PAIRS: JSON.stringify(pairs) };
@@ -77,7 +77,7 @@ describe('ranks that disagree', () => {
         ];
         for (const [index, [atZero, atOne]] of pairs.entries()) {
           const what = `${atZero} bytes at rank 0, ${atOne} at rank 1`;
-          // Who receives learns it in any case; a sender unless its message was small.
+          // The receiver learns it in any case; the sender does unless its message was small.
           assert.match(one['ibcast'][index], /^TruncatedError: /, `ibcast, ${what}`);
           assert.match(zero['igather'][index], /^TruncatedError: /, `igather, ${what}`);
           // Where both receive, one learns it first, and may tell the other one.

@@ -2,7 +2,7 @@
  * How processes end: in the middle of operations, with an open world, in worker threads; and what keeps them alive.
  */
 import assert from 'node:assert/strict';
-import { BRIEF, describeJob, type RankResult, reports, runJob, runRanks } from './helpers.js';
+import { BRIEF, describeJob, modes, type RankResult, reports, runJob, runRanks } from './helpers.js';
 import { assertLostPeer } from './support/lost-peer.js';
 
 const LEAVER = 1;
@@ -37,7 +37,7 @@ describe('a rank that leaves', () => {
     closeWithPending: { title: 'by close() with an operation pending', code: 0, takesPart: true },
   };
   for (const [scenario, { title, code, takesPart }] of Object.entries(scenarios)) {
-    for (const mode of ['thread', 'manual']) {
+    for (const mode of modes()) {
       it(`${title} fails the operations of the others that need it, and only those ('${mode}')`, async () => {
         for (let round = 0; round < ROUNDS; round++) {
           const env = { NBC_PROGRESS: mode };
@@ -75,7 +75,7 @@ describe('a rank that is killed', () => {
 });
 
 describe('a process', () => {
-  for (const mode of ['thread', 'manual']) {
+  for (const mode of modes()) {
     const env = { NBC_PROGRESS: mode };
     const titles = {
       exitAll: 'may exit with operations pending',

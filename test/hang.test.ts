@@ -52,7 +52,8 @@ describe('a limit of time', () => {
     try {
       const file = join(folder, 'hangs.cjs');
       const hook = 'afterEach(function () { this.timeout(5000); });';
-      const hangs = "it('hangs', function () { this.timeout(300); return new Promise(() => {}); });";
+      const sleeps = "require('node:child_process').spawn('sleep', ['8'], { stdio: 'ignore' });";
+      const hangs = `it('hangs', function () { this.timeout(300); ${sleeps} return new Promise(() => {}); });`;
       writeFileSync(file, `${hook} ${hangs} it('passes', () => {});`);
       const mocha = ['node_modules/mocha/bin/mocha.js', '--no-config', '--require', 'scripts/test/mocha-limits.mjs'];
       const args = [...mocha, '--exit', '--reporter', 'dot', file].map((arg) =>
@@ -61,6 +62,7 @@ describe('a limit of time', () => {
       const { code, stdout, stderr } = await run(process.execPath, args);
       assert.equal(code, 1, stdout + stderr);
       assert.match(stdout, /1 passing[^]*1 failing[^]*hangs:[^]*it did not end within 0.3 s, counted as on an idle/);
+      assert.match(stdout, /process \d+: sleep 8\n +thread \d+ \(sleep\), state S, in the kernel at /);
     } finally {
       rmSync(folder, { recursive: true });
     }

@@ -63,6 +63,11 @@ export interface RankResult {
  */
 export const BRIEF = process.env['NBC_TEST_BRIEF'] === '1';
 
+/** The progress modes that a scenario is played in: both. In brief, scenarios have them in turns. */
+export const modes = (): readonly ('thread' | 'manual')[] => (BRIEF ? [MODES[turn++ % 2]] : MODES);
+const MODES = ['thread', 'manual'] as const;
+let turn = 0;
+
 /** Settings of crossMemory, which only shared memory reads. */
 export const CROSS_MEMORY = ['tcp', 'verbs'].includes(process.env['NBC_TRANSPORT'] ?? '')
   ? (['auto'] as const)

@@ -3,7 +3,7 @@
  * grows.
  */
 import assert from 'node:assert/strict';
-import { BRIEF, CROSS_MEMORY, reports, runRanks } from './helpers.js';
+import { BRIEF, CROSS_MEMORY, modes, reports, runRanks } from './helpers.js';
 import { LIMIT_S } from './support/limit.js';
 
 const MIB = 1024 * 1024;
@@ -16,7 +16,7 @@ describe('buffers in flight', () => {
   const play = (env: Record<string, string>): Promise<unknown> =>
     runRanks('lifetime', { size: 2, args: [LOSSES.join()], nodeOptions, env });
 
-  for (const mode of ['thread', 'manual']) {
+  for (const mode of modes()) {
     for (const crossMemory of CROSS_MEMORY) {
       it(`keep their memory when they are ${LOSSES.join(', ')} ('${mode}', crossMemory '${crossMemory}')`, () =>
         play({ NBC_PROGRESS: mode, NBC_CROSS_MEMORY: crossMemory }));

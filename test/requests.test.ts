@@ -2,7 +2,7 @@
  * Requests: await, wait and test, alone and in groups; time limits; the end of the world and of peers.
  */
 import type { ChildProcess } from 'node:child_process';
-import { runRanks } from './helpers.js';
+import { modes, runRanks } from './helpers.js';
 
 describe('requests', () => {
   const scenarios = {
@@ -15,7 +15,7 @@ describe('requests', () => {
     dropped: 'may be dropped',
   };
   for (const [scenario, title] of Object.entries(scenarios)) {
-    for (const mode of ['thread', 'manual']) {
+    for (const mode of modes()) {
       it(`${title} ('${mode}')`, async () => {
         const env = { NBC_PROGRESS: mode };
         await runRanks('requests', { size: 2, args: [scenario], env, nodeOptions: ['--expose-gc'] });

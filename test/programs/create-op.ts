@@ -448,8 +448,9 @@ await play({
   },
 
   /**
-   * On rank 1 the worker fails before it has a function, for each of the causes that the command line names. Every rank waits on its main thread, which gets no event of a
-   * worker meanwhile. In the linear algorithm rank 0 needs nothing of rank 1, and rank 2 does.
+   * On rank 1 the worker fails before it has a function, for each of the causes that the command line names. Every
+   * rank waits on its main thread, which gets no event of a worker meanwhile. In the linear algorithm rank 0 needs
+   * nothing of rank 1, and rank 2 does.
    */
   async failingWorkers() {
     const causes: Record<string, [source: string, pattern: RegExp]> = {
