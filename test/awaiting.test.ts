@@ -8,9 +8,7 @@ import { reports, runRanks } from './helpers.js';
 /** What a quadratic cost would be twenty times as much, for each request. */
 const MOST = 4;
 
-describe('awaited requests', function () {
-  this.timeout(120_000);
-
+describe('awaited requests', () => {
   it('cost the event loop as much each, however many a turn awaits', async () => {
     const results = await runRanks('awaiting', { size: 2, args: ['crowd'] });
     const [{ sizes, times }] = reports<{ sizes: number[]; times: number[] }>(results);

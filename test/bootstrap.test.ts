@@ -9,7 +9,7 @@ import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { program, skip } from './helpers.js';
-import { freePort, LIMIT_MS, run } from './support/commands.js';
+import { freePort, run } from './support/commands.js';
 
 const STORE = { NBC_STORE: '127.0.0.1:4711', NBC_SECRET: 'a secret of this test' };
 const PMI = { PMI_RANK: '0', PMI_SIZE: '2', PMI_FD: '99' };
@@ -77,9 +77,7 @@ async function underManager(answers: Record<string, string>): Promise<{ code: nu
   return new Promise((resolve) => child.on('close', (code) => resolve({ code, stderr })));
 }
 
-describe('what launchers say', function () {
-  this.timeout(LIMIT_MS);
-
+describe('what launchers say', () => {
   describe('that there are several ranks, but not how they find each other', () => {
     for (const [env, advice] of [
       [{ SLURM_PROCID: '1', SLURM_STEP_NUM_TASKS: '3' }, /srun started 3 ranks.*use srun --mpi=pmix, or set NBC_STORE/],

@@ -6,6 +6,7 @@
  */
 import assert from 'node:assert/strict';
 import { BRIEF, reports, runRanks } from './helpers.js';
+import { LIMIT_S } from './support/limit.js';
 
 const SIZES = Array.from({ length: 17 }, (_, index) => index + 1);
 const MOST_IN_FULL = 4;
@@ -28,9 +29,7 @@ interface Report {
   stats: Record<string, number>;
 }
 
-describe('collectives', function () {
-  this.timeout(200_000);
-
+describe('collectives', () => {
   for (const size of SIZES) {
     if (BRIEF && !IN_BRIEF.includes(size)) continue;
     for (const mode of ['thread', 'manual'] as const) {
@@ -47,7 +46,7 @@ describe('collectives', function () {
           size,
           args: [mode, form, ...(BRIEF ? [`${IN_BRIEF.indexOf(size)}`, `${IN_BRIEF.length}`] : [])],
           env,
-          timeoutMs: 180_000,
+          limitS: LIMIT_S.long,
         });
         for (const { cases, stats } of reports<Report>(results)) {
           assert(cases > LEAST_CASES, 'the cases were run');

@@ -1,8 +1,7 @@
 /** Communicators made from communicators: who is in them, and that none hears another's messages. */
 import { runRanks } from './helpers.js';
 
-describe('communicators', function () {
-  this.timeout(120_000);
+describe('communicators', () => {
   for (const env of [{}, { NBC_PROGRESS: 'manual' }]) {
     const mode = 'NBC_PROGRESS' in env ? "'manual'" : "'thread'";
     const play = (scenario: string, size: number) => runRanks('communicator', { size, args: [scenario], env });

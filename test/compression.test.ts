@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { unpack, verify } from '../examples/compression/archive.js';
 import { skip } from './helpers.js';
+import { run } from './support/commands.js';
 import { ROOT } from './support/launch.js';
 
 const MAIN = join(ROOT, 'out/examples/compression/main.js');
@@ -21,8 +22,7 @@ const OBEDIENT = [
   '--inh-caps=-dac_override,-dac_read_search',
 ];
 
-describe('examples/compression', function () {
-  this.timeout(60_000);
+describe('examples/compression', () => {
   let folder: string;
   let archive: string;
   beforeEach(() => {
@@ -42,13 +42,12 @@ describe('examples/compression', function () {
   function compress(args: readonly string[], wrapper: readonly string[] = []) {
     const nbcrun = [process.execPath, join(ROOT, 'dist/cli/nbcrun.js'), '-n', '3', MAIN];
     const [command, ...rest] = [...wrapper, ...nbcrun, '--archive', archive, '--repetitions', '1', ...args];
-    const env = { ...process.env, NBC_TRANSPORT: 'tcp' };
-    return spawnSync(command, rest, { encoding: 'utf8', timeout: 50_000, env });
+    return run(command, rest, { NBC_TRANSPORT: 'tcp' });
   }
 
-  function assertCompresses(path: string, files: Record<string, Buffer>, ...options: string[]): void {
-    const { status, stdout, stderr } = compress([path, '--block', String(BLOCK), ...options]);
-    assert.equal(status, 0, stdout + stderr);
+  async function assertCompresses(path: string, files: Record<string, Buffer>, ...options: string[]): Promise<void> {
+    const { code, stdout, stderr } = await compress([path, '--block', String(BLOCK), ...options]);
+    assert.equal(code, 0, stdout + stderr);
     assert.match(stdout, /verified, all \d+ bytes/);
     const stored = unpack(archive);
     const expected = Object.entries(files).map(([name, content]) => ({ path: join(path, name), content }));
@@ -72,22 +71,22 @@ describe('examples/compression', function () {
     'fewer bytes than ranks': { smallest: Buffer.from('s'), empty: Buffer.alloc(0) },
   };
   for (const [name, files] of Object.entries(scenarios)) {
-    it(`puts into the archive what the files hold: ${name}`, () => {
-      assertCompresses(directory(files), files);
+    it(`puts into the archive what the files hold: ${name}`, async () => {
+      await assertCompresses(directory(files), files);
     });
   }
   for (const variant of ['blocking', 'nonblocking']) {
-    it(`in one variant only: ${variant}`, () => {
-      assertCompresses(directory({ text }), { text }, '--variant', variant, '--depth', '2');
+    it(`in one variant only: ${variant}`, async () => {
+      await assertCompresses(directory({ text }), { text }, '--variant', variant, '--depth', '2');
     });
   }
 
-  it('notices what is wrong with an archive', () => {
+  it('notices what is wrong with an archive', async () => {
     // What cannot be compressed is stored as it is, so that a wrong byte unpacks to a wrong byte.
     const random = randomBytes(3 * BLOCK);
     const path = join(directory({ random }), 'random');
-    const { status, stderr } = compress([join(folder, 'files'), '--block', String(BLOCK)]);
-    assert.equal(status, 0, stderr);
+    const { code, stderr } = await compress([join(folder, 'files'), '--block', String(BLOCK)]);
+    assert.equal(code, 0, stderr);
     const files = [{ path, bytes: random.length }];
     assert.equal(verify(archive, files), random.length);
 
@@ -112,53 +111,56 @@ describe('examples/compression', function () {
     assert.throws(() => verify(archive, files), /archive does not hold what the files hold/);
   });
 
-  it('does not compress its own archive', () => {
+  it('does not compress its own archive', async () => {
     const path = directory({ text });
     archive = join(path, 'archive');
-    for (let time = 0; time < 2; time++) assertCompresses(path, { text });
+    for (let time = 0; time < 2; time++) await assertCompresses(path, { text });
   });
 
-  function assertRefused(args: readonly string[], message: RegExp, wrapper?: readonly string[]): void {
-    const { status, stdout, stderr } = compress(args, wrapper);
-    assert.equal(status, 1, stdout + stderr);
+  async function assertRefused(args: readonly string[], message: RegExp, wrapper?: readonly string[]): Promise<void> {
+    const { code, stdout, stderr } = await compress(args, wrapper);
+    assert.equal(code, 1, stdout + stderr);
     assert.match(stderr, message);
     assert.doesNotMatch(stderr, /^ +at /m, 'a message, not a stack');
   }
 
-  it('says that a directory is not there', () => {
+  it('says that a directory is not there', async () => {
     const path = join(folder, 'nowhere');
-    assertRefused([path], new RegExp(`compression: .*no such file or directory.*${path}`));
+    await assertRefused([path], new RegExp(`compression: .*no such file or directory.*${path}`));
   });
 
-  it('says that it is no directory', () => {
+  it('says that it is no directory', async () => {
     const path = join(directory({ text }), 'text');
-    assertRefused([path], new RegExp(`compression: .*not a directory.*${path}`));
+    await assertRefused([path], new RegExp(`compression: .*not a directory.*${path}`));
   });
 
-  it('says that there is nothing to compress', () => {
-    assertRefused([directory({})], /compression: there is nothing to compress in .*files/);
-    assertRefused([directory({ empty: Buffer.alloc(0) })], /compression: there is nothing to compress in .*files/);
+  it('says that there is nothing to compress', async () => {
+    await assertRefused([directory({})], /compression: there is nothing to compress in .*files/);
+    await assertRefused(
+      [directory({ empty: Buffer.alloc(0) })],
+      /compression: there is nothing to compress in .*files/,
+    );
   });
 
-  it('says that a directory or a file may not be read', function () {
+  it('says that a directory or a file may not be read', async function () {
     const privileged = process.getuid?.() === 0;
     if (privileged && spawnSync('setpriv', ['--version']).error !== undefined)
       skip(this, 'root may read everything, and setpriv (package util-linux) is missing');
     const wrapper = privileged ? OBEDIENT : [];
     const path = directory({ text });
     chmodSync(join(path, 'text'), 0);
-    assertRefused([path], /compression: .*permission denied.*files\/text/, wrapper);
+    await assertRefused([path], /compression: .*permission denied.*files\/text/, wrapper);
     chmodSync(path, 0);
-    assertRefused([path], /compression: .*permission denied.*files/, wrapper);
+    await assertRefused([path], /compression: .*permission denied.*files/, wrapper);
   });
 
-  it('says that the archive cannot be written', () => {
+  it('says that the archive cannot be written', async () => {
     archive = join(folder, 'nowhere/archive');
-    assertRefused([directory({ text })], /compression: .*no such file or directory.*nowhere\/archive/);
+    await assertRefused([directory({ text })], /compression: .*no such file or directory.*nowhere\/archive/);
   });
 
-  it('says what is wrong with its options', () => {
-    assertRefused([], /missing required argument 'directory'/);
-    assertRefused([directory({ text }), '--block', '10'], /--block.*must be a whole number from 1024/);
+  it('says what is wrong with its options', async () => {
+    await assertRefused([], /missing required argument 'directory'/);
+    await assertRefused([directory({ text }), '--block', '10'], /--block.*must be a whole number from 1024/);
   });
 });

@@ -3,11 +3,11 @@
  * is asserted.
  */
 import assert from 'node:assert/strict';
-import { spawnSync, type SpawnSyncReturns } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ROOT } from './support/launch.js';
+import { run } from './support/commands.js';
+import { type End, ROOT } from './support/launch.js';
 
 interface Row {
   transport: string;
@@ -20,25 +20,22 @@ interface Row {
   large_us: number | null;
 }
 
-describe('the delay of control messages', function () {
-  this.timeout(60_000);
+describe('the delay of control messages', () => {
   let folder: string;
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'nbc-delay-'));
   });
   afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-  function delay(ranks: number, ...args: string[]): SpawnSyncReturns<string> {
+  function delay(ranks: number, ...args: string[]): Promise<End> {
     const command = [join(ROOT, 'dist/cli/nbcrun.js'), '-n', `${ranks}`, join(ROOT, 'out/bench/tcp/delay.js'), ...args];
-    const env: NodeJS.ProcessEnv = { ...process.env };
-    delete env['NBC_TRANSPORT'];
-    return spawnSync(process.execPath, command, { encoding: 'utf8', env, timeout: 50_000 });
+    return run(process.execPath, command, { NBC_TRANSPORT: undefined });
   }
 
-  it('is measured over TCP, alone and beside 64 MiB', () => {
+  it('is measured over TCP, alone and beside 64 MiB', async () => {
     const json = join(folder, 'rows.json');
-    const { status, stdout, stderr } = delay(2, '--seconds', '0.2', '--json', json);
-    assert.equal(status, 0, stderr);
+    const { code, stdout, stderr } = await delay(2, '--seconds', '0.2', '--json', json);
+    assert.equal(code, 0, stderr);
     const rows = JSON.parse(readFileSync(json, 'utf8')) as Row[];
     assert.deepEqual(
       rows.map(({ transport, situation }) => `${transport}: ${situation}`),
@@ -54,16 +51,16 @@ describe('the delay of control messages', function () {
     }
   });
 
-  it('says how it is used', () => {
-    const help = delay(1, '--help');
-    assert.equal(help.status, 0);
+  it('says how it is used', async () => {
+    const help = await delay(1, '--help');
+    assert.equal(help.code, 0);
     assert.match(help.stdout, /nbcrun -n 2 .*--seconds.*--json/);
     for (const [ranks, args, why] of [
       [2, ['--seconds', 'long'], /--seconds long: not a number of seconds/],
       [3, [], /it takes two ranks/],
     ] as const) {
-      const { status, stderr } = delay(ranks, ...args);
-      assert.notEqual(status, 0);
+      const { code, stderr } = await delay(ranks, ...args);
+      assert.notEqual(code, 0);
       assert.match(stderr, why);
     }
   });

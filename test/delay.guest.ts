@@ -29,9 +29,7 @@ function delay(ms: number): void {
 /** Bytes that have left by this end. */
 const sent = (link: string): number => Number(readFileSync(`/sys/class/net/${link}/statistics/tx_bytes`, 'latin1'));
 
-describe('two ranks on two devices with a delay between them', function () {
-  this.timeout(120_000);
-
+describe('two ranks on two devices with a delay between them', () => {
   after(() => {
     for (const link of LINKS) execFileSync('tc', ['qdisc', 'del', 'dev', link, 'root']);
   });

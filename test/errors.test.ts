@@ -4,12 +4,11 @@
 import assert from 'node:assert/strict';
 import { spawnSync, type ChildProcess } from 'node:child_process';
 import { init, type InitOptions, NbcError, OptionError } from 'node-nbc';
-import { describeJob, reports, runJob, type RankResult, runRanks, skip } from './helpers.js';
+import { CROSS_MEMORY, describeJob, modes, type RankResult, reports, runJob, runRanks, skip } from './helpers.js';
 import { withEnvironment } from './support/environment.js';
 
-describe('wrong arguments', function () {
-  this.timeout(60_000);
-  for (const mode of ['thread', 'manual']) {
+describe('wrong arguments', () => {
+  for (const mode of modes()) {
     it(`throw an error that names the argument, before anything is sent ('${mode}')`, async () => {
       const results = await runRanks('errors', { size: 2, args: ['arguments'], env: { NBC_PROGRESS: mode } });
       for (const calls of reports<number>(results)) assert(calls > 200);
@@ -20,9 +19,7 @@ describe('wrong arguments', function () {
 /** The error itself, or that of a rank that had it first. */
 const TOLD_OF_SIZES = /^(TruncatedError: |AbandonedError: .*ERR_NBC_TRUNCATED)/;
 
-describe('ranks that disagree', function () {
-  this.timeout(120_000);
-
+describe('ranks that disagree', () => {
   // Around the eager limit of 255: both eager, one of them, none; nearly equal and far apart.
   const PAIRS = [
     [100, 200],
@@ -46,11 +43,11 @@ describe('ranks that disagree', function () {
   ] as const;
   const EAGER = 255;
 
-  for (const mode of ['thread', 'manual']) {
-    for (const crossMemory of ['auto', 'off']) {
+  for (const mode of modes()) {
+    for (const crossMemory of CROSS_MEMORY) {
       const disagree = (scenario: string, pairs: readonly (readonly [number, number])[]): Promise<RankResult[]> => {
         const env = { NBC_PROGRESS: mode, NBC_CROSS_MEMORY: crossMemory, TEST_PAIRS: JSON.stringify(pairs) };
-        return runRanks('errors', { size: 2, args: [scenario], env, timeoutMs: 100_000 });
+        return runRanks('errors', { size: 2, args: [scenario], env });
       };
 
       it(`about the size of a message both hear of it ('${mode}', crossMemory '${crossMemory}')`, async () => {
@@ -80,7 +77,7 @@ describe('ranks that disagree', function () {
         ];
         for (const [index, [atZero, atOne]] of pairs.entries()) {
           const what = `${atZero} bytes at rank 0, ${atOne} at rank 1`;
-          // Who receives learns it in any case; a sender unless its message was small.
+          // The receiver learns it in any case; the sender does unless its message was small.
           assert.match(one['ibcast'][index], /^TruncatedError: /, `ibcast, ${what}`);
           assert.match(zero['igather'][index], /^TruncatedError: /, `igather, ${what}`);
           // Where both receive, one learns it first, and may tell the other one.
@@ -99,7 +96,7 @@ describe('ranks that disagree', function () {
     for (const transport of ['shm', 'tcp']) {
       it(`get their buffer back with the error, for good ('${mode}', '${transport}')`, async () => {
         const env = { NBC_PROGRESS: mode, NBC_TRANSPORT: transport };
-        const results = await runRanks('errors', { size: 3, args: ['lateBlock'], env, timeoutMs: 100_000 });
+        const results = await runRanks('errors', { size: 3, args: ['lateBlock'], env });
         assert.equal(reports<string>(results).length, 3);
       });
     }
@@ -107,7 +104,7 @@ describe('ranks that disagree', function () {
     for (const transport of ['shm', 'tcp']) {
       it(`fail all who need their data, while nobody closes ('${mode}', '${transport}')`, async () => {
         const env = { NBC_PROGRESS: mode, NBC_TRANSPORT: transport };
-        const results = await runRanks('errors', { size: 8, args: ['failingTree'], env, timeoutMs: 100_000 });
+        const results = await runRanks('errors', { size: 8, args: ['failingTree'], env });
         const outcomes = reports<string[]>(results);
         const told = /^AbandonedError 4 ERR_NBC_TRUNCATED$/;
         for (const [index, bytes] of [8, 5000, 1 << 20].entries()) {

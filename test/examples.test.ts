@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { LIMIT_MS, run } from './support/commands.js';
+import { run } from './support/commands.js';
 import { ROOT } from './support/launch.js';
 
 const FOLDER = 'examples/calls';
@@ -16,9 +16,7 @@ function commentOf(name: string): { command: string; printed: string[] } {
   return { command, printed };
 }
 
-describe('the small examples', function () {
-  this.timeout(LIMIT_MS + 10_000);
-
+describe('the small examples', () => {
   for (const name of names) {
     it(`${name} prints what its comment says`, async () => {
       const { command, printed } = commentOf(name);

@@ -2,12 +2,12 @@
  * How processes end: in the middle of operations, with an open world, in worker threads; and what keeps them alive.
  */
 import assert from 'node:assert/strict';
-import { BRIEF, describeJob, type RankResult, reports, runJob, runRanks } from './helpers.js';
+import { BRIEF, describeJob, modes, type RankResult, reports, runJob, runRanks } from './helpers.js';
 import { assertLostPeer } from './support/lost-peer.js';
 
 const LEAVER = 1;
 /** The moment of an exit is chance: each scenario is played several times. */
-const ROUNDS = BRIEF ? 1 : 5;
+const ROUNDS = BRIEF ? 1 : 3;
 
 interface Left {
   codes: string[];
@@ -28,9 +28,7 @@ function assertNoSignal(results: readonly RankResult[]): void {
   );
 }
 
-describe('a rank that leaves', function () {
-  this.timeout(120_000);
-
+describe('a rank that leaves', () => {
   const scenarios = {
     exitOne: { title: 'by process.exit() in the middle of a collective', code: 7, takesPart: true },
     exitBeforeStart: { title: 'by process.exit() before it takes part', code: 7, takesPart: false },
@@ -39,11 +37,11 @@ describe('a rank that leaves', function () {
     closeWithPending: { title: 'by close() with an operation pending', code: 0, takesPart: true },
   };
   for (const [scenario, { title, code, takesPart }] of Object.entries(scenarios)) {
-    for (const mode of ['thread', 'manual']) {
+    for (const mode of modes()) {
       it(`${title} fails the operations of the others that need it, and only those ('${mode}')`, async () => {
         for (let round = 0; round < ROUNDS; round++) {
           const env = { NBC_PROGRESS: mode };
-          const options = { size: 3, args: [scenario], env, stopOnFailure: false, timeoutMs: 30_000 };
+          const options = { size: 3, args: [scenario], env, stopOnFailure: false };
           const results = await runJob('exits', options);
           assertNoSignal(results);
           assert.equal(results[LEAVER].code, code, describeJob(results));
@@ -61,13 +59,11 @@ describe('a rank that leaves', function () {
   }
 });
 
-describe('a rank that is killed', function () {
-  this.timeout(120_000);
-
+describe('a rank that is killed', () => {
   // On shared memory nbcrun notices, and ends the others.
   if (!['verbs', 'tcp'].includes(process.env['NBC_TRANSPORT'] ?? '')) return;
   it('fails the operations of the others that need it, within bounded time', async () => {
-    const results = await runJob('exits', { size: 3, args: ['killOne'], stopOnFailure: false, timeoutMs: 60_000 });
+    const results = await runJob('exits', { size: 3, args: ['killOne'], stopOnFailure: false });
     assert.equal(results[LEAVER].signal, 'SIGKILL', describeJob(results));
     const others = results.filter(({ rank }) => rank !== LEAVER);
     assertNoSignal(others);
@@ -78,10 +74,8 @@ describe('a rank that is killed', function () {
   });
 });
 
-describe('a process', function () {
-  this.timeout(120_000);
-
-  for (const mode of ['thread', 'manual']) {
+describe('a process', () => {
+  for (const mode of modes()) {
     const env = { NBC_PROGRESS: mode };
     const titles = {
       exitAll: 'may exit with operations pending',
@@ -130,9 +124,7 @@ describe('a process', function () {
   });
 });
 
-describe('worker threads', function () {
-  this.timeout(120_000);
-
+describe('worker threads', () => {
   it('can have the world of the process', async () => {
     await runRanks('workers', { size: 2, args: ['inWorker'] });
   });

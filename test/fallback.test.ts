@@ -7,9 +7,7 @@ interface Report {
   crossMemoryBytes: number;
 }
 
-describe('without cross-memory attach', function () {
-  this.timeout(120_000);
-
+describe('without cross-memory attach', () => {
   function checkStaged(all: readonly Report[]): void {
     for (const { stagedBytes, crossMemoryBytes } of all) {
       assert(stagedBytes > 0, 'nothing was staged');

@@ -1,6 +1,5 @@
 /** The 3D-FFT example: its parts by themselves, and the whole program on several ranks. */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,6 +17,7 @@ import { SerialFft3d } from '../examples/fft3d/serial.js';
 import { Slabs, TransposeLayout } from '../examples/fft3d/slab.js';
 import { check, energy, MaxError, parsevalError } from '../examples/fft3d/verify.js';
 import { readNifti, writeNifti } from '../examples/fft3d/volume.js';
+import { run } from './support/commands.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const MAIN = join(ROOT, 'out/examples/fft3d/main.js');
@@ -440,19 +440,14 @@ describe('examples/fft3d', () => {
     });
   });
 
-  describe('on several ranks', function () {
-    this.timeout(120_000);
-
+  describe('on several ranks', () => {
     const size: Triple = [20, 13, 9];
     const fwhm = 7;
     /** Runs the example; with no ranks, without the launcher. */
-    const run = (ranks: number | undefined, ...options: string[]) => {
+    const fft = async (ranks: number | undefined, ...options: string[]) => {
       const command = ranks === undefined ? [MAIN] : [NBCRUN, '-n', String(ranks), MAIN];
-      const { status, stdout, stderr } = spawnSync(process.execPath, [...command, ...options], {
-        encoding: 'utf8',
-        timeout: 60_000,
-      });
-      return { status, stdout, stderr, all: stdout + stderr };
+      const { code, stdout, stderr } = await run(process.execPath, [...command, ...options]);
+      return { code, stdout, stderr, all: stdout + stderr };
     };
 
     /** The filter by its definition: an average with Gaussian weights over the voxels that there are. */
@@ -489,9 +484,9 @@ describe('examples/fft3d', () => {
       [2, '--precision', 'single', '--buffers', 'plain'],
     ] as [number | undefined, ...string[]][]) {
       const title = ranks === undefined ? 'without a launcher' : `on ${ranks} rank${ranks > 1 ? 's' : ''}`;
-      it(`filters a phantom ${title} ${options.join(' ')}`, () => {
+      it(`filters a phantom ${title} ${options.join(' ')}`, async () => {
         const output = mkdtempSync(join(folder, 'output-'));
-        const result = run(
+        const result = await fft(
           ranks,
           '--grid',
           size.join('x'),
@@ -503,7 +498,7 @@ describe('examples/fft3d', () => {
           output,
           ...options,
         );
-        assert.equal(result.status, 0, result.all);
+        assert.equal(result.code, 0, result.all);
         assert.match(result.stdout, /^verified$/m, result.all);
         assert.doesNotMatch(result.all, /WRONG|NaN/);
         assert.equal(result.stdout.match(/^verified$/gm)?.length, 1, 'said once, not by every rank');
@@ -535,9 +530,10 @@ describe('examples/fft3d', () => {
       });
     }
 
-    it('sends half as much in single precision, with an error of that size', () => {
-      const found = ['double', 'single'].map((precision) => {
-        const { status, all } = run(
+    it('sends half as much in single precision, with an error of that size', async () => {
+      const found: { kibibytes: number; error: number }[] = [];
+      for (const precision of ['double', 'single']) {
+        const { code, all } = await fft(
           2,
           '--grid',
           '16',
@@ -550,28 +546,28 @@ describe('examples/fft3d', () => {
           '--output',
           folder,
         );
-        assert.equal(status, 0, all);
+        assert.equal(code, 0, all);
         const [, kibibytes] = /up to ([\d.]+) KiB to each rank, .* (?:double|single) precision/.exec(all)!;
         const [, error] = /^result against serial +(\S+) +ok$/m.exec(all)!;
-        return { kibibytes: Number(kibibytes), error: Number(error) };
-      });
+        found.push({ kibibytes: Number(kibibytes), error: Number(error) });
+      }
       assert.equal(found[1].kibibytes, found[0].kibibytes / 2);
       assert.ok(found[0].error < 1e-13 && found[1].error > 1e-9, JSON.stringify(found));
     });
 
-    it('filters a file, and the result stays where the file was', () => {
+    it('filters a file, and the result stays where the file was', async () => {
       const input = join(folder, 'input.nii.gz');
       const volume = phantom([9, 17, 6], [2, 1.5, 1]);
       writeNifti(input, { ...volume, volumes: [volume.data] }, 'for the test');
       const output = join(folder, 'from-file');
-      const result = run(4, '--input', input, '--output', output, '--repetitions', '1');
-      assert.equal(result.status, 0, result.all);
+      const result = await fft(4, '--input', input, '--output', output, '--repetitions', '1');
+      assert.equal(result.code, 0, result.all);
       const filtered = readNifti(join(output, 'filtered.nii.gz'));
       assert.deepEqual(filtered.voxel, volume.voxel);
       assert.ok(new MaxError().addAll(filtered.volumes[0], average(volume, sigmaOf(8))).relative < 1e-3);
     });
 
-    it('tells a mistake once, and fails', () => {
+    it('tells a mistake once, and fails', async () => {
       for (const [options, message] of [
         [['--input', join(folder, 'absent.nii')], /^fft3d: .*absent.nii: cannot be read: ENOENT/gm],
         [['--grid', '8', '--slice', '8'], /^fft3d: --slice 8: the volume's planes are 0 to 7$/gm],
@@ -581,16 +577,16 @@ describe('examples/fft3d', () => {
           /^error: option '--input <file>' cannot be used with option '--grid <sizes>'/gm,
         ],
       ] as [string[], RegExp][]) {
-        const result = run(3, ...options);
-        assert.notEqual(result.status, 0, result.all);
+        const result = await fft(3, ...options);
+        assert.notEqual(result.code, 0, result.all);
         assert.equal(result.all.match(message)?.length, 1, result.all);
         assert.doesNotMatch(result.all, /^\s+at /m, 'no stack');
       }
     });
 
-    it('--help is printed once', () => {
-      const result = run(3, '--help');
-      assert.equal(result.status, 0, result.all);
+    it('--help is printed once', async () => {
+      const result = await fft(3, '--help');
+      assert.equal(result.code, 0, result.all);
       assert.equal(result.stdout.match(/^Usage: fft3d/gm)?.length, 1, result.all);
     });
   });

@@ -3,11 +3,12 @@
  * it. No test asserts a time.
  */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { skip } from './helpers.js';
+import { run } from './support/commands.js';
+import { LIMIT_S } from './support/limit.js';
 import { ROOT } from './support/launch.js';
 
 const KEPT = join(ROOT, 'docs/figures');
@@ -33,7 +34,7 @@ describe('npm run figures', () => {
 
   function figures(...args: string[]) {
     const command = [join(ROOT, 'scripts/figures.mjs'), '--no-build', '--out', folder, ...args];
-    return spawnSync(process.execPath, command, { encoding: 'utf8' });
+    return run(process.execPath, command, {}, { limitS: LIMIT_S.long });
   }
 
   function read(name: string): { data: Figure; svg: string; text: Set<string> } {
@@ -49,19 +50,19 @@ describe('npm run figures', () => {
     assert.match(date, /^\d{4}-\d\d-\d\d$/);
   }
 
-  it('knows its options', () => {
-    assert.match(figures('--help').stdout, /--only[^]*--redraw[^]*--quick/);
-    const wrong = figures('--only', 'figure-99');
-    assert.equal(wrong.status, 2);
+  it('knows its options', async () => {
+    assert.match((await figures('--help')).stdout, /--only[^]*--redraw[^]*--quick/);
+    const wrong = await figures('--only', 'figure-99');
+    assert.equal(wrong.code, 2);
     assert.match(wrong.stderr, /no figure figure-99/);
   });
 
-  it('draws again what docs/figures holds, and its tables', () => {
+  it('draws again what docs/figures holds, and its tables', async () => {
     cpSync(KEPT, folder, { recursive: true });
     // One by itself is the same as among the others.
     for (const only of [[], ['--only', 'fft3d']]) {
-      const { status, stderr } = figures('--redraw', ...only);
-      assert.equal(status, 0, stderr);
+      const { code, stderr } = await figures('--redraw', ...only);
+      assert.equal(code, 0, stderr);
     }
     const files = readdirSync(KEPT).sort();
     assert(files.length >= 11, files.join(' '));
@@ -73,14 +74,14 @@ describe('npm run figures', () => {
   });
 
   describe('on the slow link', () => {
-    before(function () {
-      const { status, stderr } = spawnSync(join(ROOT, 'scripts/slow-link'), ['--', 'true'], { encoding: 'utf8' });
-      if (status !== 0) skip(this, `no slow link can be made here: ${stderr.trim()}`);
+    before(async function () {
+      const { code, stderr } = await run(join(ROOT, 'scripts/slow-link'), ['--', 'true']);
+      if (code !== 0) skip(this, `no slow link can be made here: ${stderr.trim()}`);
     });
 
-    it('isend-irecv: every number of the JSON is a point of the SVG', () => {
-      const { status, stderr } = figures('--quick', '--only', 'isend-irecv');
-      assert.equal(status, 0, stderr);
+    it('isend-irecv: every number of the JSON is a point of the SVG', async () => {
+      const { code, stderr } = await figures('--quick', '--only', 'isend-irecv');
+      assert.equal(code, 0, stderr);
       assert.deepEqual(readdirSync(folder).sort(), ['isend-irecv.json', 'isend-irecv.svg']);
       const { data, svg, text } = read('isend-irecv');
       checkFacts(data);
@@ -107,9 +108,9 @@ describe('npm run figures', () => {
       it(`${kernel}: a bar for each mode, with its numbers`, () => barsOf(kernel, modes));
     }
 
-    function barsOf(kernel: string, modes: readonly string[]): void {
-      const { status, stderr } = figures('--quick', '--only', kernel);
-      assert.equal(status, 0, stderr);
+    async function barsOf(kernel: string, modes: readonly string[]): Promise<void> {
+      const { code, stderr } = await figures('--quick', '--only', kernel);
+      assert.equal(code, 0, stderr);
       const { data, text } = read(kernel);
       checkFacts(data);
       assert.deepEqual(new Set(data.rows.map(({ mode }) => mode)), new Set(modes));
@@ -123,9 +124,9 @@ describe('npm run figures', () => {
       }
     }
 
-    it('ialltoall: all modes with all intervals', () => {
-      const { status, stderr } = figures('--quick', '--only', 'ialltoall');
-      assert.equal(status, 0, stderr);
+    it('ialltoall: all modes with all intervals', async () => {
+      const { code, stderr } = await figures('--quick', '--only', 'ialltoall');
+      assert.equal(code, 0, stderr);
       const { data, text } = read('ialltoall');
       checkFacts(data);
       const sizes = new Set(data.rows.map(({ bytes }) => bytes));

@@ -9,18 +9,16 @@ import { ROOT } from './support/launch.js';
 import { Limit } from './support/limit.js';
 import { until } from './support/until.js';
 
-describe('a job that hangs', function () {
-  this.timeout(60_000);
-
+describe('a job that hangs', () => {
   for (const transport of ['shm', 'tcp']) {
     it(`is ended, and says what each rank waited for, over ${transport}`, async () => {
       const env = { NBC_TRANSPORT: transport };
-      const error = await runJob('hang', { size: 3, env, timeoutMs: 4_000 }).then(
+      const error = await runJob('hang', { size: 3, env, limitS: 4 }).then(
         () => assert.fail('it ended'),
         (failure: unknown) => failure as Error,
       );
       const [, first, second, third] = error.message.split(/^--- rank \d: .*\n/m);
-      assert.match(error.message, /^the job did not end within 4000 ms\nprocess \d+: .*hang\.js\n {2}thread \d+ \(/);
+      assert.match(error.message, /^the job did not end within 4 s\nprocess \d+: .*hang\.js\n {2}thread \d+ \(/);
       const message = 'request \\d+, a message, waits for 1\n {2}rank 1, 8 bytes, tag 3, recv_waiting_eager\n';
       assert.match(first, new RegExp(`^node-nbc: pending, while a thread holds the engine:\n${message}`));
       assert.match(
@@ -33,18 +31,14 @@ describe('a job that hangs', function () {
   }
 });
 
-describe('waiting in a test', function () {
-  this.timeout(60_000);
-
+describe('waiting in a test', () => {
   it('ends when what is awaited is there', async () => {
     let looks = 0;
     assert.equal(await until('three looks', () => (++looks === 3 ? 'seen' : undefined)), 'seen');
   });
 });
 
-describe('a limit of time', function () {
-  this.timeout(60_000);
-
+describe('a limit of time', () => {
   it('is hit when its time has passed, once, unless it was stopped before', async () => {
     let [hits, late] = [0, 0];
     const stopped = new Limit(0.1, () => late++);
@@ -61,7 +55,8 @@ describe('a limit of time', function () {
     try {
       const file = join(folder, 'hangs.cjs');
       const hook = 'afterEach(function () { this.timeout(5000); });';
-      const hangs = "it('hangs', function () { this.timeout(300); return new Promise(() => {}); });";
+      const sleeps = "require('node:child_process').spawn('sleep', ['8'], { stdio: 'ignore' });";
+      const hangs = `it('hangs', function () { this.timeout(300); ${sleeps} return new Promise(() => {}); });`;
       writeFileSync(file, `${hook} ${hangs} it('passes', () => {});`);
       const mocha = ['node_modules/mocha/bin/mocha.js', '--no-config', '--require', 'scripts/test/mocha-limits.mjs'];
       const args = [...mocha, '--exit', '--reporter', 'dot', file].map((arg) =>
@@ -70,6 +65,7 @@ describe('a limit of time', function () {
       const { code, stdout, stderr } = await run(process.execPath, args);
       assert.equal(code, 1, stdout + stderr);
       assert.match(stdout, /1 passing[^]*1 failing[^]*hangs:[^]*it did not end within 0.3 s, counted as on an idle/);
+      assert.match(stdout, /process \d+: sleep 8\n +thread \d+ \(sleep\), state S, in the kernel at /);
     } finally {
       rmSync(folder, { recursive: true });
     }

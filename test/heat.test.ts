@@ -1,6 +1,5 @@
 /** The heat example: its parts by themselves, and the whole program on several ranks. */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,13 +8,13 @@ import { relax, relaxEdges, relaxInner } from '../examples/heat/jacobi.js';
 import { blockAt, HOT, partOf, Plate } from '../examples/heat/plate.js';
 import { solveSerially } from '../examples/heat/serial.js';
 import { BRIEF } from './helpers.js';
+import { run } from './support/commands.js';
 import { ROOT } from './support/launch.js';
 
 const MAIN = join(ROOT, 'out/examples/heat/main.js');
 const NBCRUN = join(ROOT, 'dist/cli/nbcrun.js');
 
-describe('examples/heat', function () {
-  this.timeout(60_000);
+describe('examples/heat', () => {
   let folder: string;
   before(() => {
     folder = mkdtempSync(join(tmpdir(), 'nbc-heat-'));
@@ -85,14 +84,12 @@ describe('examples/heat', function () {
   });
 
   const heat = (ranks: number, ...args: string[]) =>
-    spawnSync(process.execPath, [NBCRUN, '-n', String(ranks), MAIN, '--output', join(folder, 'heat.png'), ...args], {
-      encoding: 'utf8',
-    });
+    run(process.execPath, [NBCRUN, '-n', String(ranks), MAIN, '--output', join(folder, 'heat.png'), ...args]);
 
   for (const ranks of BRIEF ? [1, 4] : [1, 2, 3, 4, 6]) {
-    it(`is equal to a serial run on ${ranks} ranks`, () => {
-      const { status, stdout, stderr } = heat(ranks, '--size', '41x37', '--steps', '120', '--tolerance', '0');
-      assert.equal(status, 0, stdout + stderr);
+    it(`is equal to a serial run on ${ranks} ranks`, async () => {
+      const { code, stdout, stderr } = await heat(ranks, '--size', '41x37', '--steps', '120', '--tolerance', '0');
+      assert.equal(code, 0, stdout + stderr);
       assert.equal(stdout.match(/^verified: equal to a serial run/gm)?.length, 2, stdout);
       assert.match(stdout, /^blocking: 120 steps/m);
       const { width, height, channels, data } = decode(readFileSync(join(folder, 'heat.png')));
@@ -101,18 +98,18 @@ describe('examples/heat', function () {
     });
   }
 
-  it('stops when nothing changes any more, on all ranks after the same step', () => {
-    const { status, stdout, stderr } = heat(4, '--size', '12', '--steps', '100000', '--tolerance', '0.01');
-    assert.equal(status, 0, stdout + stderr);
+  it('stops when nothing changes any more, on all ranks after the same step', async () => {
+    const { code, stdout, stderr } = await heat(4, '--size', '12', '--steps', '100000', '--tolerance', '0.01');
+    assert.equal(code, 0, stdout + stderr);
     const [, steps] = /nonblocking: (\d+) steps/.exec(stdout)!;
     assert(Number(steps) > 20 && Number(steps) < 1000, stdout);
     assert.match(stdout, /verified/);
   });
 
-  it('says what is wrong with its arguments', () => {
-    const { status, stderr } = heat(4, '--size', '1x1');
-    assert.notEqual(status, 0);
+  it('says what is wrong with its arguments', async () => {
+    const { code, stderr } = await heat(4, '--size', '1x1');
+    assert.notEqual(code, 0);
     assert.match(stderr, /larger than the plate/);
-    assert.match(heat(2, '--size', 'large').stderr, /Expected two numbers/);
+    assert.match((await heat(2, '--size', 'large')).stderr, /Expected two numbers/);
   });
 });

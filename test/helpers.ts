@@ -11,8 +11,8 @@ import { closeSync, existsSync, readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { describeHang, REPORT_ENV } from './support/hang.js';
-import { Limit } from './support/limit.js';
+import { describeHang, familyOf } from './support/hang.js';
+import { Limit, LIMIT_S } from './support/limit.js';
 
 const require = createRequire(import.meta.url);
 const root = dirname(require.resolve('node-nbc/package.json'));
@@ -36,9 +36,9 @@ export interface JobOptions {
   wrapper?: readonly string[] | ((rank: number) => readonly string[]);
   /**
    * After this time all ranks are killed and the job fails, and the error says what they waited for. It counts what the
-   * machine can do: milliseconds of an idle one.
+   * machine can do: seconds of an idle one.
    */
-  timeoutMs?: number;
+  limitS?: number;
   /**
    * Give the ranks a moment to end when one has failed, then kill them: the default. Without, each has the full time.
    */
@@ -63,7 +63,16 @@ export interface RankResult {
  */
 export const BRIEF = process.env['NBC_TEST_BRIEF'] === '1';
 
-const DEFAULT_TIMEOUT_MS = 60_000;
+/** The progress modes that a scenario is played in: both. In brief, scenarios have them in turns. */
+export const modes = (): readonly ('thread' | 'manual')[] => (BRIEF ? [MODES[turn++ % 2]] : MODES);
+const MODES = ['thread', 'manual'] as const;
+let turn = 0;
+
+/** Settings of crossMemory, which only shared memory reads. */
+export const CROSS_MEMORY = ['tcp', 'verbs'].includes(process.env['NBC_TRANSPORT'] ?? '')
+  ? (['auto'] as const)
+  : (['auto', 'off'] as const);
+
 /** What ranks have to end after another one has failed: each should fail by itself, since its peer is gone. */
 const GRACE_MS = 3_000;
 
@@ -74,9 +83,9 @@ export function program(name: string): string {
 
 /** Runs a program as all ranks of a job. Returns how each ended; throws if the time limit had to end them. */
 export async function runJob(name: string, options: JobOptions): Promise<RankResult[]> {
-  const { size, timeoutMs = DEFAULT_TIMEOUT_MS, stopOnFailure = true } = options;
+  const { size, limitS = LIMIT_S.job, stopOnFailure = true } = options;
   const jobFd = createJob(size, 0);
-  const store = await openLocalStore(size, timeoutMs);
+  const store = await openLocalStore(size, limitS * 1000);
   const children: ChildProcess[] = [];
   const killed = new Set<ChildProcess>();
   const killRest = (): void => {
@@ -88,8 +97,8 @@ export async function runJob(name: string, options: JobOptions): Promise<RankRes
   };
   let grace: NodeJS.Timeout | undefined;
   let hang: string | undefined;
-  const limit = new Limit(timeoutMs / 1000, () => {
-    void describeHang(children.map(({ pid }) => pid!)).then((text) => {
+  const limit = new Limit(limitS, () => {
+    void describeHang(children.flatMap(({ pid }) => familyOf(pid!))).then((text) => {
       hang = text;
       killRest();
     });
@@ -104,7 +113,6 @@ export async function runJob(name: string, options: JobOptions): Promise<RankRes
         NBC_RANK: `${rank}`,
         NBC_SIZE: `${size}`,
         NBC_JOB_FD: '3',
-        ...REPORT_ENV,
         ...store.environment,
         ...own,
       };
@@ -117,8 +125,7 @@ export async function runJob(name: string, options: JobOptions): Promise<RankRes
       });
     });
     const results = await Promise.all(ends);
-    if (hang !== undefined)
-      throw new Error(`the job did not end within ${timeoutMs} ms\n${hang}\n${describeJob(results)}`);
+    if (hang !== undefined) throw new Error(`the job did not end within ${limitS} s\n${hang}\n${describeJob(results)}`);
     return results;
   } finally {
     limit.stop();

@@ -62,8 +62,7 @@ class Start {
   }
 }
 
-describe('ranks that start one by one, of which', function () {
-  this.timeout(90_000);
+describe('ranks that start one by one, of which', () => {
   let job: Start;
   beforeEach(async () => {
     job = new Start(await freePort());
@@ -137,8 +136,7 @@ describe('ranks that start one by one, of which', function () {
   });
 });
 
-describe('nbcrun --store', function () {
-  this.timeout(90_000);
+describe('nbcrun --store', () => {
   const nbcrun = join(ROOT, 'dist/cli/nbcrun.js');
 
   it('serves the store of ranks that something else starts, and ends when they have joined', async () => {

@@ -36,9 +36,7 @@ function availableMemory(): number {
   return Number(kib) * 1024;
 }
 
-describe('views of gigabytes', function () {
-  this.timeout(120_000);
-
+describe('views of gigabytes', () => {
   for (const { kind, length } of VIEWS) {
     if (length > constants.MAX_LENGTH) {
       it(`cannot be made in Node.js ${process.version}: ${kind} of ${length} elements`, () => {
@@ -61,7 +59,7 @@ describe('views of gigabytes', function () {
     const { kind, length } = VIEWS[0];
     requireView(this, kind, length);
     if (availableMemory() < 8 * GIB) skip(this, 'the receiver takes 4 GiB of memory, of 8 that are free');
-    const results = await runRanks('large', { size: 2, args: ['message', kind, `${length}`], timeoutMs: 100_000 });
+    const results = await runRanks('large', { size: 2, args: ['message', kind, `${length}`] });
     assert.deepEqual(reports<number>(results), [8 * length, 8 * length]);
   });
 });

@@ -7,7 +7,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { program, skip } from './helpers.js';
-import { commandsOf, freePort, LIMIT_MS, makeUsersFolder, run } from './support/commands.js';
+import { commandsOf, freePort, makeUsersFolder, run } from './support/commands.js';
 import { type End, ROOT } from './support/launch.js';
 import { assertLostPeer } from './support/lost-peer.js';
 
@@ -22,9 +22,7 @@ function assertExchanged({ code, stdout, stderr }: End, ranks = RANKS): void {
 
 const EXCHANGE = [process.execPath, program('exchange')];
 
-describe('launchers', function () {
-  this.timeout(LIMIT_MS + 10_000);
-
+describe('launchers', () => {
   const asRoot = { OMPI_ALLOW_RUN_AS_ROOT: '1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1' };
   for (const [name, mpirun, flags, missing] of [
     ['Open MPI', 'mpirun.openmpi', ['--oversubscribe'], /^PMIx: .*; rank 1 of 3 did not join within 1500 ms$/],

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { ArgumentError, strided } from 'node-nbc';
 import { BRIEF, runRanks } from './helpers.js';
+import { LIMIT_S } from './support/limit.js';
 
 describe('strided', () => {
   const view = new Float64Array(12);
@@ -39,19 +40,17 @@ describe('strided', () => {
   });
 });
 
-describe('layouts', function () {
-  this.timeout(200_000);
+describe('layouts', () => {
   for (const size of BRIEF ? [2, 3] : [1, 2, 3, 4]) {
     it(`go wherever a buffer may be given, on ${size} ranks`, () =>
-      runRanks('layouts', { size, args: ['operations'], timeoutMs: 180_000 }));
+      runRanks('layouts', { size, args: ['operations'], limitS: LIMIT_S.long }));
   }
   for (const [name, env] of Object.entries({
     'the defaults': {},
     "no progress thread, and the paper's eager limit": { NBC_PROGRESS: 'manual', NBC_EAGER_LIMIT: '255' },
     TCP: { NBC_TRANSPORT: 'tcp' },
   })) {
-    const play = (scenarios: string, size: number) =>
-      runRanks('layouts', { size, args: [scenarios], env, timeoutMs: 100_000 });
+    const play = (scenarios: string, size: number) => runRanks('layouts', { size, args: [scenarios], env });
     it(`go into messages, with ${name}`, () => play('messages', 2));
     it(`go into persistent requests, with ${name}`, () => play('persistent,persistentMessages', 2));
     it(`are refused by persistent messages where they do not fit, with ${name}`, () => play('persistentErrors', 2));

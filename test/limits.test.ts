@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { program } from './helpers.js';
-import { LIMIT_MS, run } from './support/commands.js';
+import { run } from './support/commands.js';
 import { type End, Launch, PROGRAM } from './support/launch.js';
 
 const KIB_PER_GIB = 1024 * 1024;
@@ -26,9 +26,7 @@ function told({ code, stdout, stderr }: End): Told[] {
   return [...stdout.matchAll(/^report (.*)$/gm)].map(([, text]) => JSON.parse(text) as Told);
 }
 
-describe('a limit of address space', function () {
-  this.timeout(LIMIT_MS);
-
+describe('a limit of address space', () => {
   it('is kept to by a rank alone, also where the machine has more memory', async () => {
     assert.deepEqual(told(await limited(`-v ${20 * KIB_PER_GIB}`, 'exchange')), []);
   });
@@ -56,9 +54,7 @@ describe('a limit of address space', function () {
   });
 });
 
-describe('a limit of descriptors', function () {
-  this.timeout(LIMIT_MS);
-
+describe('a limit of descriptors', () => {
   for (const transport of ['auto', 'tcp']) {
     it(`is named with the remedy, whatever the last descriptor was for (transport '${transport}')`, async () => {
       const errors = told(await limited('-n 64', 'descriptors', { NBC_TRANSPORT: transport }));

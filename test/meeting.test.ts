@@ -114,9 +114,7 @@ describe('the eager limit', () => {
   });
 });
 
-describe('init() while another is under way', function () {
-  this.timeout(30_000);
-
+describe('init() while another is under way', () => {
   it('is refused, and the other goes on', () => {
     const store = { NBC_STORE: '127.0.0.1:1', NBC_SECRET: 'a secret of this test', NBC_RANK: '1', NBC_SIZE: '2' };
     const env = { ...process.env, ...store, NBC_TRANSPORT: 'tcp', NBC_JOIN_TIMEOUT: '300', NBC_JOB_FD: undefined };
@@ -125,9 +123,7 @@ describe('init() while another is under way', function () {
   });
 });
 
-describe('where ranks listen over TCP', function () {
-  this.timeout(30_000);
-
+describe('where ranks listen over TCP', () => {
   it('loopback, if all are on this machine, although the store is at another address', async function () {
     const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
     const outside = all.find(({ internal, family }) => !internal && family === 'IPv4')?.address;
@@ -253,9 +249,7 @@ describe('where ranks listen over TCP', function () {
   });
 });
 
-describe('memory that a rank of the host cannot open', function () {
-  this.timeout(30_000);
-
+describe('memory that a rank of the host cannot open', () => {
   it('is an error that says whose, why and what to do', async () => {
     // A descriptor that /proc shows and that nobody can open for writing, as with another user's.
     class Closed extends Listener {
@@ -282,9 +276,7 @@ describe('memory that a rank of the host cannot open', function () {
   });
 });
 
-describe('what a failed init() leaves open', function () {
-  this.timeout(30_000);
-
+describe('what a failed init() leaves open', () => {
   it('nothing that ranks opened for each other when the store fails at the very end', async () => {
     const opened = (): number =>
       readdirSync('/proc/self/fd').filter((fd) => {

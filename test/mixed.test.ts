@@ -22,9 +22,7 @@ const NETWORKS = [
 ];
 
 for (const { name, moved, more } of NETWORKS) {
-  describe(`transport 'auto' on two hosts, ${name} between them`, function () {
-    this.timeout(120_000);
-
+  describe(`transport 'auto' on two hosts, ${name} between them`, () => {
     it('takes shared memory to the ranks of a host, and the network to the others', async () => {
       const counters = reports<Record<string, number>>(await runRanks('mixed', twoHosts('collectives', more)));
       for (const host of [counters.slice(0, 2), counters.slice(2)]) {
@@ -65,9 +63,7 @@ for (const { name, moved, more } of NETWORKS) {
   });
 }
 
-describe('collectives on two hosts', function () {
-  this.timeout(60_000);
-
+describe('collectives on two hosts', () => {
   const run = async (how: string): Promise<[rank: number, { calls: number; framesReceived: number }][]> => {
     const job = { ...twoHosts('leaders', NETWORKS.at(-1)!.more), args: ['leaders', how] };
     return [...reports<{ calls: number; framesReceived: number }>(await runRanks('mixed', job)).entries()];
@@ -90,9 +86,7 @@ describe('collectives on two hosts', function () {
   });
 });
 
-describe("transport 'auto' where no host has a name", function () {
-  this.timeout(60_000);
-
+describe("transport 'auto' where no host has a name", () => {
   it('opens nothing of verbs', async () => {
     const env = { NBC_TRANSPORT: 'auto', NBC_HOST: undefined };
     for (const found of reports(await runRanks('mixed', { size: 2, args: ['alone'], env }))) {
@@ -101,8 +95,7 @@ describe("transport 'auto' where no host has a name", function () {
   });
 });
 
-describe("transport 'auto' on two hosts without a device", function () {
-  this.timeout(60_000);
+describe("transport 'auto' on two hosts without a device", () => {
   if (DEVICE) return;
 
   for (const progress of ['thread', 'manual']) {

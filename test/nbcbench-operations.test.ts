@@ -11,6 +11,7 @@ import { NEIGHBOR_OPERATIONS, OPERATIONS } from 'node-nbc/schedules';
 import { verdictOf } from '../bench/targets/rows.js';
 import { verdictsOf, targets, type Target } from '../bench/targets/targets.js';
 import { skip } from './helpers.js';
+import { run } from './support/commands.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const NAMES: string[] = [...OPERATIONS, ...NEIGHBOR_OPERATIONS].map(({ name }) => name);
@@ -77,9 +78,7 @@ async function tryAll(job: Job, ranks: number, buffers: string, form: string): P
   }
 }
 
-describe('operations of nbcbench', function () {
-  this.timeout(120_000);
-
+describe('operations of nbcbench', () => {
   it('are all that the library has, in its order', async () => {
     const { OPS } = await load<{ OPS: string[] }>('operations');
     const { parseOps } = await load<{ parseOps: (text: string) => string[] }>('options');
@@ -114,17 +113,13 @@ describe('operations of nbcbench', function () {
     }
   }
 
-  it('--same-buffers and --forms are in the rows; ibarrier has one size', () => {
-    const { status, stdout, stderr } = spawnSync(
-      process.execPath,
-      [
-        ...[join(ROOT, 'dist/bench/nbcbench/main.js'), '--ops', 'ibarrier,iexscan', '--sizes', '8,64', '--json', '-'],
-        ...['--buffers', 'plain', '--forms', 'nonblocking,persistent', '--same-buffers', '--start', 'gate'],
-        ...['--repetitions', '3', '--max-seconds', '2'],
-      ],
-      { encoding: 'utf8' },
-    );
-    assert.equal(status, 0, stderr);
+  it('--same-buffers and --forms are in the rows; ibarrier has one size', async () => {
+    const { code, stdout, stderr } = await run(process.execPath, [
+      ...[join(ROOT, 'dist/bench/nbcbench/main.js'), '--ops', 'ibarrier,iexscan', '--sizes', '8,64', '--json', '-'],
+      ...['--buffers', 'plain', '--forms', 'nonblocking,persistent', '--same-buffers', '--start', 'gate'],
+      ...['--repetitions', '3', '--max-seconds', '2'],
+    ]);
+    assert.equal(code, 0, stderr);
     const rows = JSON.parse(stdout) as Record<string, unknown>[];
     const points = [
       ['ibarrier', 0],

@@ -10,6 +10,8 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { BRIEF, skip } from './helpers.js';
+import { run } from './support/commands.js';
+import { LIMIT_S } from './support/limit.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const NBCBENCH = join(ROOT, 'dist/bench/nbcbench/main.js');
@@ -49,14 +51,11 @@ const QUICK = ['--sizes', '8', '--repetitions', BRIEF ? '5' : '20', '--max-secon
 
 let scratch: string;
 
-function nbcbench(args: readonly string[], env: NodeJS.ProcessEnv = {}) {
+async function nbcbench(args: readonly string[], env: NodeJS.ProcessEnv = {}) {
   // A temporary directory of its own shows what is left behind.
   const temporary = mkdtempSync(join(scratch, 'tmp-'));
-  const { status, stdout, stderr } = spawnSync(process.execPath, [NBCBENCH, ...args], {
-    encoding: 'utf8',
-    env: { ...process.env, TMPDIR: temporary, ...env },
-  });
-  return { status, stdout, stderr, left: readdirSync(temporary) };
+  const end = await run(process.execPath, [NBCBENCH, ...args], { TMPDIR: temporary, ...env }, { limitS: LIMIT_S.long });
+  return { ...end, left: readdirSync(temporary) };
 }
 
 /** A directory with nothing but these programs, to be a PATH. */
@@ -166,7 +165,7 @@ describe('nbcbench', () => {
       assert.deepEqual(parseCpuList('7'), [7]);
     });
 
-    it('wrong usage ends with exit code 2 and says what is wrong', () => {
+    it('wrong usage ends with exit code 2 and says what is wrong', async () => {
       for (const [args, word] of [
         [['--bogus'], /bogus/],
         [['--sizes', '5Q'], /5Q/],
@@ -182,19 +181,19 @@ describe('nbcbench', () => {
         [['waiting', '--seconds', 'x'], /seconds/],
         [['pingpong', '--sizes', '5Q'], /5Q/],
       ] as const) {
-        const { status, stderr } = nbcbench(args);
-        assert.equal(status, 2, stderr);
+        const { code, stderr } = await nbcbench(args);
+        assert.equal(code, 2, stderr);
         assert.match(stderr, word);
       }
     });
 
-    it('--help of the program and of its commands', () => {
+    it('--help of the program and of its commands', async () => {
       for (const args of [['--help'], ['waiting', '--help'], ['pingpong', '--help'], ['memory', '--help']]) {
-        const { status, stdout } = nbcbench(args);
-        assert.equal(status, 0);
+        const { code, stdout } = await nbcbench(args);
+        assert.equal(code, 0);
         assert.match(stdout, /Usage: nbcbench/);
       }
-      const { stdout } = nbcbench(['--help']);
+      const { stdout } = await nbcbench(['--help']);
       for (const option of [
         'ranks',
         'ops',
@@ -215,10 +214,10 @@ describe('nbcbench', () => {
   });
 
   describe('a run', () => {
-    it('writes one row for each operation, size, kind of buffers, progress and interval', () => {
+    it('writes one row for each operation, size, kind of buffers, progress and interval', async () => {
       const json = join(scratch, 'rows.json');
       const svg = join(scratch, 'rows.svg');
-      const { status, stdout, stderr, left } = nbcbench([
+      const { code, stdout, stderr, left } = await nbcbench([
         ...[
           '--ops',
           'ibcast,igather,ialltoall',
@@ -229,9 +228,9 @@ describe('nbcbench', () => {
           '--progress',
           'thread,manual',
         ],
-        ...['--buffers', 'both', '--repetitions', '10', '--json', json, '--svg', svg],
+        ...['--buffers', 'both', '--repetitions', BRIEF ? '3' : '10', '--json', json, '--svg', svg],
       ]);
-      assert.equal(status, 0, stderr);
+      assert.equal(code, 0, stderr);
       const rows = JSON.parse(readFileSync(json, 'utf8')) as Row[];
       assert.equal(rows.length, 3 * 2 * 2 * 2 * 2);
       for (const row of rows) {
@@ -259,13 +258,13 @@ describe('nbcbench', () => {
       assert.deepEqual(left, []);
     });
 
-    it("each of the paper's modes with progress 'manual', and the progress thread once", () => {
+    it("each of the paper's modes with progress 'manual', and the progress thread once", async () => {
       const ways = ['no test-on-init', 'test-on-init', 'wait-on-send'];
-      const { status, stdout, stderr } = nbcbench([
+      const { code, stdout, stderr } = await nbcbench([
         ...['--ops', 'ialltoall', '--buffers', 'plain', '--progress', 'thread,manual', '--ways', ways.join()],
         ...['--json', '-', ...QUICK],
       ]);
-      assert.equal(status, 0, stderr);
+      assert.equal(code, 0, stderr);
       assert.deepEqual(
         (JSON.parse(stdout) as Row[]).map(({ progress, way }) => [progress, way]),
         [['thread', undefined], ...ways.map((way) => ['manual', way])],
@@ -273,8 +272,8 @@ describe('nbcbench', () => {
       assert.match(stderr, /mode[^]*default[^]*no test-on-init[^]*wait-on-send/, 'a column that tells them apart');
     });
 
-    it('with more ranks than processors', () => {
-      const { status, stdout, stderr } = nbcbench([
+    it('with more ranks than processors', async () => {
+      const { code, stdout, stderr } = await nbcbench([
         '--ranks',
         '5',
         '--ops',
@@ -285,7 +284,7 @@ describe('nbcbench', () => {
         '--start',
         'gate',
       ]);
-      assert.equal(status, 0, stderr);
+      assert.equal(code, 0, stderr);
       const rows = JSON.parse(stdout) as Row[];
       assert.deepEqual(
         rows.map(({ ranks, buffers }) => [ranks, buffers]),
@@ -297,10 +296,10 @@ describe('nbcbench', () => {
       assert.match(stderr, /Blocking/, 'tables give way to JSON on standard output');
     });
 
-    it('crowd: all-to-all of many ranks over TCP, labelled for what it is', () => {
+    it('crowd: all-to-all of many ranks over TCP, labelled for what it is', async () => {
       const what = ['crowd', '--ranks', '5', '--sizes', '64,4K', '--repetitions', '5', '--max-seconds', '2'];
-      const { status, stdout, stderr, left } = nbcbench([...what, '--json', '-']);
-      assert.equal(status, 0, stderr);
+      const { code, stdout, stderr, left } = await nbcbench([...what, '--json', '-']);
+      assert.equal(code, 0, stderr);
       const { label, rows } = JSON.parse(stdout) as { label: string; rows: Row[] };
       assert.match(label, /^5 ranks on \d+ processors of one machine, TCP over loopback: .*not what a network/);
       assert(stderr.includes(label), 'the table has it, too');
@@ -315,10 +314,10 @@ describe('nbcbench', () => {
       assert.deepEqual(left, []);
     });
 
-    it('beside the MPIs that are installed', function () {
+    it('beside the MPIs that are installed', async function () {
       const peers = ['openmpi', 'mpich'].filter((name) => has(`mpicc.${name}`) && has(`mpirun.${name}`));
       if (peers.length === 0) skip(this, 'neither mpicc.openmpi nor mpicc.mpich is installed');
-      const { status, stdout, stderr, left } = nbcbench([
+      const { code, stdout, stderr, left } = await nbcbench([
         '--peers',
         '--buffers',
         'plain',
@@ -328,7 +327,7 @@ describe('nbcbench', () => {
         '0,1K',
         ...QUICK,
       ]);
-      assert.equal(status, 0, stderr);
+      assert.equal(code, 0, stderr);
       const rows = JSON.parse(stdout) as Row[];
       const found = new Set(rows.map(({ implementation }) => implementation));
       assert.deepEqual([...found].sort(), [...peers, 'node-nbc'].sort());
@@ -338,13 +337,13 @@ describe('nbcbench', () => {
       assert.deepEqual(left, []);
     });
 
-    it('over TCP, beside Open MPI over TCP', function () {
+    it('over TCP, beside Open MPI over TCP', async function () {
       if (!OPEN_MPI) skip(this, 'mpicc.openmpi or mpirun.openmpi is missing (apt install libopenmpi-dev)');
       const what = ['--peers', 'openmpi', '--transport', 'tcp', '--buffers', 'plain', '--json', '-'];
       // If it were left to itself it would take this, and no rank could reach another: so what it is told counts.
       const alone = { OMPI_MCA_pml: 'ob1', OMPI_MCA_btl: 'self' };
-      const { status, stdout, stderr, left } = nbcbench([...what, ...QUICK], alone);
-      assert.equal(status, 0, stderr);
+      const { code, stdout, stderr, left } = await nbcbench([...what, ...QUICK], alone);
+      assert.equal(code, 0, stderr);
       const rows = JSON.parse(stdout) as Row[];
       assert.deepEqual(
         rows.map(({ implementation, op, transport }) => `${implementation} ${op} ${transport}`).sort(),
@@ -365,8 +364,8 @@ describe('nbcbench', () => {
         p99_us: number;
       }
       const what = ['--sizes', '8,100K', '--repetitions', '25', '--max-seconds', '2', '--busy', '1'];
-      const { status, stdout, stderr, left } = nbcbench(['against-node', ...what, '--json', '-']);
-      assert.equal(status, 0, stderr);
+      const { code, stdout, stderr, left } = await nbcbench(['against-node', ...what, '--json', '-']);
+      assert.equal(code, 0, stderr);
       const rows = JSON.parse(stdout) as Case[];
       const { installed } = await load<{ installed: () => { name: string; title: string }[] }>('against-node');
       const mechanisms = installed();
@@ -386,11 +385,11 @@ describe('nbcbench', () => {
       assert.deepEqual(left, []);
     });
 
-    it('pingpong: round trips, in turns with Open MPI over TCP', function () {
+    it('pingpong: round trips, in turns with Open MPI over TCP', async function () {
       if (!OPEN_MPI) skip(this, 'mpicc.openmpi or mpirun.openmpi is missing (apt install libopenmpi-dev)');
       const what = ['pingpong', '--sizes', '8,64K', '--repetitions', '130', '--transport', 'tcp', '--peers', 'openmpi'];
-      const { status, stdout, stderr, left } = nbcbench([...what, '--json', '-']);
-      assert.equal(status, 0, stderr);
+      const { code, stdout, stderr, left } = await nbcbench([...what, '--json', '-']);
+      assert.equal(code, 0, stderr);
       const rows = JSON.parse(stdout) as Row[];
       assert.deepEqual(
         rows.map(({ implementation, transport, bytes, repetitions }) => [
@@ -411,39 +410,39 @@ describe('nbcbench', () => {
       assert.deepEqual(left, []);
     });
 
-    it('without MPI: says what to install and goes on', () => {
-      const { status, stderr, stdout } = nbcbench(['--peers', '--ops', 'ibcast', ...QUICK], {
+    it('without MPI: says what to install and goes on', async () => {
+      const { code, stderr, stdout } = await nbcbench(['--peers', '--ops', 'ibcast', ...QUICK], {
         PATH: pathOf('mkfifo', 'taskset'),
       });
-      assert.equal(status, 0, stderr);
+      assert.equal(code, 0, stderr);
       assert.match(stderr, /Open MPI is left out.*libopenmpi-dev/);
       assert.match(stderr, /MPICH is left out.*libmpich-dev/);
       assert.match(stdout, /ibcast/);
     });
 
-    it('measures with the delays that it is given, and says where it cannot make them', () => {
+    it('measures with the delays that it is given, and says where it cannot make them', async () => {
       const what = ['--ops', 'ibcast', '--buffers', 'plain', ...QUICK, '--links', 'nosuch0'];
-      const without = nbcbench([...what, '--delays', '0', '--json', '-']);
-      assert.equal(without.status, 0, without.stderr);
+      const without = await nbcbench([...what, '--delays', '0', '--json', '-']);
+      assert.equal(without.code, 0, without.stderr);
       assert.deepEqual(
         (JSON.parse(without.stdout) as Row[]).map(({ delay_ms }) => delay_ms),
         [0],
       );
-      const refused = nbcbench([...what, '--delays', '5']);
-      assert.equal(refused.status, 1, refused.stderr);
+      const refused = await nbcbench([...what, '--delays', '5']);
+      assert.equal(refused.code, 1, refused.stderr);
       assert.match(refused.stderr, /nosuch0|tc: .*iproute2/);
       assert.deepEqual(refused.left, []);
     });
 
-    it('without taskset: says that nobody is bound, and goes on', () => {
-      const { status, stderr } = nbcbench(['--ops', 'ibcast', ...QUICK], { PATH: pathOf('mkfifo') });
-      assert.equal(status, 0, stderr);
+    it('without taskset: says that nobody is bound, and goes on', async () => {
+      const { code, stderr } = await nbcbench(['--ops', 'ibcast', ...QUICK], { PATH: pathOf('mkfifo') });
+      assert.equal(code, 0, stderr);
       assert.match(stderr, /not bound: taskset.*util-linux|none bound/);
     });
 
-    it('says why ranks cannot start, with exit code 1', () => {
-      const { status, stderr, left } = nbcbench(['--transport', 'pigeon', '--ops', 'ibcast', ...QUICK]);
-      assert.equal(status, 1);
+    it('says why ranks cannot start, with exit code 1', async () => {
+      const { code, stderr, left } = await nbcbench(['--transport', 'pigeon', '--ops', 'ibcast', ...QUICK]);
+      assert.equal(code, 1);
       assert.match(stderr, /NBC_TRANSPORT.*pigeon/);
       assert.deepEqual(left, []);
     });
@@ -471,11 +470,11 @@ describe('nbcbench', () => {
     const CALLS = ['isend_us', 'irecv_us', 'test_us'] as const;
 
     for (const progress of ['manual', 'thread']) {
-      it(`costs of the calls in each of the three modes, progress '${progress}'`, () => {
+      it(`costs of the calls in each of the three modes, progress '${progress}'`, async () => {
         const sizes = [8, 65536];
         const what = ['--sizes', sizes.join(), '--repetitions', '50', '--progress', progress, '--json', '-'];
-        const { status, stdout, stderr, left } = nbcbench(['nbov', ...what]);
-        assert.equal(status, 0, stderr);
+        const { code, stdout, stderr, left } = await nbcbench(['nbov', ...what]);
+        assert.equal(code, 0, stderr);
         const rows = JSON.parse(stdout) as Row[];
         assert.deepEqual(
           rows.map(({ way, bytes }) => [way, bytes]),
@@ -499,11 +498,11 @@ describe('nbcbench', () => {
       });
     }
 
-    it('only the modes that it is asked for', () => {
-      const { status, stdout, stderr } = nbcbench([
+    it('only the modes that it is asked for', async () => {
+      const { code, stdout, stderr } = await nbcbench([
         ...['nbov', '--ways', 'wait-on-send', '--sizes', '8', '--repetitions', '10', '--json', '-'],
       ]);
-      assert.equal(status, 0, stderr);
+      assert.equal(code, 0, stderr);
       assert.deepEqual(
         (JSON.parse(stdout) as Row[]).map(({ way }) => way),
         ['wait-on-send'],
@@ -512,9 +511,9 @@ describe('nbcbench', () => {
   });
 
   describe('waiting and memory', () => {
-    it('waiting: ranks that wait leave the processor to others', () => {
-      const { status, stdout, stderr } = nbcbench(['waiting', '--ranks', '4', '--seconds', '1', '--json', '-']);
-      assert.equal(status, 0, stderr);
+    it('waiting: ranks that wait leave the processor to others', async () => {
+      const { code, stdout, stderr } = await nbcbench(['waiting', '--ranks', '4', '--seconds', '1', '--json', '-']);
+      assert.equal(code, 0, stderr);
       const rows = JSON.parse(stdout) as { how: string; cpu_pct: number; waited: number }[];
       assert.deepEqual(
         rows.map(({ how }) => how),
@@ -525,9 +524,9 @@ describe('nbcbench', () => {
       for (const { cpu_pct } of rows) assert(cpu_pct < 50, `${cpu_pct} %`);
     });
 
-    it('memory: of ranks and of bare Node', () => {
-      const { status, stdout, stderr } = nbcbench(['memory', '--ranks', '3', '--json', '-']);
-      assert.equal(status, 0, stderr);
+    it('memory: of ranks and of bare Node', async () => {
+      const { code, stdout, stderr } = await nbcbench(['memory', '--ranks', '3', '--json', '-']);
+      assert.equal(code, 0, stderr);
       const { bare, rank } = JSON.parse(stdout) as Record<string, { rss: number; pss: number }>;
       for (const { rss, pss } of [bare, rank]) assert(rss > 1e7 && pss > 1e6 && pss <= rss, stdout);
     });

@@ -218,7 +218,7 @@ describe('nbcrun', () => {
       });
     }
 
-    it("is nobody else's business where nobody needs it", async () => {
+    it('fails nothing where no other rank needs it', async () => {
       const { code, stdout, stderr } = await run(3, 'notNeeded', '1');
       assert.equal(stderr, '');
       assert.deepEqual(lines(stdout).sort(), ['0 has 2', '2 has 0']);

@@ -13,7 +13,7 @@ const STORE_PORT = 4711;
  * A machine is given up after 10 s of silence, and connections that are being made after as long; a failed operation
  * follows another.
  */
-const NOTICED_MS = 60_000;
+const NOTICED_S = 60;
 
 interface Failure {
   what: string;
@@ -21,8 +21,7 @@ interface Failure {
   message: string;
 }
 
-describe('a job across two network stacks', function () {
-  this.timeout(120_000);
+describe('a job across two network stacks', () => {
   let networks: TwoNetworks | undefined;
 
   beforeEach(async function () {
@@ -54,7 +53,7 @@ describe('a job across two network stacks', function () {
       networks!.cut();
       if (signal !== undefined) for (const each of ready) each.kill(signal);
     };
-    return reports(await run(scenario, { onLine, timeoutMs: NOTICED_MS }));
+    return reports(await run(scenario, { onLine, limitS: NOTICED_S }));
   }
 
   function assertUnreachable(failures: Failure[], expected: string[], rank: number): void {

@@ -5,15 +5,13 @@ import { join } from 'node:path';
 import { runRanks } from './helpers.js';
 import { ROOT } from './support/launch.js';
 
-describe("schedules of the program's own", function () {
-  this.timeout(120_000);
+describe("schedules of the program's own", () => {
   const settings: Record<string, Record<string, string>> = {
     'the defaults': {},
     'TCP and no progress thread': { NBC_TRANSPORT: 'tcp', NBC_PROGRESS: 'manual' },
   };
   for (const [name, env] of Object.entries(settings)) {
-    const play = (scenario: string, size: number) =>
-      runRanks('schedules', { size, args: [scenario], env, timeoutMs: 100_000 });
+    const play = (scenario: string, size: number) => runRanks('schedules', { size, args: [scenario], env });
     it(`run beside other collectives, with ${name}`, () => play('runs', 5));
     it(`are refused if they cannot run, with ${name}`, () => play('refused', 2));
   }

@@ -1,8 +1,7 @@
 /** isend, irecv and startall between real processes: order, matching, and what happens when nothing is free. */
 import { runRanks } from './helpers.js';
 
-describe('point-to-point messages', function () {
-  this.timeout(120_000);
+describe('point-to-point messages', () => {
   const settings: Record<string, Record<string, string>> = {
     'the defaults': {},
     "the paper's eager limit": { NBC_EAGER_LIMIT: '255' },
@@ -11,8 +10,7 @@ describe('point-to-point messages', function () {
     TCP: { NBC_TRANSPORT: 'tcp' },
   };
   for (const [name, env] of Object.entries(settings)) {
-    const play = (scenario: string, size: number) =>
-      runRanks('p2p', { size, args: [scenario], env, timeoutMs: 100_000 });
+    const play = (scenario: string, size: number) => runRanks('p2p', { size, args: [scenario], env });
     describe(`with ${name}`, () => {
       it('of one tag arrive in order, whatever their sizes', () => play('order', 3));
       it('find the receive of their tag', () => play('tags', 2));

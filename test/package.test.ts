@@ -1,11 +1,12 @@
 /** What npm would publish: installs in an empty project, and does what the README shows. */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { BRIEF } from './helpers.js';
+import { run as runCommand } from './support/commands.js';
 import { ROOT } from './support/launch.js';
+import { LIMIT_S } from './support/limit.js';
 
 interface Packed {
   filename: string;
@@ -22,23 +23,19 @@ describe('the package', () => {
   let packed: Packed;
 
   /** Runs a command; its standard output if it succeeds. */
-  function run(cwd: string, command: string, ...args: string[]): string {
-    const { status, error, stdout, stderr } = spawnSync(command, args, { cwd, encoding: 'utf8', maxBuffer: 2 ** 26 });
-    assert.equal(
-      status,
-      0,
-      `${command} ${args.join(' ')}: ${error?.message ?? `exit code ${status}`}\n${stdout}${stderr}`,
-    );
+  async function run(cwd: string, command: string, ...args: string[]): Promise<string> {
+    const { code, stdout, stderr } = await runCommand(command, args, {}, { cwd, limitS: LIMIT_S.long });
+    assert.equal(code, 0, `${command} ${args.join(' ')}: exit code ${code}\n${stdout}${stderr}`);
     return stdout;
   }
 
-  before(() => {
+  before(async () => {
     mkdirSync(project);
     writeFileSync(join(project, 'package.json'), JSON.stringify({ name: 'empty', private: true, type: 'module' }));
-    [packed] = JSON.parse(run(ROOT, 'npm', 'pack', '--json', '--pack-destination', folder)) as [Packed];
+    [packed] = JSON.parse(await run(ROOT, 'npm', 'pack', '--json', '--pack-destination', folder)) as [Packed];
     const file = join(folder, packed.filename);
     const options = ['--no-audit', '--no-fund', '--prefer-offline'];
-    run(project, 'npm', 'install', ...options, file);
+    await run(project, 'npm', 'install', ...options, file);
     mkdirSync(join(installed, 'build/Release'), { recursive: true });
     for (const file of BUILT) copyFileSync(join(ROOT, file), join(installed, file));
   });
@@ -52,7 +49,7 @@ describe('the package', () => {
       assert.ok(paths.includes(path), `${path} is missing`);
     }
     const allowed =
-      /^(dist\/.*\.(js|d\.ts)|native\/.*\.(cc|h)|native\/Makefile|native\/addon\/exports\.map|prebuilds\/linux-(x64|arm64)\/nbc(\.node|-rank)|bench\/peers\/.*|bench\/METHOD\.md|docs\/[^/]*\.md|docs\/figures\/[^/]*\.(md|svg)|(src\/schedules|docs\/jobs|docs\/architecture|examples\/(calls|compression|fft3d|heat|statistics))\/.*|examples\/README\.md|[^/]+)$/;
+      /^(dist\/.*\.(js|d\.ts)|native\/.*\.(cc|h)|native\/Makefile|native\/addon\/exports\.map|prebuilds\/linux-(x64|arm64)\/nbc(\.node|-rank)|bench\/peers\/.*|bench\/METHOD\.md|docs\/[^/]*\.md|docs\/figures\/[^/]*\.(md|svg|txt)|(src\/schedules|docs\/jobs|docs\/architecture|examples\/(calls|compression|fft3d|heat|statistics))\/.*|examples\/README\.md|[^/]+)$/;
     const strange = paths.filter((path) => !allowed.test(path) || /(^|\/)(test|build)\//.test(path));
     assert.deepEqual(strange, []);
   });
@@ -69,30 +66,30 @@ describe('the package', () => {
     }
   });
 
-  it("runs the README's first program", () => {
+  it("runs the README's first program", async () => {
     const readme = readFileSync(join(installed, 'README.md'), 'utf8');
     const program = /^```js\n([^]*?)^```$/m.exec(readme)?.[1];
     assert.ok(program !== undefined, 'the README has no block of js');
     writeFileSync(join(project, 'first.mjs'), program);
-    const lines = run(project, 'npx', 'nbcrun', '-n', '4', 'first.mjs').trim().split('\n');
+    const lines = (await run(project, 'npx', 'nbcrun', '-n', '4', 'first.mjs')).trim().split('\n');
     assert.deepEqual(
       lines.sort(),
       [0, 1, 2, 3].map((rank) => `rank ${rank} received 0,1,2,3`),
     );
   });
 
-  it('runs it without the launcher as a job of one', () => {
-    assert.equal(run(project, process.execPath, 'first.mjs'), 'rank 0 received 0\n');
+  it('runs it without the launcher as a job of one', async () => {
+    assert.equal(await run(project, process.execPath, 'first.mjs'), 'rank 0 received 0\n');
   });
 
-  it('has both commands', () => {
+  it('has its commands', async () => {
     const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string };
-    for (const command of ['nbcrun', 'nbcbench']) {
-      assert.equal(run(project, 'npx', command, '--version').trim(), version);
+    for (const command of ['nbcrun', 'nbcbench', 'nbctrace']) {
+      assert.equal((await run(project, 'npx', command, '--version')).trim(), version);
     }
   });
 
-  it('declares its types, for strict programs', () => {
+  it('declares its types, for strict programs', async () => {
     const program = `
       import { alloc, Communicator, init, IN_PLACE, Request, waitAll } from 'node-nbc';
       import * as schedules from 'node-nbc/schedules';
@@ -123,7 +120,7 @@ describe('the package', () => {
       files: ['typed.ts'],
     };
     writeFileSync(join(project, 'tsconfig.json'), JSON.stringify(options));
-    run(project, process.execPath, join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', '.');
+    await run(project, process.execPath, join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', '.');
   });
 
   describe('its types', () => {
@@ -143,11 +140,11 @@ describe('the package', () => {
     `;
     let oldest: string;
 
-    before(() => {
+    before(async () => {
       const place = join(folder, 'typescript');
       mkdirSync(place);
       writeFileSync(join(place, 'package.json'), '{ "private": true }');
-      run(place, 'npm', 'install', '--no-audit', '--no-fund', '--prefer-offline', 'typescript@~5.4');
+      await run(place, 'npm', 'install', '--no-audit', '--no-fund', '--prefer-offline', 'typescript@~5.4');
       oldest = join(place, 'node_modules/typescript/bin/tsc');
     });
 
@@ -156,7 +153,7 @@ describe('the package', () => {
         for (const types of ['node', 'none']) {
           if (BRIEF && (resolution === 'node16') !== (types === 'node')) continue;
           const how = `${resolution}, ${types === 'node' ? 'with' : 'without'} @types/node`;
-          it(`stand TypeScript ${version} without skipLibCheck (${how})`, () => {
+          it(`stand TypeScript ${version} without skipLibCheck (${how})`, async () => {
             const declared = 'declare const URL: new (text: string) => { readonly href: string };\n';
             const buffer = 'export const bytes: Buffer = alloc(Buffer, 4);\n';
             writeFileSync(join(project, 'use.ts'), USE + (types === 'node' ? buffer : declared));
@@ -175,7 +172,7 @@ describe('the package', () => {
               files: ['use.ts'],
             };
             writeFileSync(join(project, 'use.json'), JSON.stringify(options));
-            run(project, process.execPath, version === '5.4' ? oldest : TYPESCRIPT, '-p', 'use.json');
+            await run(project, process.execPath, version === '5.4' ? oldest : TYPESCRIPT, '-p', 'use.json');
           });
         }
       }

@@ -12,7 +12,9 @@ import { text } from 'node:stream/consumers';
 import { best, faults, type Row } from '../bench/patterns/row.js';
 import { plan, SWEEPS } from '../bench/patterns/sweeps.js';
 import { skip } from './helpers.js';
-import { ROOT } from './support/launch.js';
+import { run as runCommand } from './support/commands.js';
+import { type End, ROOT } from './support/launch.js';
+import { LIMIT_S } from './support/limit.js';
 import { kill, processesWith } from './support/processes.js';
 import { until } from './support/until.js';
 
@@ -21,16 +23,17 @@ const PROGRAM = join(ROOT, 'build/patterns/patterns');
 
 const run = (command: string, args: readonly string[], input?: string) =>
   spawnSync(command, args, { encoding: 'utf8', ...(input === undefined ? {} : { input }) });
-const driver = (...args: string[]) => run(process.execPath, [DRIVER, ...args]);
+const driver = (...args: string[]): Promise<End> =>
+  runCommand(process.execPath, [DRIVER, ...args], {}, { limitS: LIMIT_S.long });
 
 describe('bench/patterns', () => {
   let folder: string;
   let rows: ({ sweep: string } & Row)[];
 
-  before(() => {
+  before(async () => {
     folder = mkdtempSync(join(tmpdir(), 'nbc-patterns-'));
     const json = join(folder, 'rows.json');
-    const { status, stderr } = driver('--quick', '--json', json, '--svg', join(folder, 'plots'));
+    const { code: status, stderr } = await driver('--quick', '--json', json, '--svg', join(folder, 'plots'));
     assert.equal(status, 0, stderr);
     rows = JSON.parse(readFileSync(json, 'utf8')) as typeof rows;
   });
@@ -139,13 +142,13 @@ describe('bench/patterns', () => {
   });
 
   describe('what cannot be measured', () => {
-    it('is refused with a reason', () => {
+    it('is refused with a reason', async () => {
       for (const [args, reason] of [
         [['--sweep', 'colour'], /expected some of size, clients/],
         [['--sweep', 'inline'], /shared memory has no inline/],
         [['--repeat', '0'], /not a positive whole number/],
       ] as const) {
-        const { status, stderr } = driver(...args);
+        const { code: status, stderr } = await driver(...args);
         assert.notEqual(status, 0);
         assert.match(stderr, reason);
       }
@@ -167,11 +170,11 @@ describe('bench/patterns', () => {
       }
     });
 
-    it('says what is missing where there is no RDMA device', function () {
+    it('says what is missing where there is no RDMA device', async function () {
       // This test is about machines without one.
       const devices = existsSync('/sys/class/infiniband') ? readdirSync('/sys/class/infiniband') : [];
       if (devices.length > 0) skip(this, `this machine has the RDMA device ${devices[0]}`);
-      const { status, stderr } = driver('--transport', 'verbs');
+      const { code: status, stderr } = await driver('--transport', 'verbs');
       assert.equal(status, 1);
       assert.match(stderr, /no RDMA device|libibverbs/);
     });

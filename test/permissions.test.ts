@@ -22,8 +22,7 @@ await world.close();
 const WAITING = { NBC_RANK: '0', NBC_SIZE: '2', NBC_STORE: '127.0.0.1:9', NBC_SECRET: 'a secret of a test' };
 const NOBODY = 65534;
 
-describe('with fewer permissions', function () {
-  this.timeout(60_000);
+describe('with fewer permissions', () => {
   /** A project with the package as it is installed: nothing but what is published. */
   const folder = mkdtempSync(join(tmpdir(), 'nbc-permissions-'));
   const program = join(folder, 'program.mjs');

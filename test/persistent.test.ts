@@ -4,8 +4,7 @@ import { NbcError, NeighborCommunicator, PersistentRequest } from 'node-nbc';
 import { NEIGHBOR_OPERATIONS, OPERATIONS } from 'node-nbc/schedules';
 import { runRanks } from './helpers.js';
 
-describe('persistent requests', function () {
-  this.timeout(120_000);
+describe('persistent requests', () => {
   const settings: Record<string, Record<string, string>> = {
     'the defaults': {},
     'no progress thread': { NBC_PROGRESS: 'manual' },
@@ -13,7 +12,7 @@ describe('persistent requests', function () {
   };
   for (const [name, env] of Object.entries(settings)) {
     const play = (scenario: string, size: number, nodeOptions: string[] = []) =>
-      runRanks('persistent', { size, args: [scenario], env, nodeOptions, timeoutMs: 100_000 });
+      runRanks('persistent', { size, args: [scenario], env, nodeOptions });
     describe(`with ${name}`, () => {
       it('are right for every operation, started in any order', () => play('operations', 3));
       it('keep the messages of their starts apart', () => play('ahead', 3));

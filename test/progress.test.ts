@@ -16,9 +16,7 @@ const PATIENT = '20000000';
  */
 const SHOWS_IN_MANUAL = process.env['NBC_TRANSPORT'] !== 'tcp';
 
-describe('progress during a computation', function () {
-  this.timeout(120_000);
-
+describe('progress during a computation', () => {
   for (const size of [2, 4]) {
     for (const memory of ['plain', 'alloc']) {
       it(`goes on by itself: ${size} ranks, ${memory} buffers`, async () => {

@@ -6,8 +6,7 @@ import assert from 'node:assert/strict';
 import type { ChildProcess } from 'node:child_process';
 import { reports, runRanks } from './helpers.js';
 
-describe('registered memory', function () {
-  this.timeout(120_000);
+describe('registered memory', () => {
   if (process.env['NBC_TRANSPORT'] !== 'verbs') return;
   const nodeOptions = ['--expose-gc'];
 

@@ -2,11 +2,9 @@
  * Requests: await, wait and test, alone and in groups; time limits; the end of the world and of peers.
  */
 import type { ChildProcess } from 'node:child_process';
-import { runRanks } from './helpers.js';
+import { modes, runRanks } from './helpers.js';
 
-describe('requests', function () {
-  this.timeout(120_000);
-
+describe('requests', () => {
   const scenarios = {
     awaiting: 'can be awaited, by several, before and after completion, and waited for meanwhile',
     many: 'can be waited for together: waitAll, waitAny, testAll',
@@ -17,7 +15,7 @@ describe('requests', function () {
     dropped: 'may be dropped',
   };
   for (const [scenario, title] of Object.entries(scenarios)) {
-    for (const mode of ['thread', 'manual']) {
+    for (const mode of modes()) {
       it(`${title} ('${mode}')`, async () => {
         const env = { NBC_PROGRESS: mode };
         await runRanks('requests', { size: 2, args: [scenario], env, nodeOptions: ['--expose-gc'] });

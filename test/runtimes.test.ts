@@ -14,8 +14,7 @@ const NBCRUN = join(ROOT, 'dist/cli/nbcrun.js');
 const FFT3D = join(ROOT, 'out/examples/fft3d/main.js');
 
 for (const name of RUNTIMES) {
-  describe(`in ${name}`, function () {
-    this.timeout(60_000);
+  describe(`in ${name}`, () => {
     let runtime: Runtime;
     let folder: string | undefined;
 

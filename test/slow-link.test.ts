@@ -3,10 +3,11 @@
  * with what the rate allows.
  */
 import assert from 'node:assert/strict';
-import { spawnSync, type SpawnSyncReturns } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { program, skip } from './helpers.js';
-import { ROOT } from './support/launch.js';
+import { run } from './support/commands.js';
+import { type End, ROOT } from './support/launch.js';
 
 const SCRIPT = join(ROOT, 'scripts/slow-link');
 const [EX_USAGE, EX_UNAVAILABLE] = [64, 69];
@@ -24,16 +25,12 @@ interface Best {
   both: number;
 }
 
-function slowLink(args: string[], env: Record<string, string | undefined> = {}): SpawnSyncReturns<string> {
-  return spawnSync(SCRIPT, args, { encoding: 'utf8', env: { ...process.env, ...env }, timeout: 60_000 });
-}
+const slowLink = (args: string[], env: NodeJS.ProcessEnv = {}): Promise<End> => run(SCRIPT, args, env);
 
-describe('scripts/slow-link', function () {
-  this.timeout(90_000);
-
-  it('says how it is used', () => {
-    const { status, stdout } = slowLink(['--help']);
-    assert.equal(status, 0);
+describe('scripts/slow-link', () => {
+  it('says how it is used', async () => {
+    const { code, stdout } = await slowLink(['--help']);
+    assert.equal(code, 0);
     assert.match(stdout, /^Usage: scripts\/slow-link .*--rate.*--burst.*--cards/);
   });
 
@@ -45,9 +42,9 @@ describe('scripts/slow-link', function () {
     ['fewer cards than none', ['--cards', '-1', '--', 'true']],
     ['cards that are no number', ['--cards', 'two', '--', 'true']],
   ] as const) {
-    it(`refuses ${what}`, () => {
-      const { status, stdout, stderr } = slowLink([...args]);
-      assert.equal(status, EX_USAGE, stderr);
+    it(`refuses ${what}`, async () => {
+      const { code, stdout, stderr } = await slowLink([...args]);
+      assert.equal(code, EX_USAGE, stderr);
       assert.match(stderr, /slow-link: /);
       assert.equal(stdout, '');
     });
@@ -55,30 +52,30 @@ describe('scripts/slow-link', function () {
 
   it('says what is missing', () => {
     const bash = spawnSync('bash', ['-c', 'type -P bash getopt'], { encoding: 'utf8' }).stdout.split('\n');
-    const { status, stderr } = spawnSync(
+    const { status: code, stderr } = spawnSync(
       bash[0],
       ['-c', `PATH=/nowhere; getopt() { ${bash[1]} "$@"; }; . ${SCRIPT} -- true`],
       {
         encoding: 'utf8',
       },
     );
-    assert.equal(status, EX_UNAVAILABLE, stderr);
+    assert.equal(code, EX_UNAVAILABLE, stderr);
     assert.match(stderr, /slow-link: unshare is missing/);
   });
 
   describe('as root', () => {
-    before(function () {
-      const { status, stderr } = slowLink(['--', 'true']);
-      if (status !== 0) skip(this, `no slow link can be made here: ${stderr.trim()}`);
+    before(async function () {
+      const { code, stderr } = await slowLink(['--', 'true']);
+      if (code !== 0) skip(this, `no slow link can be made here: ${stderr.trim()}`);
     });
 
-    it('ends as its command does', () => {
-      assert.equal(slowLink(['--', 'sh', '-c', 'exit 7']).status, 7);
+    it('ends as its command does', async () => {
+      assert.equal((await slowLink(['--', 'sh', '-c', 'exit 7'])).code, 7);
     });
 
-    it('runs nothing on a link that tc does not make', () => {
-      const { status, stdout, stderr } = slowLink(['--rate', 'fast', '--', 'echo', 'ran']);
-      assert.equal(status, EX_UNAVAILABLE);
+    it('runs nothing on a link that tc does not make', async () => {
+      const { code, stdout, stderr } = await slowLink(['--rate', 'fast', '--', 'echo', 'ran']);
+      assert.equal(code, EX_UNAVAILABLE);
       assert.match(stderr, /fast|rate/);
       assert.equal(stdout, '');
     });
@@ -87,17 +84,23 @@ describe('scripts/slow-link', function () {
       /** Milliseconds that the rate allows no transfer to be faster than. */
       const least = (bytes: number, mbit: number): number => ((bytes - BURST) * 8) / (mbit * 1000);
 
-      function transfer(...link: string[]): Best {
-        const { status, stdout, stderr } = slowLink([...link, '--', process.execPath, program('transfer'), `${BYTES}`]);
-        assert.equal(status, 0, stderr);
+      async function transfer(...link: string[]): Promise<Best> {
+        const { code, stdout, stderr } = await slowLink([
+          ...link,
+          '--',
+          process.execPath,
+          program('transfer'),
+          `${BYTES}`,
+        ]);
+        assert.equal(code, 0, stderr);
         return JSON.parse(stdout) as Best;
       }
 
       let slow: Best, fast: Best, cards: Best;
-      before(() => {
-        slow = transfer('--rate', `${SLOW}mbit`);
-        fast = transfer('--rate', `${FAST}mbit`);
-        cards = transfer('--rate', `${FAST}mbit`, '--cards', '2');
+      before(async () => {
+        slow = await transfer('--rate', `${SLOW}mbit`);
+        fast = await transfer('--rate', `${FAST}mbit`);
+        cards = await transfer('--rate', `${FAST}mbit`, '--cards', '2');
       });
 
       it('the rate asked for', () => {
@@ -123,14 +126,14 @@ describe('scripts/slow-link', function () {
       });
     });
 
-    it('gives ranks the addresses of its cards in turns', () => {
+    it('gives ranks the addresses of its cards in turns', async () => {
       const nbcrun = [process.execPath, join(ROOT, 'dist/cli/nbcrun.js'), '-n', '5'];
       const command = [...nbcrun, program('listening')];
-      const { status, stdout, stderr } = slowLink(['--cards', '2', '--', ...command], {
+      const { code, stdout, stderr } = await slowLink(['--cards', '2', '--', ...command], {
         NBC_TRANSPORT: 'tcp',
         NBC_TCP_ADDRESS: undefined,
       });
-      assert.equal(status, 0, stderr);
+      assert.equal(code, 0, stderr);
       const found = [...stdout.matchAll(/^report (.*)$/gm)]
         .map(([, text]) => JSON.parse(text) as { rank: number; listeners: string[] })
         .map(({ rank, listeners }) => `${rank}: ${listeners.join(' ')}`);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { program, skip } from './helpers.js';
-import { commandsOf, freePort, LIMIT_MS, makeUsersFolder } from './support/commands.js';
+import { commandsOf, freePort, makeUsersFolder } from './support/commands.js';
 import type { End } from './support/launch.js';
 import { assertLostPeer } from './support/lost-peer.js';
 import { missingPrograms, Slurm } from './support/slurm.js';
@@ -20,8 +20,7 @@ function assertExchanged(end: End, ranks = RANKS, output = end.stdout): void {
   assert.deepEqual(output.trim().split('\n').sort(), expected, both(end));
 }
 
-describe('Slurm', function () {
-  this.timeout(2 * LIMIT_MS);
+describe('Slurm', () => {
   let slurm: Slurm | undefined;
 
   before(async function () {

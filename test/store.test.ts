@@ -46,9 +46,7 @@ function why(result: PromiseSettledResult<unknown>): string {
   return result.reason.message;
 }
 
-describe('the store', function () {
-  this.timeout(30_000);
-
+describe('the store', () => {
   it('lists ranks as people do', () => {
     assert.equal(listRanks([3]), '3');
     assert.equal(listRanks([1, 2]), '1 and 2');

@@ -117,9 +117,7 @@ describe('tables of TypeScript and native code', () => {
   });
 });
 
-describe('stats()', function () {
-  this.timeout(60_000);
-
+describe('stats()', () => {
   const expected = (...fabrics: string[]): string[] =>
     Object.entries(COUNTERS)
       .filter(([, row]) => row.fabrics.some((fabric) => fabrics.includes(fabric)))
@@ -170,9 +168,7 @@ describe('errors of system calls', () => {
   });
 });
 
-describe('errors of requests', function () {
-  this.timeout(60_000);
-
+describe('errors of requests', () => {
   it('have the peer and the sizes as properties, not only in the text', async () => {
     const env = { TEST_PAIRS: JSON.stringify([[500, 300]]) };
     const results = await runRanks('errors', { size: 2, args: ['fields'], env });

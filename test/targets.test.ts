@@ -1,10 +1,11 @@
 /** `npm run bench:targets`: every row is there, measured or with the reason why not. No test asserts a figure. */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { BRIEF, skip } from './helpers.js';
+import { run } from './support/commands.js';
+import { LIMIT_S } from './support/limit.js';
 import { ROOT } from './support/launch.js';
 
 interface Row {
@@ -13,8 +14,7 @@ interface Row {
   note?: string;
 }
 
-describe('npm run bench:targets', function () {
-  this.timeout(200_000);
+describe('npm run bench:targets', () => {
   let folder: string;
 
   beforeEach(() => {
@@ -22,12 +22,12 @@ describe('npm run bench:targets', function () {
   });
   afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-  function targets(only: string, env: Record<string, string> = {}): { stdout: string; rows: Row[] } {
+  async function targets(only: string, env: NodeJS.ProcessEnv = {}): Promise<{ stdout: string; rows: Row[] }> {
     const json = join(folder, 'figures.json');
     const command = [join(ROOT, 'out/bench/targets/main.js'), '--quick', '--only', only, '--json', json];
-    const run = spawnSync(process.execPath, command, { encoding: 'utf8', env: { ...process.env, ...env } });
-    assert.equal(run.status, 0, run.stdout + run.stderr);
-    return { stdout: run.stdout, rows: (JSON.parse(readFileSync(json, 'utf8')) as { rows: Row[] }).rows };
+    const { code, stdout, stderr } = await run(process.execPath, command, env, { limitS: LIMIT_S.long });
+    assert.equal(code, 0, stdout + stderr);
+    return { stdout, rows: (JSON.parse(readFileSync(json, 'utf8')) as { rows: Row[] }).rows };
   }
 
   function checkMeasured(rows: readonly Row[], count: number): void {
@@ -35,25 +35,25 @@ describe('npm run bench:targets', function () {
     for (const { what, figure, note } of rows) assert(Number(figure) > 0, `${what}: ${note}`);
   }
 
-  it('measures sums beside memcpy', () => checkMeasured(targets('sums').rows, 1));
-  it('measures look-ups of schedules for 1024 ranks', () => checkMeasured(targets('schedules').rows, 4));
-  it('measures the 3D FFT with strided parts and with a packing loop, and both compute the same', () =>
-    checkMeasured(targets('transposes').rows, 2));
+  it('measures sums beside memcpy', async () => checkMeasured((await targets('sums')).rows, 1));
+  it('measures look-ups of schedules for 1024 ranks', async () => checkMeasured((await targets('schedules')).rows, 4));
+  it('measures the 3D FFT with strided parts and with a packing loop, and both compute the same', async () =>
+    checkMeasured((await targets('transposes')).rows, 2));
 
   if (!BRIEF) {
-    it('measures a reduction on a slow link', function () {
-      const { status, stderr } = spawnSync(join(ROOT, 'scripts/slow-link'), ['--', 'true'], { encoding: 'utf8' });
-      if (status !== 0) skip(this, `no slow link can be made here: ${stderr.trim()}`);
-      const { rows } = targets('link');
+    it('measures a reduction on a slow link', async function () {
+      const { code, stderr } = await run(join(ROOT, 'scripts/slow-link'), ['--', 'true']);
+      if (code !== 0) skip(this, `no slow link can be made here: ${stderr.trim()}`);
+      const { rows } = await targets('link');
       checkMeasured(rows.slice(0, 1), 1);
       assert.equal(rows.length, 2);
       assert(rows[1].figure != null || rows[1].note === 'Open MPI is not installed', rows[1].note);
     });
   }
 
-  it('prints what could not be measured, and why', () => {
+  it('prints what could not be measured, and why', async () => {
     // Neither a compiler nor slow-link's programs nor an MPI is found there.
-    const { stdout, rows } = targets('ratios,sums,link', { PATH: folder, CXX: 'no-such-compiler' });
+    const { stdout, rows } = await targets('ratios,sums,link', { PATH: folder, CXX: 'no-such-compiler' });
     assert.deepEqual(
       rows.map(({ figure }) => figure ?? null),
       [null, null, null],
@@ -64,10 +64,10 @@ describe('npm run bench:targets', function () {
       assert.match(stdout, new RegExp(`^${op} .* not measured`, 'm'), op);
   });
 
-  it('says what is wrong with its options', () => {
+  it('says what is wrong with its options', async () => {
     const command = [join(ROOT, 'out/bench/targets/main.js'), '--only', 'sum'];
-    const { status, stderr } = spawnSync(process.execPath, command, { encoding: 'utf8' });
-    assert.equal(status, 1);
+    const { code, stderr } = await run(process.execPath, command);
+    assert.equal(code, 1);
     assert.match(stderr, /--only: ratios, .*but not sum/);
   });
 });

@@ -10,11 +10,10 @@ interface Report {
 }
 
 async function star(size: number): Promise<Report[]> {
-  return reports(await runRanks('tcp', { size, env: { NBC_TRANSPORT: 'tcp' }, timeoutMs: 100_000 }));
+  return reports(await runRanks('tcp', { size, env: { NBC_TRANSPORT: 'tcp' } }));
 }
 
-describe('over TCP', function () {
-  this.timeout(120_000);
+describe('over TCP', () => {
   let pair: Report[];
   before(async () => {
     pair = await star(2);

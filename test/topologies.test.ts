@@ -58,10 +58,9 @@ describe('dimsCreate', () => {
   }
 });
 
-describe('communicators with a topology', function () {
-  this.timeout(200_000);
+describe('communicators with a topology', () => {
   const play = (scenario: string, size: number, env: Record<string, string> = {}) =>
-    runRanks('topologies', { size, args: [scenario], env, timeoutMs: 100_000 });
+    runRanks('topologies', { size, args: [scenario], env });
   for (const size of BRIEF ? [1, 2, 4] : [1, 2, 3, 4, 6, 8]) {
     it(`are grids: coordinates, ranks, shifts and parts, on ${size}`, () => play('grids', size));
     it(`exchange with the neighbours of a grid, on ${size}`, () => play('carts', size));

@@ -13,9 +13,7 @@ import { type End, ROOT } from './support/launch.js';
 const NBCRUN = join(ROOT, 'dist/cli/nbcrun.js');
 const NBCTRACE = join(ROOT, 'dist/cli/nbctrace.js');
 
-describe('traces', function () {
-  this.timeout(120_000);
-
+describe('traces', () => {
   let folder: string;
   beforeEach(() => (folder = mkdtempSync(join(tmpdir(), 'nbc-test-'))));
   afterEach(() => rmSync(folder, { recursive: true, force: true }));

@@ -1,16 +1,14 @@
 /** world.values: values of any kind, on 1 to 4 ranks. */
 import { runRanks } from './helpers.js';
 
-describe('values', function () {
-  this.timeout(120_000);
+describe('values', () => {
   const settings: Record<string, Record<string, string>> = {
     'the defaults': {},
     'no progress thread': { NBC_PROGRESS: 'manual' },
     TCP: { NBC_TRANSPORT: 'tcp' },
   };
   for (const [name, env] of Object.entries(settings)) {
-    const play = (scenario: string, size: number) =>
-      runRanks('values', { size, args: [scenario], env, timeoutMs: 100_000 });
+    const play = (scenario: string, size: number) => runRanks('values', { size, args: [scenario], env });
     describe(`with ${name}`, () => {
       for (const size of [1, 2, 4]) {
         it(`reach the ranks they are for, on ${size} ranks`, () => play('collectives', size));

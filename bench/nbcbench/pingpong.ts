@@ -54,7 +54,7 @@ export async function measurePingPong(
   listener.note(placement.text);
   const writes = sameBuffers ? 'same' : 'fresh';
   let players: Player[] = [];
-  /** One step of all who are left, one after the other. Who fails is left out from then on. */
+  /** One step of all who are left, one after the other. One that fails is left out from then on. */
   const each = async (step: (player: Player) => Promise<void>): Promise<void> => {
     for (const player of [...players]) {
       try {

@@ -22,7 +22,7 @@ const WARM_UP = 500;
 const TAG = 1;
 const LARGE_TAG = 2;
 
-/** Who sends the large message: nobody, the rank that pings, both. */
+/** Which rank sends the large message: none, the one that pings, both. */
 const SITUATIONS = { alone: [], 'same direction': [0], 'both directions': [0, 1] } as const;
 type Situation = keyof typeof SITUATIONS;
 

@@ -103,15 +103,15 @@ struct Completion {
   Rank peer;
   uint32_t immediate;  // kind immediate: the value that came with the data; kind message: the note given to commit()
   uint64_t bytes;  // kind immediate: how many bytes were written, or, with an error, how many would have been; kinds
-                   // immediate and put_done with Error::abandoned: what the one who gave it up has told
+                   // immediate and put_done with Error::abandoned: what the rank said that gave it up
   void* cookie;    // kinds write_done and put_done: what commit() or put() was given
 };
 // Immediates and notes are smaller than this many bits can tell: a fabric needs the others.
 constexpr uint32_t kImmediateBits = 30;
 
 // ready: the mailboxes may be used. later: the peer is not there yet; the doorbell rings when it is. refused: the two
-// must not talk. broken: there is no way to it, or none any more. why() tells about these two. closed: so it is because
-// the peer has closed.
+// ranks do not match. broken: no connection can be made, or it is lost. why() explains refused and broken. closed: the
+// peer has closed.
 enum class Connect { ready, later, refused, broken, closed };
 
 // How many ranks share the processors of this machine.
@@ -129,8 +129,8 @@ enum class Effort {
   helping,  // larger pieces, and also pieces of what peers are writing to us: the caller has nothing else to do
 };
 
-// Who sleeps at the doorbell: the calling thread inside wait(), the progress thread, or the calling thread in its event
-// loop, where it sleeps on descriptors and does not own the engine.
+// Which thread sleeps at the doorbell: the calling thread inside wait(), the progress thread, or the calling thread in
+// its event loop, where it sleeps on descriptors and does not own the engine.
 enum class Sleeper : uint32_t { nobody = 0, caller = 1, progress = 2, loop = 3 };
 
 // Why two ranks must not talk: an option has one value there, and another one here.

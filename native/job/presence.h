@@ -1,10 +1,10 @@
-// Who is there: what a rank tells about itself in its RankLine, whichever fabric carries its messages.
+// Which ranks are there: what a rank tells about itself in its RankLine, whichever fabric carries its messages.
 //
 //   absent --claim--> claimed --announce_open--> open --announce_closed--> closed
 //     |                  +----------announce_closed--------> never
 //     +--announce_elsewhere--> elsewhere --announce_closed--> never
 //
-// Every step is a compare-and-swap, by the rank itself; announce_closed() also by who has seen its process end.
+// Every step is a compare-and-swap, by the rank itself; announce_closed() also by a process that has seen it end.
 #pragma once
 #include <string>
 
@@ -26,8 +26,8 @@ bool has_opened(const Segment& segment, Rank rank);
 // Says that the rank is reached without this file, and will not open in it; and wakes all who wait for it.
 void announce_elsewhere(const Segment& segment, Rank rank, RankCaller& caller);
 bool is_elsewhere(const Segment& segment, Rank rank);
-// Says that the rank will do no more, and wakes all who may wait for it. The rank says it, or who has seen its process
-// end; a second call does nothing.
+// Says that the rank will do no more, and wakes all who may wait for it. The rank says it, or a process that has seen
+// the rank's process end; a second call does nothing.
 void announce_closed(const Segment& segment, Rank rank, RankCaller& caller);
 bool has_closed(const Segment& segment, Rank rank);
 // It ended before it had opened, and will not come.

@@ -134,8 +134,8 @@ void LibOF::start_data(Peer& peer, Request& send, const ExposedBuffer& to, uint6
 
 // --- receiver --------------------------------------------------------------------------------------------------------
 
-// Who expects a large message has asked for it, or is about to. Who expects a small one asks now, and both learn from
-// the answer that they disagree.
+// A receiver of a large message has sent its RTR, or is about to. A receiver of a small one sends an RTR now, and both
+// ranks learn from the answer that they disagree.
 void LibOF::handle_rts(Peer& peer, Request& receive) {
   ++peer.matched;
   if (receive.data_here || receive.rtr_written) return;

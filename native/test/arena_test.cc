@@ -25,9 +25,9 @@ using shm::Arena;
 const size_t kPage = system_page();
 const size_t kArena = 64 * kPage;
 
-struct Job {
-  explicit Job(Rank size, size_t arena = kArena) : fd(Segment::create(size, arena)), segment(Segment::map(fd)) {}
-  ~Job() { close(fd); }
+struct SharedFile {
+  explicit SharedFile(Rank size, size_t arena = kArena) : fd(Segment::create(size, arena)), segment(Segment::map(fd)) {}
+  ~SharedFile() { close(fd); }
   // Memory that the file takes.
   size_t used() const {
     struct stat status;
@@ -103,7 +103,7 @@ TEST(only_a_jobs_file_is_mapped) {
 }
 
 TEST(mailboxes_lie_apart_and_are_shared_between_mappings) {
-  const Job job(3);
+  const SharedFile job(3);
   const auto other = Segment::map(job.fd);
   CHECK(other->pair(0, 0) != job.segment->pair(0, 0));
   for (Rank owner = 0; owner < 3; ++owner) {
@@ -190,7 +190,7 @@ TEST(arenas_have_the_machines_memory_or_what_a_limit_leaves) {
 }
 
 TEST(a_rank_exposes_no_more_than_it_was_told_to) {
-  const Job job(2);
+  const SharedFile job(2);
   Arena arena(job.segment, 0, 2 * kPage + 1);
   for (uint32_t page = 0; page < 3; ++page) CHECK(arena.allocate(1) != nullptr);
   CHECK(arena.allocate(1) == nullptr);
@@ -237,7 +237,7 @@ TEST(a_limit_of_address_space_is_kept_to_or_named) {
 // --- memory ----------------------------------------------------------------------------------------------------------
 
 TEST(memory_is_taken_only_when_it_is_touched) {
-  const Job job(64, size_t{1} << 30);
+  const SharedFile job(64, size_t{1} << 30);
   CHECK(job.used() <= 2 * kPage);
   job.segment->pair(5, 6)[100] = std::byte{1};
   CHECK(job.used() <= 3 * kPage);
@@ -246,7 +246,7 @@ TEST(memory_is_taken_only_when_it_is_touched) {
 // --- the arena -------------------------------------------------------------------------------------------------------
 
 TEST(blocks_are_aligned_zeroed_and_apart) {
-  const Job job(2);
+  const SharedFile job(2);
   Arena arena(job.segment, 0);
   const size_t sizes[] = {0, 1, kPage - 1, kPage, kPage + 1, 5 * kPage};
   std::vector<std::byte*> blocks;
@@ -266,7 +266,7 @@ TEST(blocks_are_aligned_zeroed_and_apart) {
 }
 
 TEST(an_exhausted_arena_says_so_and_recovers) {
-  const Job job(1);
+  const SharedFile job(1);
   Arena arena(job.segment, 0);
   CHECK(arena.allocate(kArena + 1) == nullptr);
   CHECK(arena.allocate(SIZE_MAX) == nullptr);
@@ -281,7 +281,7 @@ TEST(an_exhausted_arena_says_so_and_recovers) {
 
 TEST(neighbours_are_joined_again) {
   for (uint32_t order = 0; order < 6; ++order) {
-    const Job job(1);
+    const SharedFile job(1);
     Arena arena(job.segment, 0);
     void* blocks[3] = {arena.allocate(kArena / 4), arena.allocate(kArena / 4), arena.allocate(kArena / 2)};
     const uint32_t orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
@@ -291,7 +291,7 @@ TEST(neighbours_are_joined_again) {
 }
 
 TEST(low_addresses_are_used_first) {
-  const Job job(1);
+  const SharedFile job(1);
   Arena arena(job.segment, 0);
   void* first = arena.allocate(kPage);
   void* second = arena.allocate(kPage);
@@ -301,7 +301,7 @@ TEST(low_addresses_are_used_first) {
 }
 
 TEST(releasing_what_is_not_a_block_does_nothing) {
-  const Job job(1);
+  const SharedFile job(1);
   Arena arena(job.segment, 0);
   auto* block = static_cast<std::byte*>(arena.allocate(3 * kPage));
   int elsewhere = 0;
@@ -315,7 +315,7 @@ TEST(releasing_what_is_not_a_block_does_nothing) {
 }
 
 TEST(released_memory_goes_back_to_the_system) {
-  const Job job(2);
+  const SharedFile job(2);
   const size_t before = job.used();
   Arena arena(job.segment, 1);
   auto* block = static_cast<std::byte*>(arena.allocate(32 * kPage));
@@ -329,7 +329,7 @@ TEST(released_memory_goes_back_to_the_system) {
 }
 
 TEST(an_arena_gives_everything_back_when_it_ends) {
-  const Job job(2);
+  const SharedFile job(2);
   const size_t before = job.used();
   {
     Arena arena(job.segment, 1);
@@ -339,7 +339,7 @@ TEST(an_arena_gives_everything_back_when_it_ends) {
 }
 
 TEST(peers_see_the_same_memory) {
-  const Job job(2);
+  const SharedFile job(2);
   Arena mine(job.segment, 0);
   Arena theirs(job.segment, 1);
   const auto other = Segment::map(job.fd);
@@ -356,7 +356,7 @@ TEST(peers_see_the_same_memory) {
 
 // Against a model: what is handed out never overlaps, always fits, and nothing gets lost.
 TEST(random_allocations) {
-  const Job job(1);
+  const SharedFile job(1);
   Arena arena(job.segment, 0);
   Random random(1);
   std::map<std::byte*, size_t> blocks;
@@ -395,7 +395,7 @@ TEST(random_allocations) {
 
 // Buffers are freed by garbage collection, on threads of its own.
 TEST(allocation_and_release_on_several_threads) {
-  const Job job(1, 4096 * kPage);
+  const SharedFile job(1, 4096 * kPage);
   Arena arena(job.segment, 0);
   std::vector<std::thread> threads;
   std::atomic<uint32_t> wrong{0};

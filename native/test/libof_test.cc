@@ -117,9 +117,9 @@ struct Receive : libof::RequestOwner {
 };
 
 // A job of some ranks. pump() lets everything happen that can happen.
-struct Job {
-  explicit Job(Rank size, bool asynchronous = false, Options options = {.eager_limit = kLimit},
-               uint32_t first_message = 0, Rank host_size = 0)
+struct PumpedJob {
+  explicit PumpedJob(Rank size, bool asynchronous = false, Options options = {.eager_limit = kLimit},
+                     uint32_t first_message = 0, Rank host_size = 0)
       : network(size, asynchronous, first_message, host_size) {
     for (Rank rank = 0; rank < size; ++rank) nodes.push_back(std::make_unique<Node>(network, rank, options));
   }
@@ -166,7 +166,7 @@ constexpr MessageKey kKey{5, 7, 0};
 
 TEST(states_of_an_eager_send) {
   for (const bool asynchronous : {false, true}) {
-    Job job(2, asynchronous);
+    PumpedJob job(2, asynchronous);
     job[0].trace();
     Send send(job[0], 1, kKey, 100, 1);
     if (asynchronous) {
@@ -190,7 +190,7 @@ TEST(states_of_an_eager_send) {
 
 TEST(states_of_an_eager_send_without_test_on_init) {
   for (const bool asynchronous : {false, true}) {
-    Job job(2, asynchronous, options_with(false));
+    PumpedJob job(2, asynchronous, options_with(false));
     job[0].trace();
     Send send(job[0], 1, kKey, 100, 1);
     CHECK_EQ(text(job[0].states_of(kKey)), "EAGER_SEND_INIT");
@@ -210,7 +210,7 @@ TEST(states_of_an_eager_send_without_test_on_init) {
 TEST(states_of_an_eager_receive) {
   for (const bool asynchronous : {false, true}) {
     for (const bool expected : {false, true}) {
-      Job job(2, asynchronous);
+      PumpedJob job(2, asynchronous);
       job[1].trace();
       std::unique_ptr<Receive> receive;
       if (expected) {
@@ -239,7 +239,7 @@ TEST(states_of_an_eager_receive) {
 TEST(states_of_a_rendezvous_receive_and_send) {
   for (const bool test_on_init : {false, true}) {
     for (const bool receive_first : {false, true}) {
-      Job job(2, true, options_with(test_on_init));
+      PumpedJob job(2, true, options_with(test_on_init));
       job[0].trace();
       job[1].trace();
       std::unique_ptr<Send> send;
@@ -274,7 +274,7 @@ TEST(states_of_a_rendezvous_receive_and_send) {
 TEST(the_eager_limit_decides) {
   for (const size_t bytes :
        {size_t{0}, size_t{1}, size_t{kLimit - 1}, size_t{kLimit}, size_t{kLimit + 1}, size_t{100'000}}) {
-    Job job(2);
+    PumpedJob job(2);
     job[0].trace();
     job[1].trace();
     Receive receive(job[1], 0, kKey, bytes, 3);
@@ -295,7 +295,7 @@ TEST(largest_and_smallest_eager_limits_work) {
     Options options;
     options.eager_limit = limit;
     for (const bool asynchronous : {false, true}) {
-      Job job(2, asynchronous, options);
+      PumpedJob job(2, asynchronous, options);
       for (uint32_t i = 0; i < 50; ++i) {
         Send eager(job[0], 1, {1, 0, i}, limit, i);
         Receive in(job[1], 0, {1, 0, i}, limit, i);
@@ -315,7 +315,7 @@ TEST(largest_and_smallest_eager_limits_work) {
 // --- two events in either order --------------------------------------------------------------------------------------
 
 TEST(rtr_completes_locally_before_the_data_arrives) {
-  Job job(2, true);
+  PumpedJob job(2, true);
   job[1].trace();
   Send send(job[0], 1, kKey, 5000, 1);
   Receive receive(job[1], 0, kKey, 5000, 1);
@@ -337,7 +337,7 @@ TEST(rtr_completes_locally_before_the_data_arrives) {
 }
 
 TEST(data_arrives_before_the_rtr_completes_locally) {
-  Job job(2, true);
+  PumpedJob job(2, true);
   job[1].trace();
   Send send(job[0], 1, kKey, 5000, 1);
   Receive receive(job[1], 0, kKey, 5000, 1);
@@ -356,7 +356,7 @@ TEST(data_arrives_before_the_rtr_completes_locally) {
 
 TEST(send_completes_locally_before_and_after_delivery) {
   for (const bool early : {false, true}) {
-    Job job(2, true);
+    PumpedJob job(2, true);
     Send send(job[0], 1, kKey, 5000, 1);
     Receive receive(job[1], 0, kKey, 5000, 1);
     CHECK(job.network.deliver_write(1, 0));
@@ -375,7 +375,7 @@ TEST(send_completes_locally_before_and_after_delivery) {
 // --- acknowledgements, exhaustion, recovery --------------------------------------------------------------------------
 
 TEST(one_way_traffic_is_acknowledged_explicitly) {
-  Job job(2);
+  PumpedJob job(2);
   for (uint32_t i = 0; i < 10 * kSlots; ++i) {
     Send send(job[0], 1, {1, 0, i}, 8, i);
     CHECK(send.immediately);
@@ -391,7 +391,7 @@ TEST(one_way_traffic_is_acknowledged_explicitly) {
 }
 
 TEST(two_way_traffic_is_acknowledged_by_piggyback) {
-  Job job(2);
+  PumpedJob job(2);
   for (uint32_t i = 0; i < 10 * kSlots; ++i) {
     for (const Rank sender : {0u, 1u}) {
       Send send(job[sender], 1 - sender, {1, 0, i}, 8, i);
@@ -412,7 +412,7 @@ TEST(two_way_traffic_is_acknowledged_by_piggyback) {
 TEST(slot_exhaustion_recovers) {
   for (const bool asynchronous : {false, true}) {
     for (const bool test_on_init : {false, true}) {
-      Job job(2, asynchronous, options_with(test_on_init));
+      PumpedJob job(2, asynchronous, options_with(test_on_init));
       std::vector<std::unique_ptr<Send>> sends;
       const uint32_t total = 5 * kSlots + 3;
       for (uint32_t i = 0; i < total; ++i)
@@ -444,7 +444,7 @@ TEST(slot_exhaustion_recovers) {
 // A stalled sender reads acknowledgements that ride on messages it does not await yet.
 TEST(piggybacked_acks_reach_a_sender_that_receives_nothing) {
   for (const bool asynchronous : {false, true}) {
-    Job job(2, asynchronous);
+    PumpedJob job(2, asynchronous);
     std::vector<std::unique_ptr<Send>> sends, replies;
     for (uint32_t i = 0; i < kSlots; ++i) {
       sends.push_back(std::make_unique<Send>(job[0], 1, MessageKey{1, 0, i}, 8, i));
@@ -473,7 +473,7 @@ TEST(piggybacked_acks_reach_a_sender_that_receives_nothing) {
 TEST(rtr_exhaustion_recovers) {
   for (const bool asynchronous : {false, true}) {
     for (const bool test_on_init : {false, true}) {
-      Job job(2, asynchronous, options_with(test_on_init));
+      PumpedJob job(2, asynchronous, options_with(test_on_init));
       constexpr uint32_t kTotal = 5 * libof::kRtrSlots + 3;
       std::vector<std::unique_ptr<Receive>> receives;
       for (uint32_t i = 0; i < kTotal; ++i)
@@ -496,7 +496,7 @@ TEST(rtr_exhaustion_recovers) {
 }
 
 TEST(early_rtrs_wait_for_their_sends) {
-  Job job(3);
+  PumpedJob job(3);
   Send dummy(job[0], 1, {1, 99, 0}, 1000, 0);  // makes rank 0 read RTRs
   std::vector<std::unique_ptr<Receive>> receives;
   for (uint32_t i = 0; i < 20; ++i)
@@ -518,7 +518,7 @@ TEST(early_rtrs_wait_for_their_sends) {
 
 TEST(ranks_may_send_to_themselves) {
   for (const bool asynchronous : {false, true}) {
-    Job job(1, asynchronous);
+    PumpedJob job(1, asynchronous);
     for (uint32_t i = 0; i < 3 * kSlots; ++i) {
       const size_t bytes = i % 3 == 0 ? 1000 + i : i % 200;
       Send send(job[0], 0, {1, 0, i}, bytes, i);
@@ -534,7 +534,7 @@ TEST(ranks_may_send_to_themselves) {
 // --- wrap-around -----------------------------------------------------------------------------------------------------
 
 TEST(tags_sequences_and_contexts_wrap) {
-  Job job(2);
+  PumpedJob job(2);
   for (int32_t i = -40; i < 40; ++i) {
     const auto number = static_cast<uint32_t>(i);
     const uint64_t context = UINT64_MAX - 3 + static_cast<uint64_t>(i + 40) / 20;
@@ -553,7 +553,7 @@ TEST(tags_sequences_and_contexts_wrap) {
 
 TEST(keys_that_differ_in_one_part_do_not_match) {
   for (const size_t bytes : {size_t{8}, size_t{800}}) {
-    Job job(2);
+    PumpedJob job(2);
     const MessageKey keys[] = {
         {1, 1, 1}, {1, 1, 2}, {1, 2, 1}, {2, 1, 1}, {1ull << 32 | 1, 1, 1}, {1, 1u << 31 | 1, 1}, {1, 1, 1u << 31 | 1}};
     std::vector<std::unique_ptr<Send>> sends;
@@ -573,7 +573,7 @@ TEST(message_numbers_wrap) {
   for (const bool asynchronous : {false, true}) {
     Options options = options_with(true, 256);
     options.first_message = static_cast<uint32_t>(-100);
-    Job job(2, asynchronous, options, options.first_message);
+    PumpedJob job(2, asynchronous, options, options.first_message);
     std::vector<std::unique_ptr<Send>> sends;
     for (uint32_t round = 0; round < 6; ++round) {
       const uint32_t tag = round;
@@ -606,7 +606,7 @@ TEST(rendezvous_sizes_that_differ_fail_on_both_sides) {
     for (const bool receive_first : {false, true}) {
       for (const auto& [sent, awaited] :
            {std::pair<size_t, size_t>{1000, 999}, {999, 1000}, {70'000, 256}, {256, 70'000}}) {
-        Job job(2, asynchronous);
+        PumpedJob job(2, asynchronous);
         std::unique_ptr<Receive> receive;
         if (receive_first) receive = std::make_unique<Receive>(job[1], 0, kKey, awaited, 1);
         job.pump();
@@ -633,7 +633,7 @@ TEST(eager_sizes_that_differ_fail_at_the_receiver) {
     for (const auto& [sent, awaited] :
          {std::pair<size_t, size_t>{100, 99}, {99, 100}, {0, 1}, {1, 0}, {10, 1000}, {255, 256}}) {
       for (const bool asynchronous : {false, true}) {
-        Job job(2, asynchronous);
+        PumpedJob job(2, asynchronous);
         std::unique_ptr<Receive> receive;
         if (expected) receive = std::make_unique<Receive>(job[1], 0, kKey, awaited, 1);
         Send send(job[0], 1, kKey, sent, 1);
@@ -662,7 +662,7 @@ TEST(eager_sizes_that_differ_fail_at_the_receiver) {
 // An early RTR makes the send answer by rendezvous, whatever its size: it learns of the disagreement.
 TEST(eager_send_that_meets_an_rtr_of_another_size_fails_on_both_sides) {
   for (const bool asynchronous : {false, true}) {
-    Job job(2, asynchronous);
+    PumpedJob job(2, asynchronous);
     Send dummy(job[0], 1, {1, 99, 0}, 1000, 0);
     Receive receive(job[1], 0, kKey, 1000, 1);
     job.pump();
@@ -694,7 +694,7 @@ TEST(a_receive_takes_a_shorter_message_and_tells_its_size) {
                                        {256, 1000},
                                        {999, 1000},
                                        {70'000, 70'000}}) {
-        Job job(2, asynchronous);
+        PumpedJob job(2, asynchronous);
         std::unique_ptr<Receive> receive;
         const auto post = [&] {
           receive = std::make_unique<Receive>(job[1], 0, kKey, room, 1, libof::Length::at_most);
@@ -727,7 +727,7 @@ TEST(a_receive_takes_a_shorter_message_and_tells_its_size) {
 TEST(an_eager_send_answers_the_rtr_of_a_larger_receive) {
   for (const bool asynchronous : {false, true}) {
     for (const size_t sent : {0, 10, 255}) {
-      Job job(2, asynchronous);
+      PumpedJob job(2, asynchronous);
       Send dummy(job[0], 1, {1, 99, 0}, 1000, 0);
       Receive receive(job[1], 0, kKey, 1000, 1, libof::Length::at_most);
       job.pump();
@@ -748,7 +748,7 @@ TEST(a_receive_does_not_take_a_longer_message) {
     for (const bool receive_first : {false, true}) {
       for (const auto& [sent, room] :
            {std::pair<size_t, size_t>{1, 0}, {100, 99}, {256, 255}, {1000, 999}, {70'000, 256}}) {
-        Job job(2, asynchronous);
+        PumpedJob job(2, asynchronous);
         std::unique_ptr<Receive> receive;
         const auto post = [&] {
           receive = std::make_unique<Receive>(job[1], 0, kKey, room, 1, libof::Length::at_most);
@@ -778,7 +778,7 @@ TEST(a_receive_does_not_take_a_longer_message) {
 // More of them than the RTR array has entries, all for small messages; then one large message.
 TEST(small_messages_to_large_receives_leave_the_rtr_array_usable) {
   for (const bool asynchronous : {false, true}) {
-    Job job(2, asynchronous);
+    PumpedJob job(2, asynchronous);
     constexpr uint32_t kMany = 3 * libof::kRtrSlots;
     std::vector<std::unique_ptr<Receive>> receives;
     for (uint32_t i = 0; i < kMany; ++i) {
@@ -806,7 +806,7 @@ TEST(large_send_that_meets_a_small_receive_fails_on_both_sides) {
   for (const bool asynchronous : {false, true}) {
     for (const bool receive_first : {false, true}) {
       for (const auto& [sent, awaited] : {std::pair<size_t, size_t>{256, 255}, {70'000, 8}, {70'000, 0}}) {
-        Job job(2, asynchronous);
+        PumpedJob job(2, asynchronous);
         std::unique_ptr<Receive> receive;
         if (receive_first) receive = std::make_unique<Receive>(job[1], 0, kKey, awaited, 1);
         Send send(job[0], 1, kKey, sent, 1);
@@ -843,7 +843,7 @@ TEST(an_rts_that_nobody_needed_leaves_nothing_behind) {
   for (const bool asynchronous : {false, true}) {
     for (const Meets meets : {Meets::with_the_rtr_on_its_way, Meets::known_before_the_receive, Meets::after_the_receive,
                               Meets::between_mailbox_and_data}) {
-      Job job(2, asynchronous);
+      PumpedJob job(2, asynchronous);
       std::unique_ptr<Receive> receive;
       const auto post = [&] { receive = std::make_unique<Receive>(job[1], 0, kKey, 5000, 1); };
       if (meets == Meets::with_the_rtr_on_its_way) post();
@@ -892,7 +892,7 @@ TEST(an_rts_that_nobody_needed_leaves_nothing_behind) {
 TEST(a_peer_that_comes_later_gets_everything_in_order) {
   for (const bool asynchronous : {false, true}) {
     for (const bool test_on_init : {false, true}) {
-      Job job(2, asynchronous, options_with(test_on_init));
+      PumpedJob job(2, asynchronous, options_with(test_on_init));
       job.network.presence[1] = FakeNetwork::Presence::absent;
       std::vector<std::unique_ptr<Send>> sends;
       std::vector<std::unique_ptr<Receive>> receives;
@@ -922,7 +922,7 @@ TEST(a_peer_that_comes_later_gets_everything_in_order) {
 
 // What needs the peer fails, at once and later; what had arrived is still delivered.
 TEST(a_broken_connection_fails_everything_that_needs_it) {
-  Job job(3, true);
+  PumpedJob job(3, true);
   Send arrived(job[1], 0, {1, 1, 0}, 50, 1);
   job.pump();
   Receive small(job[0], 1, {1, 2, 0}, 50, 1);
@@ -952,7 +952,7 @@ TEST(a_broken_connection_fails_everything_that_needs_it) {
 }
 
 TEST(a_connection_that_breaks_before_it_is_made_fails_what_waits_for_it) {
-  Job job(2, true);
+  PumpedJob job(2, true);
   job.network.presence[1] = FakeNetwork::Presence::absent;
   Receive receive(job[0], 1, kKey, 1000, 1);
   Send send(job[0], 1, kKey, 50, 1);
@@ -967,7 +967,7 @@ TEST(a_connection_that_breaks_before_it_is_made_fails_what_waits_for_it) {
 
 // --- a peer that does not keep to the protocol -----------------------------------------------------------------------
 
-libof::EagerHeader& header_in(Job& job, Rank owner, Rank writer, uint32_t slot) {
+libof::EagerHeader& header_in(PumpedJob& job, Rank owner, Rank writer, uint32_t slot) {
   std::byte* slots = job.network.rank(owner).inbox(writer).slots;
   return *reinterpret_cast<libof::EagerHeader*>(slots + slot * libof::eager_slot_bytes(kLimit));
 }
@@ -978,7 +978,7 @@ TEST(the_length_of_an_eager_message_is_not_believed) {
   for (const bool asynchronous : {false, true}) {
     for (const bool awaited : {false, true}) {
       for (const uint32_t bytes : {uint32_t{UINT16_MAX}, kLimit + 1}) {
-        Job job(3, asynchronous);
+        PumpedJob job(3, asynchronous);
         for (uint32_t i = 0; i + 1 < kSlots; ++i) {
           Receive receive(job[0], 1, {1, i, 0}, 8, i);
           Send send(job[1], 0, {1, i, 0}, 8, i);
@@ -1011,7 +1011,7 @@ TEST(the_length_of_an_eager_message_is_not_believed) {
 // A peer that writes on, whatever it was told: what it makes this rank keep stays within the window.
 TEST(a_peer_that_ignores_its_window_is_rejected) {
   constexpr uint32_t kWindow = 200;
-  Job job(2, true, options_with(true, kWindow));
+  PumpedJob job(2, true, options_with(true, kWindow));
   Options rule_breaker = options_with(true, 100 * kWindow);
   libof::LibOF breaker(job.network.rank(0), rule_breaker);
   Receive never(job[1], 0, {1, 99, 0}, 8, 0);
@@ -1034,7 +1034,7 @@ TEST(a_peer_that_writes_more_rtrs_than_it_can_have_receives_is_rejected) {
   for (const auto& [asynchronous, refuses] : {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
     Options options = options_with(true);
     options.rtr_window = kMost / 2;
-    Job job(3, asynchronous, options);
+    PumpedJob job(3, asynchronous, options);
     libof::LibOF breaker(job.network.rank(0), options_with(true));
     job.network.rank(0).refuse_to_expose = refuses;  // what says so is kept, too
     Send never(job[1], 0, {1, 9999, 0}, 1000, 0);    // rank 1 reads RTRs
@@ -1070,7 +1070,7 @@ TEST(receives_beyond_the_rtr_window_are_asked_for_when_their_send_says_so) {
   for (const bool asynchronous : {false, true}) {
     Options options = options_with(true);
     options.rtr_window = kWindow;
-    Job job(2, asynchronous, options);
+    PumpedJob job(2, asynchronous, options);
     std::deque<Receive> receives;
     for (uint32_t i = 0; i < kReceives; ++i) receives.emplace_back(job[1], 0, MessageKey{1, i, 0}, 1000, i);
     Send first(job[0], 1, {1, kReceives, 0}, 1000, 0);  // rank 0 looks at RTRs
@@ -1095,7 +1095,7 @@ TEST(receives_beyond_the_rtr_window_are_asked_for_when_their_send_says_so) {
 // completed once.
 TEST(what_stands_in_the_place_of_an_rts_completes_a_receive_once) {
   for (const bool too_long : {false, true}) {
-    Job job(2);
+    PumpedJob job(2);
     Receive receive(job[0], 1, kKey, 1000, 1);
     std::unique_ptr<Send> send;
     job[0].fabric.before_poll = [&] {
@@ -1120,7 +1120,7 @@ TEST(what_stands_in_the_place_of_an_rts_completes_a_receive_once) {
 // Neither side waits for ever for the RTR of a buffer that could not be exposed, whichever comes first.
 TEST(memory_that_cannot_be_exposed_fails_both_sides) {
   for (const bool receive_first : {false, true}) {
-    Job job(2, true);
+    PumpedJob job(2, true);
     job.network.rank(1).refuse_to_expose = true;
     std::unique_ptr<Send> send;
     if (!receive_first) send = std::make_unique<Send>(job[0], 1, kKey, 1000, 1);
@@ -1144,7 +1144,7 @@ TEST(memory_that_cannot_be_exposed_fails_both_sides) {
 }
 
 TEST(a_peer_with_other_settings_is_refused) {
-  Job job(2);
+  PumpedJob job(2);
   job.network.refuse = true;
   Send eager(job[0], 1, {1, 0, 0}, 8, 1);
   Send big(job[0], 1, {1, 0, 1}, 800, 1);
@@ -1166,7 +1166,7 @@ TEST(a_peer_with_other_settings_is_refused) {
 }
 
 TEST(what_a_closed_peer_wrote_arrives_and_the_rest_fails) {
-  Job job(3);
+  PumpedJob job(3);
   std::vector<std::unique_ptr<Send>> written;
   for (uint32_t i = 0; i < 10; ++i) written.push_back(std::make_unique<Send>(job[1], 0, MessageKey{1, 0, i}, 8, i));
   std::vector<std::unique_ptr<Receive>> arrive;
@@ -1209,7 +1209,7 @@ TEST(what_a_closed_peer_wrote_arrives_and_the_rest_fails) {
 }
 
 TEST(unexpected_messages_of_a_closed_peer_can_still_be_received) {
-  Job job(2);
+  PumpedJob job(2);
   Send send(job[1], 0, {1, 0, 0}, 8, 3);
   Receive other(job[0], 1, {1, 1, 0}, 8, 3);
   job[0].progress();
@@ -1228,7 +1228,7 @@ TEST(a_flood_stays_in_its_window_and_harms_nobody) {
   for (const bool asynchronous : {false, true}) {
     constexpr uint32_t kWindow = 400;
     constexpr uint32_t kFlood = 3000;
-    Job job(3, asynchronous, options_with(true, kWindow));
+    PumpedJob job(3, asynchronous, options_with(true, kWindow));
     std::vector<std::unique_ptr<Send>> flood;
     for (uint32_t i = 0; i < kFlood; ++i)
       flood.push_back(std::make_unique<Send>(job[0], 1, MessageKey{1, 1, i}, i % 256, i));
@@ -1279,7 +1279,7 @@ TEST(a_flood_stays_in_its_window_and_harms_nobody) {
 TEST(relief_that_was_not_needed_leaves_nothing_behind) {
   for (const bool asynchronous : {false, true}) {
     constexpr uint32_t kWindow = 400;
-    Job job(2, asynchronous, options_with(true, kWindow));
+    PumpedJob job(2, asynchronous, options_with(true, kWindow));
     std::vector<std::unique_ptr<Send>> held;
     for (uint32_t i = 0; i < kWindow / 2; ++i)
       held.push_back(std::make_unique<Send>(job[0], 1, MessageKey{1, 1, i}, 8, i));
@@ -1350,7 +1350,7 @@ TEST(what_comes_for_a_receive_that_was_given_up_is_dropped) {
     for (const bool written : {false, true}) {      // the RTR
       for (const bool delivered : {false, true}) {  // before the receive is given up
         for (const size_t bytes : {size_t{0}, size_t{100}, size_t{5000}}) {
-          Job job(2, asynchronous, options_with(written));
+          PumpedJob job(2, asynchronous, options_with(written));
           Send dummy(job[0], 1, {1, 99, 0}, 1000, 0);  // rank 0 looks at RTRs
           Pair pair(bytes);
           CHECK(!job[1].of.irecv(pair, 0, kKey, pair.memory.data(), bytes));
@@ -1378,7 +1378,7 @@ TEST(what_comes_for_a_receive_that_was_given_up_is_dropped) {
 // Data that are on their way when the receive is given up.
 TEST(data_that_are_under_way_are_not_written_or_are_waited_for) {
   for (const bool revokes : {true, false}) {
-    Job job(2, true);
+    PumpedJob job(2, true);
     Send send(job[0], 1, kKey, 5000, 5);
     Pair pair(5000);
     job[1].of.irecv(pair, 0, kKey, pair.memory.data(), 5000);
@@ -1402,7 +1402,7 @@ TEST(data_that_are_under_way_are_not_written_or_are_waited_for) {
 TEST(a_peer_that_does_not_answer_is_rejected_when_the_time_is_up) {
   Options options = options_with(true);
   options.revoke_limit = 0;
-  Job job(2, true, options);
+  PumpedJob job(2, true, options);
   Pair pair(5000);
   job[1].of.irecv(pair, 0, kKey, pair.memory.data(), 5000);
   job.network.run();
@@ -1420,7 +1420,7 @@ TEST(a_peer_that_does_not_answer_is_rejected_when_the_time_is_up) {
 TEST(a_peer_that_stops_amid_a_copy_keeps_the_buffer) {
   Options options = options_with(true);
   options.revoke_limit = 0;
-  Job job(2, false, options);
+  PumpedJob job(2, false, options);
   Pair pair(5000);
   job[1].of.irecv(pair, 0, kKey, pair.memory.data(), 5000);
   job[1].fabric.revokes = false;
@@ -1454,7 +1454,7 @@ TEST(a_revoke_is_answered_before_the_send_starts) {
   constexpr uint32_t kMany = libof::kRtrSlots + 8;
   for (const uint32_t count : {1u, kMany}) {
     for (const uint32_t others : {0u, kMany}) {
-      Job job(2, true, patient_options());
+      PumpedJob job(2, true, patient_options());
       std::deque<Receive> in;
       for (uint32_t i = 0; i < others; ++i) in.emplace_back(job[0], 1, MessageKey{1, 3, i}, 1000, i);
       std::deque<Pair> pairs;
@@ -1491,7 +1491,7 @@ TEST(a_revoke_is_answered_before_the_send_starts) {
 
 // The answer has to wait for a slot, and nothing else is pending with that peer.
 TEST(the_answer_to_a_revoke_waits_for_an_rtr_slot) {
-  Job job(2, true, patient_options());
+  PumpedJob job(2, true, patient_options());
   job[0].fabric.refuse_to_expose = true;
   std::deque<Receive> refused;
   for (uint32_t i = 0; i < libof::kRtrSlots; ++i)
@@ -1520,7 +1520,7 @@ TEST(the_answer_to_a_revoke_waits_for_an_rtr_slot) {
 
 // A revoke that comes when the send has been answered is not answered again: the data, or the error, are the answer.
 TEST(a_revoke_after_the_answer_changes_nothing) {
-  Job job(2, true, patient_options());
+  PumpedJob job(2, true, patient_options());
   Send send(job[0], 1, kKey, 5000, 5);
   Pair pair(5000);
   job[1].of.irecv(pair, 0, kKey, pair.memory.data(), 5000);
@@ -1543,7 +1543,7 @@ TEST(a_revoke_after_the_answer_changes_nothing) {
 
 // The sender finds the RTR together with what withdraws it: no data leave.
 TEST(an_rtr_that_is_withdrawn_before_its_sender_looks_gets_no_data) {
-  Job job(2);
+  PumpedJob job(2);
   Send send(job[0], 1, kKey, 5000, 5);
   Pair pair(5000);
   job[1].of.irecv(pair, 0, kKey, pair.memory.data(), 5000);
@@ -1562,7 +1562,7 @@ TEST(an_rtr_that_is_withdrawn_before_its_sender_looks_gets_no_data) {
 constexpr libof::Poison kPoison = libof::poison_of(6, Error::memory);
 
 // Rank 0 sends rank 1 a message. To receive it, rank 1 empties its mailbox.
-void pass_message(Job& job, uint32_t tag, size_t bytes) {
+void pass_message(PumpedJob& job, uint32_t tag, size_t bytes) {
   Receive receive(job[1], 0, {1, tag, 0}, bytes, 4);
   Send send(job[0], 1, {1, tag, 0}, bytes, 4);
   job.pump();
@@ -1580,7 +1580,7 @@ TEST(a_poison_fails_the_receive_of_a_message_of_any_size) {
   for (const bool asynchronous : {false, true}) {
     for (const size_t bytes : {size_t{0}, size_t{100}, size_t{5000}}) {
       for (const bool posted_first : {true, false}) {
-        Job job(2, asynchronous);
+        PumpedJob job(2, asynchronous);
         std::unique_ptr<Receive> receive;
         const auto post = [&] { receive = std::make_unique<Receive>(job[1], 0, kKey, bytes, 3); };
         if (posted_first) post();
@@ -1606,7 +1606,7 @@ TEST(a_send_that_fails_is_replaced_by_its_poison) {
   for (const bool asynchronous : {false, true}) {
     for (const bool announced : {false, true}) {
       for (const bool posted : {false, true}) {
-        Job job(2, asynchronous);
+        PumpedJob job(2, asynchronous);
         Pair pair(5000);
         job[0].of.isend(pair, 1, kKey, pair.memory.data(), 5000);
         if (announced) job[0].of.announce_sends();
@@ -1634,7 +1634,7 @@ TEST(a_poison_that_is_asked_for_passes_a_full_window) {
   for (const bool asynchronous : {false, true}) {
     Options options = options_with(true);
     options.unexpected_window = kSlots;
-    Job job(2, asynchronous, options);
+    PumpedJob job(2, asynchronous, options);
     std::vector<std::unique_ptr<Send>> flood;
     for (uint32_t i = 0; i < kSlots; ++i) flood.push_back(std::make_unique<Send>(job[0], 1, MessageKey{1, 2, i}, 8, i));
     job[0].of.poison(1, kKey, kPoison);
@@ -1656,7 +1656,7 @@ TEST(a_message_that_is_dropped_tells_its_sender_if_it_is_large) {
   for (const bool asynchronous : {false, true}) {
     for (const size_t bytes : {size_t{100}, size_t{5000}}) {
       for (const bool sent_first : {false, true}) {
-        Job job(2, asynchronous);
+        PumpedJob job(2, asynchronous);
         std::unique_ptr<Send> send;
         const auto begin = [&] { send = std::make_unique<Send>(job[0], 1, kKey, bytes, 3); };
         if (sent_first) {
@@ -1681,7 +1681,7 @@ TEST(a_message_that_is_dropped_tells_its_sender_if_it_is_large) {
 TEST(a_send_that_was_given_up_leaves_its_buffer_alone) {
   for (const bool asynchronous : {false, true}) {
     for (const size_t bytes : {size_t{100}, size_t{5000}}) {
-      Job job(2, asynchronous, options_with(false));
+      PumpedJob job(2, asynchronous, options_with(false));
       Pair pair(bytes);
       CHECK(!job[0].of.isend(pair, 1, kKey, pair.memory.data(), bytes));
       pair.fail(job[0]);
@@ -1701,7 +1701,7 @@ TEST(a_send_that_was_given_up_leaves_its_buffer_alone) {
 }
 
 TEST(a_put_that_was_given_up_is_retracted_and_waited_for) {
-  Job job(2, true);
+  PumpedJob job(2, true);
   Pair pair(5000);
   CHECK(!job[0].of.isend(pair, 1, kKey, pair.memory.data(), 5000));
   Receive receive(job[1], 0, kKey, 5000, 3);
@@ -1721,7 +1721,7 @@ TEST(a_put_that_was_given_up_is_retracted_and_waited_for) {
 TEST(more_requests_than_can_be_told_apart_are_an_error) {
   Options options = options_with(true);
   options.most_requests = 100;
-  Job job(2, false, options);
+  PumpedJob job(2, false, options);
   std::vector<std::unique_ptr<Receive>> receives;
   for (uint32_t i = 0; i < 100; ++i)
     receives.push_back(std::make_unique<Receive>(job[1], 0, MessageKey{1, 1, i}, 8, i));
@@ -1753,7 +1753,7 @@ TEST(more_requests_than_can_be_told_apart_are_an_error) {
 TEST(the_search_for_a_receive_does_not_grow_with_their_number) {
   for (const bool tags : {false, true}) {
     const auto comparisons = [&](uint32_t count) {
-      Job job(2);
+      PumpedJob job(2);
       libof::RequestOwner receives, sends;
       std::byte byte{};
       const auto key = [&](uint32_t i) { return tags ? MessageKey{1, i, 0} : MessageKey{1, 0, i}; };
@@ -1776,7 +1776,7 @@ TEST(the_search_for_a_receive_does_not_grow_with_their_number) {
 
 TEST(a_million_messages_leak_nothing) {
   const uint32_t total = repetitions(1'000'000, 200'000);
-  Job job(2);
+  PumpedJob job(2);
   std::vector<std::byte> out(600), in(600);
   constexpr uint32_t kBatch = 50;
   for (uint32_t i = 0; i < total; i += kBatch) {
@@ -1814,7 +1814,7 @@ TEST(a_million_messages_leak_nothing) {
 // other does.
 TEST(each_peer_is_served_in_its_own_way) {
   for (const bool test_on_init : {true, false}) {
-    Job job(3, true, options_with(test_on_init), 0, 2);
+    PumpedJob job(3, true, options_with(test_on_init), 0, 2);
     constexpr size_t kLarge = 5000;
     Receive near_large(job[0], 1, MessageKey{1, 1, 0}, kLarge, 1);
     Receive far_large(job[0], 2, MessageKey{1, 1, 0}, kLarge, 2);
@@ -1846,7 +1846,7 @@ void random_messages(bool asynchronous, bool test_on_init, uint32_t total, uint6
   constexpr uint32_t kTags = 8;
   constexpr uint32_t kAhead = 150;  // requests outstanding on each side
   Random random(seed);
-  Job job(2, asynchronous, options_with(test_on_init, 200));
+  PumpedJob job(2, asynchronous, options_with(test_on_init, 200));
   const auto size_of = [&](uint32_t tag, uint32_t n) -> size_t {
     const uint64_t z = (uint64_t{tag} << 32 | n) * 0x9e3779b97f4a7c15u >> 40;
     return z % 3 == 0 ? 256 + z % 2000 : z % 256;

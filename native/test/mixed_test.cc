@@ -35,8 +35,8 @@ std::unique_ptr<ShmFabric> make_near(const std::shared_ptr<job::Segment>& segmen
 }
 
 // A job of ranks of two hosts. Each is made by its own thread.
-struct Job {
-  explicit Job(Rank size) : segment(make_segment(size)), network(size) {}
+struct TwoHosts {
+  explicit TwoHosts(Rank size) : segment(make_segment(size)), network(size) {}
   std::unique_ptr<MixedFabric> make(Rank rank, const RankOptions& options = {}) {
     auto near = make_near(segment, rank, Opening::later, host_of(rank), options);
     auto far = std::make_unique<ThreadFabric>(network, rank, near->memory());
@@ -52,7 +52,7 @@ struct Job {
   ThreadNetwork network;
 };
 
-void run_mixed(Job& job, const RankOptions& options, const std::function<void(TestRank&, Meeting&)>& body) {
+void run_mixed(TwoHosts& job, const RankOptions& options, const std::function<void(TestRank&, Meeting&)>& body) {
   const auto make = [&](Rank rank) { return job.make(rank, options); };
   run_ranks_over(job.network.size(), options, make, [&](TestRank& me, Meeting& meeting) {
     body(me, meeting);
@@ -72,7 +72,7 @@ bool readable(int descriptor) {
 
 TEST(messages_take_the_route_to_their_peer) {
   for (const bool progress_thread : {true, false}) {
-    Job job(4);
+    TwoHosts job(4);
     run_mixed(job, mode(progress_thread), [&](TestRank& me, Meeting& meeting) {
       for (Rank peer = 0; peer < 4; ++peer) {
         for (const size_t bytes : {size_t{1}, size_t{255}, size_t{256}, size_t{100'000}}) {
@@ -197,7 +197,7 @@ TEST(names_that_can_be_guessed_are_not_needed) {
 
 TEST(without_a_network_other_hosts_are_not_reached_and_the_reason_is_told) {
   const auto segment = make_segment(4);
-  Job job(4);
+  TwoHosts job(4);
   auto here = make_near(job.segment, 0, Opening::later, "a");
   CHECK(here->connect(1) == Connect::later);
   here->open(false, "there is no card");
@@ -215,7 +215,7 @@ TEST(without_a_network_other_hosts_are_not_reached_and_the_reason_is_told) {
 }
 
 TEST(a_rank_is_opened_once_and_closed_once) {
-  Job job(2);
+  TwoHosts job(2);
   const auto state = [&] { return job.segment->line(0).state.load(); };
   auto near = make_near(job.segment, 0, Opening::later, "a");
   CHECK(!job::has_opened(*job.segment, 0));
@@ -241,7 +241,7 @@ TEST(a_rank_is_opened_once_and_closed_once) {
 // --- everything at once ----------------------------------------------------------------------------------------------
 
 TEST(everything_at_once) {
-  Job job(4);
+  TwoHosts job(4);
   run_mixed(job, {}, [](TestRank& me, Meeting&) { random_mix(me, 1, repetitions(600, 120)); });
 }
 
@@ -249,7 +249,7 @@ TEST(everything_at_once) {
 
 // Rank 0 sleeps, as either sleeper; rank 1 on its host or rank 2 on the other wakes it when it does.
 TEST(both_fabrics_wake_both_sleepers) {
-  Job job(3);
+  TwoHosts job(3);
   run_mixed(job, {}, [&](TestRank& me, Meeting& meeting) {
     constexpr uint32_t kRounds = 20;
     for (uint32_t round = 0; round < kRounds; ++round) {
@@ -282,7 +282,7 @@ TEST(both_fabrics_wake_both_sleepers) {
 
 // What is missing comes from both sides, in any order: the count of the one must not hide the other.
 TEST(a_sleeper_that_waits_for_several_messages_is_woken_by_the_last) {
-  Job job(3);
+  TwoHosts job(3);
   run_mixed(job, {}, [&](TestRank& me, Meeting& meeting) {
     for (uint32_t round = 0; round < repetitions(300, 60); ++round) {
       meeting.meet();
@@ -312,7 +312,7 @@ TEST(a_sleeper_that_waits_for_several_messages_is_woken_by_the_last) {
 TEST(no_wake_up_is_lost) {
   constexpr uint32_t kSteps = repetitions(3000, 1000);
   for (const bool progress_thread : {true, false}) {
-    Job job(4);
+    TwoHosts job(4);
     std::atomic<uint32_t> parks{0};
     run_mixed(job, mode(progress_thread), [&](TestRank& me, Meeting& meeting) {
       Random own(me.rank + 7);
@@ -335,7 +335,7 @@ TEST(no_wake_up_is_lost) {
 }
 
 TEST(neither_side_has_rung_or_it_is_not_armed) {
-  Job job(3);
+  TwoHosts job(3);
   const auto me = job.make(0);
   const auto mate = job.make(1);
   const auto other = job.make(2);
@@ -362,7 +362,7 @@ TEST(neither_side_has_rung_or_it_is_not_armed) {
 
 // Unread datagrams count against what their sender may send.
 TEST(a_ring_that_nobody_slept_for_does_not_stay) {
-  Job job(2);
+  TwoHosts job(2);
   auto near = make_near(job.segment, 0, Opening::later, "a");
   ShmFabric& doorbell = *near;
   auto far = std::make_unique<ThreadFabric>(job.network, 0, near->memory());
@@ -383,7 +383,7 @@ TEST(a_ring_that_nobody_slept_for_does_not_stay) {
 
 TEST(a_rank_that_appears_later_is_waited_for_asleep) {
   for (const Rank late : {1u, 2u}) {
-    Job job(3);
+    TwoHosts job(3);
     run_threads(3, [&](Rank rank) {
       if (rank != 0 && rank != late) return;
       if (rank == late) job.until_armed(0, Sleeper::caller);
@@ -404,7 +404,7 @@ TEST(a_rank_that_appears_later_is_waited_for_asleep) {
 TEST(a_rank_that_closes_wakes_its_waiters) {
   for (const Rank leaver : {1u, 2u}) {
     for (const bool progress_thread : {true, false}) {
-      Job job(4);
+      TwoHosts job(4);
       run_threads(4, [&](Rank rank) {
         TestRank me(job.make(rank, mode(progress_thread)), mode(progress_thread));
         // All are connected.

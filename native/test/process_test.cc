@@ -102,9 +102,9 @@ void join(const std::vector<Child>& children) {
   if (!first.empty()) throw Failure{first};
 }
 
-struct Job {
-  explicit Job(Rank size) : size(size), fd(job::Segment::create(size, kTestArena)) {}
-  ~Job() { close(fd); }
+struct JobFile {
+  explicit JobFile(Rank size) : size(size), fd(job::Segment::create(size, kTestArena)) {}
+  ~JobFile() { close(fd); }
   const Rank size;
   const int fd;
 };
@@ -112,7 +112,7 @@ struct Job {
 using Options = std::function<RankOptions(Rank)>;
 
 void run_processes(Rank count, const Options& options, const std::function<void(TestRank&, Meeting&)>& body) {
-  const Job job(count);
+  const JobFile job(count);
   const Beside<Meeting> meeting(count);
   std::vector<Child> children;
   for (Rank rank = 0; rank < count; ++rank) {
@@ -288,7 +288,7 @@ TEST(one_rank_without_cross_memory_attach) {
 TEST(a_sender_that_ends_in_the_middle) {
   for (const bool cross_memory : {true, false}) {
     for (const bool helping : {false, true}) {
-      const Job job(2);
+      const JobFile job(2);
       const Beside<Meeting> meeting(2u);
       std::vector<Child> children;
       constexpr size_t kBytes = 8u << 20;
@@ -346,7 +346,7 @@ TEST(a_killed_process_is_noticed_by_its_watchers) {
     const bool progress_thread = (variant & 1) != 0;
     const bool before = (variant & 2) != 0;
     const bool opens = (variant & 4) != 0;
-    const Job job(2);
+    const JobFile job(2);
     const Beside<Meeting> meeting(2u);
     const Child killed = spawn([&] {
       std::unique_ptr<TestRank> me;
@@ -376,7 +376,7 @@ TEST(a_killed_process_is_noticed_by_its_watchers) {
 
 // Two processes that are started as the same rank: at most one gets it, also while the other has not opened yet.
 TEST(a_rank_is_claimed_once) {
-  const Job job(1);
+  const JobFile job(1);
   const auto segment = job::Segment::map(job.fd);
   job::claim(*segment, 0, 255, job::kBySharedMemory);
   CHECK(!job::has_opened(*segment, 0));
@@ -391,7 +391,7 @@ TEST(a_rank_is_claimed_once) {
 
 TEST(of_processes_that_claim_a_rank_at_once_one_gets_it) {
   constexpr Rank kAttempts = 500;
-  const Job job(kAttempts);
+  const JobFile job(kAttempts);
   struct Tally {
     std::atomic<uint32_t> at[2] = {};
     std::atomic<uint32_t> claimed[kAttempts] = {};
@@ -420,7 +420,7 @@ TEST(of_processes_that_claim_a_rank_at_once_one_gets_it) {
 // or not.
 TEST(a_rank_whose_launcher_saw_it_end_is_not_waited_for) {
   for (const bool progress_thread : {true, false}) {
-    const Job job(2);
+    const JobFile job(2);
     const Beside<Meeting> meeting(2u);
     const Child waits = spawn([&] {
       TestRank me(job::Segment::map(job.fd), 1, mode(progress_thread, true));
@@ -440,7 +440,7 @@ TEST(a_rank_whose_launcher_saw_it_end_is_not_waited_for) {
 
 // A container may forbid to wait for processes by descriptor: then the watch looks for them.
 TEST(a_killed_process_is_noticed_where_process_descriptors_are_forbidden) {
-  const Job job(2);
+  const JobFile job(2);
   const Child killed = spawn([] {
     for (;;) pause();
   });
@@ -461,7 +461,7 @@ TEST(a_killed_process_is_noticed_where_process_descriptors_are_forbidden) {
 }
 
 TEST(a_watch_without_descriptors_is_an_error_that_names_the_rank) {
-  const Job job(2);
+  const JobFile job(2);
   const auto lives = static_cast<uint32_t>(getpid());
   for (const uint32_t left : {0u, 1u}) {
     join({spawn([&] {
@@ -485,7 +485,7 @@ TEST(a_watch_without_descriptors_is_an_error_that_names_the_rank) {
 }
 
 TEST(a_watch_ends_before_those_it_watches) {
-  const Job job(2);
+  const JobFile job(2);
   const Child lives = spawn([] {
     for (;;) pause();
   });
@@ -559,7 +559,7 @@ TEST(killing_all_ranks_leaves_nothing) {
     const std::set<std::string> before = names_in("/dev/shm");
     ino_t inode;
     {
-      const Job job(4);
+      const JobFile job(4);
       struct stat status;
       CHECK_EQ(fstat(job.fd, &status), 0);
       inode = status.st_ino;

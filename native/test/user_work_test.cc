@@ -265,7 +265,7 @@ TEST(a_thread_that_ends_before_it_serves_fails_its_operations) {
         CHECK(me.failure(request) == Error::operator_failed);
       }
     }
-    // Who has served, or has failed, is not awaited any more.
+    // A thread that has served, or has failed, is not awaited any more.
     for (const uint32_t op : {3, 4}) work.await_thread(op, {1});
     CHECK(!work.awaits_threads());
   });

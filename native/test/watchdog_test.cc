@@ -2,6 +2,7 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <initializer_list>
 #include <string>
 #include <sys/wait.h>
 #include <thread>
@@ -36,14 +37,16 @@ Outcome run(const std::string& test, unsigned seconds) {
   return outcome;
 }
 
+// Runs one test of misbehaving under a limit that is not hit.
+void check_outcome(const std::string& test, int status, std::initializer_list<const char*> says) {
+  const Outcome outcome = run(test, 60);
+  CHECK_EQ(outcome.status, status);
+  for (const char* text : says) CHECK(outcome.says(text));
+}
+
 TEST(a_program_that_ends_keeps_its_status) {
-  const Outcome good = run("passes", 60);
-  CHECK_EQ(good.status, 0);
-  CHECK(good.says("ok passes\n1 passed, 0 failed\n"));
-  const Outcome bad = run("fails", 60);
-  CHECK_EQ(bad.status, 1);
-  CHECK(bad.says("not ok fails"));
-  CHECK(bad.says("0 passed, 1 failed\n"));
+  check_outcome("passes", 0, {"ok passes\n1 passed, 0 failed\n"});
+  check_outcome("fails", 1, {"not ok fails", "0 passed, 1 failed\n"});
 }
 
 TEST(a_program_that_hangs_is_ended_and_its_threads_are_told) {
@@ -58,12 +61,8 @@ TEST(a_program_that_hangs_is_ended_and_its_threads_are_told) {
 }
 
 TEST(a_program_that_ends_too_early_is_a_failure_of_the_test_it_was_in) {
-  const Outcome aborted = run("is_aborted", 60);
-  CHECK_EQ(aborted.status, 2);
-  CHECK(aborted.says("not ok is_aborted — ended by signal Aborted\n0 passed, 1 failed\n"));
-  const Outcome left = run("exits", 60);
-  CHECK_EQ(left.status, 2);
-  CHECK(left.says("not ok exits — ended with status 7\n"));
+  check_outcome("is_aborted", 2, {"not ok is_aborted — ended by signal Aborted\n0 passed, 1 failed\n"});
+  check_outcome("exits", 2, {"not ok exits — ended with status 7\n0 passed, 1 failed\n"});
 }
 
 TEST(a_limit_is_hit_after_its_time_and_not_before) {

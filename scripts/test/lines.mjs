@@ -9,14 +9,15 @@ import { ROOT } from './process.mjs';
 
 const COLUMNS = 120;
 
-/** A line that is a comment as a whole, in the languages that this project has. */
-const comment = { code: /^\s*(\/\/|\/?\*)/, hash: /^\s*#/ };
+/** A line that is a comment, or ends with one. Strings are taken out before. */
+const comment = { code: /^\s*\/?\*|(^|\s)\/[/*]/, hash: /(^|\s)#/ };
+const STRINGS = /'(\\.|[^'\\])*'|"(\\.|[^"\\])*"|`(\\.|[^`\\])*`/g;
 
 const kinds = [
-  { files: /\.(cc|h|c|ts|mjs|js|pml)$/, counts: (line) => comment.code.test(line) },
+  { files: /\.(cc|h|c|ts|mjs|js|pml)$/, counts: (line) => comment.code.test(line.replace(STRINGS, '')) },
   {
     files: /(\.(sh|py|ya?ml)|Makefile|Dockerfile|scripts\/(rdma-guest|slow-link|guest\/\w+)|\.ci\/run)$/,
-    counts: (l) => comment.hash.test(l),
+    counts: (line) => comment.hash.test(line.replace(STRINGS, '')),
   },
   { files: /\.md$/, counts: (line) => !line.startsWith('|') && !/https?:\/\/\S{80}/.test(line) },
 ];

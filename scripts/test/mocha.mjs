@@ -6,6 +6,14 @@ import { ROOT, run } from './process.mjs';
 
 const RESULTS = join(ROOT, 'build/test-results');
 
+/** What .mocharc.json says, without its list of files: mocha would add that to ours. */
+const settings = JSON.parse(readFileSync(join(ROOT, '.mocharc.json'), 'utf8'));
+delete settings.spec;
+export const MOCHA = [
+  '--no-config',
+  ...Object.entries(settings).map(([name, value]) => (value === true ? `--${name}` : `--${name}=${value}`)),
+];
+
 /** They compare times, or want the whole machine for a virtual one: nothing else may run beside them. */
 const ALONE = ['control-delay', 'figures', 'slow-link', 'rdma-guest'];
 /** The files that take longest; they start first, so that none of them runs at the end beside nothing. */
@@ -25,7 +33,7 @@ const LONG = [
  * What the quick run has of the tests in TypeScript: every file, each scenario once (NBC_TEST_BRIEF), and few random
  * programs. Files that are named here are left to `npm run test:all`: other programs than node-nbc take their time.
  */
-const QUICK_ENV = { NBC_TEST_BRIEF: '1', NBC_TEST_RUNS: '4', NBC_TEST_RANKS: '2,3,5' };
+const QUICK_ENV = { NBC_TEST_BRIEF: '1', NBC_TEST_RUNS: '2', NBC_TEST_RANKS: '2,3,5' };
 const NOT_QUICK = ['rdma-guest', 'slurm'];
 
 /** The same tests over TCP, of those whose jobs can run over any transport: each scenario once. */
@@ -47,7 +55,7 @@ const TCP = [
   'waiting',
 ];
 const TCP_ENV = { NBC_TRANSPORT: 'tcp', NBC_TEST_BRIEF: '1', NBC_TEST_RUNS: '6', NBC_TEST_RANKS: '2,3,5' };
-const TCP_QUICK = ['communicator', 'p2p'];
+const TCP_QUICK = ['collectives', 'communicator'];
 
 /** A filter is a part of a file's name; "tcp/" in front of it means over TCP. */
 export function tasks(filters, { all, grep }) {
@@ -82,7 +90,7 @@ async function runFile(file, name, { env, grep, live }) {
   mkdirSync(RESULTS, { recursive: true });
   const results = join(RESULTS, `${name.replaceAll('/', '-')}.json`);
   rmSync(results, { force: true });
-  const args = ['node_modules/mocha/bin/mocha.js', '--no-config', ...settings(), `out/test/${file}.test.js`];
+  const args = ['node_modules/mocha/bin/mocha.js', ...MOCHA, `out/test/${file}.test.js`];
   if (grep !== undefined) args.push('--grep', grep);
   if (live && process.stdout.isTTY) args.push('--color');
   const ended = await run(process.execPath, args, { live, env: { ...env, NBC_TEST_RESULTS: results } });
@@ -114,11 +122,4 @@ function resultOf(name, { ok, how, output }, found) {
     leftOut: found.skipped.filter(({ why }) => why !== undefined).map(({ why }) => ({ what: name, why })),
     failures,
   });
-}
-
-/** What .mocharc.json says, without its list of files: mocha would add that to ours. */
-function settings() {
-  const all = JSON.parse(readFileSync(join(ROOT, '.mocharc.json'), 'utf8'));
-  delete all.spec;
-  return Object.entries(all).map(([name, value]) => (value === true ? `--${name}` : `--${name}=${value}`));
 }

@@ -63,7 +63,7 @@ type Environment = Record<string, string | undefined>;
 interface Launcher {
   rank: string;
   size: string;
-  /** Who sets them. */
+  /** The program that sets them. */
   name: string;
   /** How it also tells ranks how to find each other. */
   way: string;

@@ -237,7 +237,7 @@ async function shareFile(
   const shared = hosts.lastIndexOf(hosts[rank]) !== first;
   const made = shared && first === rank ? native.createJob(size, exposed) : -1;
   let opened = made;
-  // Who has opened it closes it: Deno knows its own descriptors only.
+  // The runtime closes what the runtime opened, and native code the rest: Deno knows its own descriptors only.
   const closeFile = (): void => (made < 0 ? closeSync(opened) : native.closeDescriptor(made));
   try {
     const paths = await directory.exchange('file', made < 0 ? '' : `/proc/${process.pid}/fd/${made}`);

@@ -117,7 +117,7 @@ const COMMON = {
    * ranks are on one host if their variables NBC_HOST are equal; not set, as `nbcrun` leaves it, stands for this
    * machine. So only where NBC_HOST is set a device is looked for. Without an active one the rank still reaches the
    * ranks of its host; what needs another host fails with an `UnreachableError` that says what is missing. `'shm'` and
-   * `'verbs'` take their way to every rank, whatever NBC_HOST says.
+   * `'verbs'` connect to every rank, and NBC_HOST is not read.
    */
   transport: oneOf('NBC_TRANSPORT', 'auto', ['auto', 'shm', 'tcp', 'verbs']),
   /**

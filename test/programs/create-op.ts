@@ -448,8 +448,9 @@ await play({
   },
 
   /**
-   * On rank 1 the worker fails before it has a function. Every rank waits on its main thread, which gets no event of a
-   * worker meanwhile. In the linear algorithm rank 0 needs nothing of rank 1, and rank 2 does.
+   * On rank 1 the worker fails before it has a function, for each of the causes that the command line names. Every
+   * rank waits on its main thread, which gets no event of a worker meanwhile. In the linear algorithm rank 0 needs
+   * nothing of rank 1, and rank 2 does.
    */
   async failingWorkers() {
     const causes: Record<string, [source: string, pattern: RegExp]> = {
@@ -472,14 +473,6 @@ await play({
       unstarted: ['0', /no thread for a worker/],
       preload: ['0', /worker .* has ended before it could import/],
     };
-    const [source, pattern] = causes[process.argv[3]];
-    if (process.argv[3] === 'unstarted' && rank === 1) {
-      const refuse = function (): never {
-        throw new Error('no thread for a worker');
-      };
-      Object.assign(workerThreads, { Worker: refuse });
-      syncBuiltinESMExports();
-    }
     const sum = 'export default (a, b) => { for (let i = 0; i < b.length; i++) b[i] += a[i] }';
     const ways: ((request: Request) => unknown)[] = [
       errorOf,
@@ -503,22 +496,32 @@ await play({
           (error: unknown) => error,
         ),
     ];
-    for (const [number, way] of ways.entries()) {
-      // A module of its own for each operator.
-      const text = `${rank === 1 ? source : sum} // ${number}`;
-      const op = createOp(new URL(`data:text/javascript,${encodeURIComponent(text)}`));
-      for (let time = 0; time < 2; time++) {
-        const recv = new Float64Array(4);
-        const error = await way(world.iscan(new Float64Array(4).fill(rank + 1), recv, op, { algorithm: 'linear' }));
-        if (rank === 0) {
-          assert.deepEqual([error, recv[3]], [null, 1]);
-        } else if (rank === 1) {
-          assert(error instanceof OperatorError, String(error));
-          // On the event loop, the worker's own event may come first.
-          if (way !== ways[3]) assert.match(String(error.cause), pattern);
-        } else {
-          assert(error instanceof AbandonedError, String(error));
-          assert.deepEqual([error.origin, error.reason], [1, 'ERR_NBC_OPERATOR']);
+    for (const cause of process.argv[3].split(',')) {
+      const [source, pattern] = causes[cause];
+      if (cause === 'unstarted' && rank === 1) {
+        const refuse = function (): never {
+          throw new Error('no thread for a worker');
+        };
+        Object.assign(workerThreads, { Worker: refuse });
+        syncBuiltinESMExports();
+      }
+      for (const [number, way] of ways.entries()) {
+        // A module of its own for each operator.
+        const text = `${rank === 1 ? source : sum} // ${cause} ${number}`;
+        const op = createOp(new URL(`data:text/javascript,${encodeURIComponent(text)}`));
+        for (let time = 0; time < 2; time++) {
+          const recv = new Float64Array(4);
+          const error = await way(world.iscan(new Float64Array(4).fill(rank + 1), recv, op, { algorithm: 'linear' }));
+          if (rank === 0) {
+            assert.deepEqual([error, recv[3]], [null, 1]);
+          } else if (rank === 1) {
+            assert(error instanceof OperatorError, String(error));
+            // On the event loop, the worker's own event may come first.
+            if (way !== ways[3]) assert.match(String(error.cause), pattern);
+          } else {
+            assert(error instanceof AbandonedError, String(error));
+            assert.deepEqual([error.origin, error.reason], [1, 'ERR_NBC_OPERATOR']);
+          }
         }
       }
     }

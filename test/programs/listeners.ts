@@ -1,4 +1,4 @@
-/** Who listens where, as the kernel says. */
+/** Which process listens where, as the kernel says. */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
 /** The state in /proc/net/tcp. */

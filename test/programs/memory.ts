@@ -1,11 +1,11 @@
 /**
- * A million operations of all kinds on two ranks; what the process uses after the first tenth and at the end. Needs
- * `--expose-gc`.
+ * As many operations of all kinds as the command line says, on two ranks; what the process uses after the first tenth
+ * and at the end. Needs `--expose-gc`.
  */
 import { init, type Request, waitAll } from 'node-nbc';
 import { report } from './scenario.js';
 
-const OPERATIONS = 1_000_000;
+const OPERATIONS = Number(process.argv[2]);
 
 const world = await init();
 const { rank } = world;

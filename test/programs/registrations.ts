@@ -208,7 +208,7 @@ async function counters(): Promise<void> {
     await world.isend(new Uint8Array(1), 0, ORDER);
   }
 
-  // Who sleeps until something comes is woken by an event. Rank 1 says that it is about to; then it has half a second
+  // An event wakes a rank that sleeps until something comes. Rank 1 says that it is about to; then it has half a second
   // to fall asleep.
   gained();
   if (world.rank === 0) {

@@ -80,13 +80,13 @@ for (const { name, algorithms, parameters } of OPERATIONS) {
                   check(name, { size, root, count, inPlace, gaps }, algorithm);
               }
             }
-          }).timeout(60_000);
+          });
         }
         it(`larger sizes${inPlace ? ', in place' : ''}`, () => {
           for (const count of reduces ? LARGE_REDUCED : LARGE_COUNTS) {
             for (const size of [2, 3, 6]) check(name, { size, root: size - 1, count, inPlace, gaps: false }, algorithm);
           }
-        }).timeout(60_000);
+        });
       }
     });
   }
@@ -122,7 +122,7 @@ for (const { name, algorithms, parameters } of OPERATIONS) {
               check(name, { size, root: size - 1, count, inPlace, gaps: listed }, 'hierarchical', hosts);
             }
           }
-        }).timeout(60_000);
+        });
       }
     }
   });
@@ -179,7 +179,7 @@ describe('operations, any shape', () => {
         },
       );
       fc.assert(property, { numRuns: 60 });
-    }).timeout(60_000);
+    });
   }
 });
 
@@ -284,7 +284,7 @@ describe('algorithms', () => {
         }
       }
     }
-  }).timeout(60_000);
+  });
 
   it('ibcast, circulant: each rank receives each byte once, on any number of ranks', () => {
     for (const size of [100, 129, 500, 777]) {
@@ -346,7 +346,7 @@ describe('algorithms', () => {
           );
         }
       }
-    }).timeout(60_000);
+    });
   }
 
   it('hierarchical: one message from each host to each other one, whatever the ranks of a host', () => {

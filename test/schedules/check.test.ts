@@ -111,7 +111,8 @@ describe('checkSchedules', () => {
   it('finds a cycle behind ranks that only wait for it', () => {
     const schedules = [
       new Schedule().recv(...transfer(1)).round(),
-      new Schedule().recv(...transfer(2)).round().send(...transfer(2)).round().send(...transfer(0)).round(), // prettier-ignore
+      // prettier-ignore
+      new Schedule().recv(...transfer(2)).round().send(...transfer(2)).round().send(...transfer(0)).round(),
       new Schedule()
         .recv(...transfer(1))
         .round()

@@ -37,7 +37,7 @@ describe('layouts', () => {
           }
         }
       }
-    }).timeout(60_000);
+    });
   }
 
   const elementsOf = (name: OperationName, args: unknown[]): string[] =>

@@ -54,7 +54,7 @@ describe('operations between neighbours', () => {
           check(lists, neighborsOnGrid(dims, periods, lists.length), COUNTS);
         }
       }
-    }).timeout(60_000);
+    });
 
     it(`${name}: on random graphs`, () => {
       const random = randomFrom(turn);
@@ -65,7 +65,7 @@ describe('operations between neighbours', () => {
         );
         check(lists, neighbors, [random(8)]);
       }
-    }).timeout(60_000);
+    });
   }
 });
 

@@ -4,12 +4,9 @@ import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { describeHang, REPORT_ENV } from './hang.js';
+import { describeHang, familyOf } from './hang.js';
 import { type End, ROOT } from './launch.js';
-import { Limit } from './limit.js';
-import { familyOf } from './processes.js';
-
-export const LIMIT_MS = 60_000;
+import { Limit, LIMIT_S } from './limit.js';
 
 /** What makes a process a rank: not inherited from whatever started the tests. */
 const OF_A_RANK = /^(NBC_(RANK|SIZE|JOB_FD|STORE|SECRET)$|PMI_|PMIX_|OMPI_COMM_WORLD_|SLURM_)/;
@@ -18,17 +15,22 @@ const OF_A_RANK = /^(NBC_(RANK|SIZE|JOB_FD|STORE|SECRET)$|PMI_|PMIX_|OMPI_COMM_W
  * Runs a command, and ends it after the time limit, which counts what the machine can do; then `stderr` says what its
  * processes did.
  */
-export function run(command: string, args: readonly string[], env: Record<string, string> = {}): Promise<End> {
+export function run(
+  command: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+  { cwd, limitS = LIMIT_S.command }: { cwd?: string; limitS?: number } = {},
+): Promise<End> {
   const inherited = Object.fromEntries(Object.entries(process.env).filter(([name]) => !OF_A_RANK.test(name)));
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, {
-      env: { ...REPORT_ENV, ...inherited, ...env },
+      cwd,
+      env: { ...inherited, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
-    const limit = new Limit(LIMIT_MS / 1000, () => {
-      const pids = familyOf(child.pid!);
-      void describeHang(pids).then((text) => {
-        stderr += `\nended by the test after ${LIMIT_MS / 1000} s\n${text}\n`;
+    const limit = new Limit(limitS, () => {
+      void describeHang(familyOf(child.pid!)).then((text) => {
+        stderr += `\nended by the test after ${limitS} s\n${text}\n`;
         child.kill();
       });
     });

@@ -26,7 +26,7 @@ export async function firstTests(
     const board = join(directory, 'board');
     writeFileSync(board, new Uint8Array(2 * size));
     const args = [`${BYTES}`, board, memory, `${times}`, collective];
-    const results = await runRanks('progress', { size, args, env, timeoutMs: 100_000 });
+    const results = await runRanks('progress', { size, args, env });
     return reports<{ first: boolean }>(results).map(({ first }) => first);
   } finally {
     rmSync(directory, { recursive: true, force: true });

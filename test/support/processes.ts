@@ -42,9 +42,6 @@ export function childrenOf(pid: number): number[] {
   return text.split(' ').filter(Boolean).map(Number);
 }
 
-/** A process with all that it has started, as far as that lives. */
-export const familyOf = (pid: number): number[] => [pid, ...childrenOf(pid).flatMap(familyOf)];
-
 export const commandOf = (pid: number): string => ask(() => readFileSync(`/proc/${pid}/cmdline`, 'latin1')) ?? '';
 
 /** The inode of the job's shared file, as a process sees it that has it open as descriptor 3. */

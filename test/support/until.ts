@@ -1,7 +1,6 @@
 /** Waits for something that another process does; fails loudly, and says what was waited for, if it never does. */
-import { Limit } from './limit.js';
+import { Limit, LIMIT_S } from './limit.js';
 
-const LIMIT_S = 60;
 const PAUSE_MS = 10;
 
 /** `explain` is asked for more to say, when the limit is hit. */
@@ -11,12 +10,12 @@ export async function until<T>(
   explain: () => Promise<string> = async () => '',
 ): Promise<T> {
   const late = new AbortController();
-  const limit = new Limit(LIMIT_S, () => late.abort());
+  const limit = new Limit(LIMIT_S.wait, () => late.abort());
   try {
     for (;;) {
       const found = look();
       if (found !== undefined && found !== false) return found;
-      if (late.signal.aborted) throw new Error(`waited ${LIMIT_S} s in vain: ${what}\n${await explain()}`);
+      if (late.signal.aborted) throw new Error(`waited ${LIMIT_S.wait} s in vain: ${what}\n${await explain()}`);
       await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
     }
   } finally {

@@ -68,7 +68,7 @@ struct Control {
   SendCounters responder_sends;
   PollCounters responder_polls;
 
-  // Waits for all processes. Who fails never comes; the parent then ends everybody.
+  // Waits for all processes. A process that fails never comes; the parent then ends all.
   void meet(Meeting at, const Case& c) {
     met[at].fetch_add(1, std::memory_order_acq_rel);  // what we wrote before is seen by a thread that sees the count
     while (met[at].load(std::memory_order_acquire) < c.clients + 1) usleep(100);

@@ -4,7 +4,7 @@
 //   …
 //   end    8   the stamp: number << 8 | client
 //
-// Who polls a mailbox looks at the end, because a card writes a message in the order of its addresses ("RDMA
+// A reader of a mailbox polls the end, because a card writes a message in the order of its addresses ("RDMA
 // Communication Patterns", section 4.1). No specification promises that, so the front is compared, and messages whose
 // end came first are counted. Numbers grow, so nothing has to be cleared.
 #pragma once

@@ -82,7 +82,7 @@ function failure(rank: number, error: unknown, more = ''): BootstrapError {
 }
 
 /**
- * What comes from one of native's sockets. Who is not answered in time closes it, and leaves alone who does not answer.
+ * What comes from one of native's sockets. When the time limit passes first, this end closes the socket.
  */
 async function answer(fd: number, limitMs: number, what: string): Promise<string[]> {
   const socket = new Socket({ fd, readable: true, writable: false });
