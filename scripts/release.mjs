@@ -7,7 +7,7 @@
  * Debian 12. Its glibc is newer than the one that the result may need: release/glibc.mjs.
  */
 import { createHash } from 'node:crypto';
-import { copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { build } from './build.mjs';
 import { GLIBC, compareVersions, makeStubs, neededVersions, tool } from './release/glibc.mjs';
@@ -27,9 +27,10 @@ libibverbs-dev; on Debian 12 on x64: apt install g++ make libibverbs-dev g++-aar
 
 const args = process.argv.slice(2);
 const toAt = args.indexOf('--to');
-const to = toAt < 0 ? at('build/release') : resolve(args.splice(toAt, 2)[1]);
+const [, folderGiven = ''] = toAt < 0 ? [] : args.splice(toAt, 2);
+const to = toAt < 0 ? at('build/release') : resolve(folderGiven);
 const named = args.filter((arg) => arg !== '--built');
-if (named.some((arch) => !(arch in ARCHITECTURES))) {
+if (named.some((arch) => !(arch in ARCHITECTURES)) || (toAt >= 0 && folderGiven === '')) {
   console.log(HELP);
   process.exit(named.includes('--help') ? 0 : 1);
 }
@@ -69,7 +70,10 @@ function prebuild(arch) {
 /** Lays the package out in a folder of its own, and packs that. */
 function pack(prebuilt) {
   const folder = join(to, 'package');
-  rmSync(to, { recursive: true, force: true });
+  rmSync(folder, { recursive: true, force: true });
+  for (const name of existsSync(to) ? readdirSync(to) : []) {
+    if (/^node-nbc-.*\.tgz$|^SHA256SUMS$/.test(name)) rmSync(join(to, name));
+  }
   const copy = (from, path) => {
     mkdirSync(dirname(join(folder, path)), { recursive: true });
     copyFileSync(from, join(folder, path));

@@ -267,7 +267,7 @@ export class PlanCache {
     // The plan of a remembered call may have to make room.
     this.forget();
     const algorithm = this.suited(operation.algorithms[chosen], shape, called);
-    const name = `${called} (${algorithm.name})`;
+    const name = `${operation.name} (${algorithm.name})`;
     return this.plans.add(key, layouts.apply(algorithm.build(shape)), called, op, name);
   }
 }

@@ -32,7 +32,9 @@ describe('the package', () => {
   before(async () => {
     mkdirSync(project);
     writeFileSync(join(project, 'package.json'), JSON.stringify({ name: 'empty', private: true, type: 'module' }));
-    [packed] = JSON.parse(await run(ROOT, 'npm', 'pack', '--json', '--pack-destination', folder)) as [Packed];
+    [packed] = JSON.parse(
+      await run(ROOT, 'npm', 'pack', '--json', '--ignore-scripts', '--pack-destination', folder),
+    ) as [Packed];
     const file = join(folder, packed.filename);
     const options = ['--no-audit', '--no-fund', '--prefer-offline'];
     await run(project, 'npm', 'install', ...options, file);

@@ -51,13 +51,13 @@ describe('traces', () => {
       assert.equal(metadata.leftOut, 0);
       assertBalanced(events);
       const operations = events.filter(({ ph, cat }) => ph === 'b' && cat === 'operation').map(({ name }) => name);
-      for (const name of [/^iallreduce \(/, /^ibcast \(/, /^isend$/, /^irecv$/, /^barrierInit \(/, /^schedule$/]) {
+      for (const name of [/^iallreduce \(/, /^ibcast \(/, /^isend$/, /^irecv$/, /^ibarrier \(/, /^schedule$/]) {
         assert(
           operations.some((found) => name.test(found)),
           `${name} in ${operations.join(', ')}`,
         );
       }
-      assert.equal(operations.filter((name) => name.startsWith('barrierInit')).length, 3);
+      assert.equal(operations.filter((name) => name.startsWith('ibarrier')).length, 3);
       assert(operations.includes('round 1'));
       const failed = events.filter(({ ph, args }) => ph === 'e' && args?.['failed'] === true);
       assert.deepEqual(

@@ -2,6 +2,7 @@
 #include <napi.h>
 
 #include <cstring>
+#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -86,8 +87,14 @@ Napi::Value names(const Napi::CallbackInfo& info) {
 
 Napi::Value trace(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
-  const Trace::Lists lists = require_open(env).engine().trace();
-  const auto object = Napi::Object::New(env);
+  Trace::Lists lists;
+  try {
+    // Copied, because JavaScript may collect garbage, and do anything, while objects are made.
+    require_open(env).engine().read_trace([&](const Trace::Lists& all) { lists = all; });
+  } catch (const std::bad_alloc&) {
+    throw Napi::Error::New(env, "there is no memory for a copy of the trace");
+  }
+  auto object = Napi::Object::New(env);
   object.Set("calls", events_of(env, lists.calls));
   object.Set("events", events_of(env, lists.events));
   object.Set("names", list_of(env, lists.names));

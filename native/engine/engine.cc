@@ -181,7 +181,7 @@ void Engine::run_messages(Operation& operation) {
 }
 
 void Engine::run_plan(Operation& operation) {
-  if (trace_ != nullptr) trace_->operation(operation.number, operation.loaded->name, operation.context, operation.tag);
+  if (trace_ != nullptr) trace_->operation(operation.number, operation.loaded->name);
   if (const uint64_t bytes = operation.plan->role_bytes[static_cast<size_t>(Role::temporary)]; bytes > 0) {
     operation.temporary = temporary_.take(bytes);
     if (operation.temporary.data == nullptr) operation.error = Error::system;
@@ -204,7 +204,7 @@ bool Engine::message(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint
 }
 
 void Engine::run_message(Operation& operation, Rank peer, const libof::MessageKey& key, bool sends) {
-  if (trace_ != nullptr) trace_->operation(operation.number, sends ? "isend" : "irecv", key.context, key.tag);
+  if (trace_ != nullptr) trace_->operation(operation.number, sends ? "isend" : "irecv");
   operation.last_round = true;
   const Pinned& pin = operation.buffers[0];
   const bool complete = sends ? libof_.isend(operation, peer, key, pin.data, pin.bytes)
@@ -340,12 +340,16 @@ RequestFailure Engine::failure(uint32_t slot) {
   return failure;
 }
 
-Trace::Lists Engine::trace() {
-  if (trace_ == nullptr) return {};
+void Engine::read_trace(const std::function<void(const Trace::Lists&)>& read) {
+  if (trace_ == nullptr) return;
   enter();
-  Trace::Lists lists = trace_->lists();
+  try {
+    read(trace_->lists());
+  } catch (...) {
+    leave();
+    throw;
+  }
   leave();
-  return lists;
 }
 
 void Engine::visit_counters(const CounterVisitor& visit) {

@@ -155,8 +155,8 @@ class Engine {
   // For a process that hangs: the pending operations and messages, a line each. From a thread that does not drive. It
   // waits for the lock a moment; then it reads without, since nothing changes where the thread with the lock hangs.
   std::string describe_pending();
-  // A copy of what has happened so far; empty: there is no trace.
-  Trace::Lists trace();
+  // What has happened so far, while nobody else has the engine. Nothing is read if there is no trace.
+  void read_trace(const std::function<void(const Trace::Lists&)>& read);
   // Adds all counters to the visitor; takes the lock.
   void visit_counters(const CounterVisitor& visit);
 

@@ -45,10 +45,10 @@ void Trace::add(const Event& event) {
   }
 }
 
-void Trace::operation(uint64_t number, const std::string& name, uint64_t context, uint32_t tag) {
+void Trace::operation(uint64_t number, const std::string& name) {
   const auto [found, is_new] = names_.try_emplace(name, static_cast<uint32_t>(lists_.names.size()));
   if (is_new) lists_.names.push_back(name);
-  add({word(Kind::operation), now(), {word(number), word(found->second), word(context), word(tag)}});
+  add({word(Kind::operation), now(), {word(number), word(found->second)}});
 }
 
 void Trace::round(uint64_t number, uint32_t round) { add({word(Kind::round), now(), {word(number), word(round)}}); }

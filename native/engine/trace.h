@@ -17,7 +17,7 @@ class Trace {
  public:
   enum class Kind : uint32_t {
     call,       // duration, which call, how many without a pause between them, number of the operation that it started
-    operation,  // number, name, context, tag
+    operation,  // number, name
     round,      // number of the operation, of the round from 1 on
     end,        // number of the operation, error
     driving,    // duration: the progress thread had the engine
@@ -50,7 +50,7 @@ class Trace {
   void call(Call which, double began, uint64_t operation);
 
   // By the owner of the engine.
-  void operation(uint64_t number, const std::string& name, uint64_t context, uint32_t tag);
+  void operation(uint64_t number, const std::string& name);
   void round(uint64_t number, uint32_t round);
   void end(uint64_t number, Error error);
   void driving(double began);

@@ -394,11 +394,12 @@ TEST(a_trace_has_every_event_or_counts_it) {
     const Pinned to = me.plain(kBytes);
     for (uint32_t i = 1; i <= kExchanges; ++i) {
       const uint32_t request = me.start(exchange, from, to);
-      const Trace::Lists during = me.engine->trace();
-      CHECK_EQ(count(during.events, Trace::Kind::operation), i);
+      me.engine->read_trace(
+          [&](const Trace::Lists& during) { CHECK_EQ(count(during.events, Trace::Kind::operation), i); });
       me.wait(request);
     }
-    const Trace::Lists lists = me.engine->trace();
+    Trace::Lists lists;
+    me.engine->read_trace([&](const Trace::Lists& all) { lists = all; });
     CHECK_EQ(count(lists.events, Trace::Kind::end), kExchanges);
     CHECK_EQ(count(lists.events, Trace::Kind::round), 2 * kExchanges);
     CHECK_EQ(lists.left_out, 0u);
@@ -414,7 +415,8 @@ TEST(a_trace_has_every_event_or_counts_it) {
       me.send(me.filled(8, false, i), 0, i);
       me.wait(receive);
     }
-    const Trace::Lists lists = me.engine->trace();
+    Trace::Lists lists;
+    me.engine->read_trace([&](const Trace::Lists& all) { lists = all; });
     CHECK_EQ(lists.calls.size(), 10u);
     CHECK_EQ(lists.events.size(), 10u);
     CHECK(lists.left_out >= 20 * 6 - 10u + 20 * 2 - 10u);

@@ -35,7 +35,11 @@ export function compareVersions(a, b) {
 
 /** Standard output of a tool; an error with what it said if it fails. */
 export function tool(command, ...args) {
-  const { status, error, stdout, stderr } = spawnSync(command, args, { encoding: 'utf8', maxBuffer: 2 ** 28 });
+  const { status, error, stdout, stderr } = spawnSync(command, args, {
+    encoding: 'utf8',
+    maxBuffer: 2 ** 28,
+    env: { ...process.env, LC_ALL: 'C' },
+  });
   if (status !== 0) throw new Error(`${command} ${args.join(' ')}: ${error?.message ?? stderr}`);
   return stdout;
 }

@@ -25,6 +25,9 @@ import { ExitCode, Job } from './nbcrun/job.js';
 /** Ranks of one machine start together; this is for programs that do something else before init(). */
 const JOIN_TIMEOUT_MS = 600_000;
 
+/** What ranks write with --trace. */
+const TRACE_OF_RANK = /^rank-\d+\.json$/;
+
 /** More processes than this on one machine is a typing error. */
 const MAX_RANKS = 1024;
 
@@ -165,13 +168,18 @@ function tracing(folder: string): Record<string, string> {
   const path = resolve(folder);
   try {
     mkdirSync(path, { recursive: true });
-    const old = readdirSync(path).find((name) => /^rank-\d+\.json$/.test(name));
+    const old = readdirSync(path).find((name) => TRACE_OF_RANK.test(name));
     if (old !== undefined) throw new LaunchError(`--trace ${folder} has traces of another run (${old})`);
   } catch (error) {
     if (error instanceof LaunchError) throw error;
     throw new LaunchError(`--trace: ${(error as Error).message}`);
   }
   return { NBC_TRACE: join(path, 'rank-{rank}.json') };
+}
+
+function sayTraces(folder: string): void {
+  const some = readdirSync(folder).some((name) => TRACE_OF_RANK.test(name));
+  say(some ? `traces are in ${folder}; join them with: nbctrace ${folder}` : `no rank wrote a trace into ${folder}`);
 }
 
 async function launch(program: string, args: string[], options: Options): Promise<number> {
@@ -198,7 +206,7 @@ async function launch(program: string, args: string[], options: Options): Promis
   });
   try {
     const code = await job.run();
-    if (options.trace !== undefined) say(`traces are in ${options.trace}; join them with: nbctrace ${options.trace}`);
+    if (options.trace !== undefined) sayTraces(options.trace);
     return code;
   } finally {
     store.close();
@@ -251,6 +259,7 @@ try {
   const [program, ...rest] = cli.args as [string | undefined, ...string[]];
   if (options.store !== undefined) {
     if (program !== undefined) cli.error('error: --store starts no program');
+    if (options.trace !== undefined) cli.error('error: --store starts no ranks that could be traced');
     if (cli.getOptionValueSource('ranks') === 'default') cli.error('error: --store needs the number of ranks, -n');
     process.exitCode = await serve(options.store, options);
   } else {

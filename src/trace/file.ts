@@ -1,5 +1,6 @@
 /** Writes traces: the file of the option `trace`. */
-import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { join, parse } from 'node:path';
 import { OptionError } from '../errors.js';
 import type { Native } from '../native.js';
@@ -43,9 +44,9 @@ export class TraceWriter {
   finish(): void {
     process.off('exit', this.atExit);
     const { native, file, rank, size } = this;
-    const trace = native.trace();
-    const epoch = Date.now() * 1000 - monotonic();
     try {
+      const trace = native.trace();
+      const epoch = Date.now() * 1000 - monotonic();
       const metadata = { rank, size, boot: bootId(), epoch, leftOut: trace.leftOut };
       writeChrome(file, chromeEvents(rank, trace), metadata);
     } catch (error) {
@@ -67,10 +68,10 @@ export function writeChrome(
       text += separator + JSON.stringify(event);
       separator = ',\n';
       if (text.length < PIECE) continue;
-      writeSync(fd, text);
+      writeFileSync(fd, text);
       text = '';
     }
-    writeSync(fd, `${text}\n],"displayTimeUnit":"ns","metadata":${JSON.stringify(metadata)}}\n`);
+    writeFileSync(fd, `${text}\n],"displayTimeUnit":"ns","metadata":${JSON.stringify(metadata)}}\n`);
   } finally {
     closeSync(fd);
   }
@@ -86,6 +87,6 @@ function bootId(): string {
   try {
     return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
   } catch {
-    return '';
+    return hostname();
   }
 }

@@ -44,18 +44,21 @@ export function alignClocks(traces: readonly RankTrace[]): Map<string, number> {
   const machines = [...new Set(traces.map(({ metadata }) => metadata.boot))];
   const epochs = machines.map((boot) => traces.find(({ metadata }) => metadata.boot === boot)!.metadata.epoch);
   const shortest = shortestMessages(traces);
-  const offsets = new Map([[machines[0], 0]]);
-  // From machines that are known to those that have exchanged messages with them.
-  for (const known of offsets.keys()) {
+  const offsets = new Map<string, number>();
+  // From a machine that is known to those that have exchanged messages with it.
+  const goOn = (known: string): void => {
     for (const other of machines) {
       const there = shortest.get(`${known} ${other}`);
       const back = shortest.get(`${other} ${known}`);
       if (offsets.has(other) || there === undefined || back === undefined) continue;
       offsets.set(other, offsets.get(known)! + (back - there) / 2);
+      goOn(other);
     }
-  }
+  };
   machines.forEach((boot, index) => {
-    if (!offsets.has(boot)) offsets.set(boot, epochs[index] - epochs[0]);
+    if (offsets.has(boot)) return;
+    offsets.set(boot, epochs[index] - epochs[0]);
+    goOn(boot);
   });
   return offsets;
 }

@@ -35,7 +35,7 @@ const MAX_AWAIT_SPIN = 100_000;
 
 /** Events of a trace: of each of its two lists, 64 bytes an event. */
 const TRACE_EVENTS = 2 ** 18;
-const MAX_TRACE_EVENTS = 2 ** 24;
+const MAX_TRACE_EVENTS = 2 ** 21;
 
 /** One option: its variable, its default, and what it may be. */
 interface Rule<T> {
