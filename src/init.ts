@@ -6,7 +6,9 @@ import { BootstrapError, NbcError } from './errors.js';
 import { native } from './native.js';
 import { errorFromNative, errorFromSystem } from './native-errors.js';
 import { missingPermissions } from './permissions.js';
-import { readBootstrap } from './transport/bootstrap.js';
+import { type Bootstrap, readBootstrap } from './transport/bootstrap.js';
+import type { TraceWriter } from './trace/file.js';
+import { traceFile } from './trace/names.js';
 import { closePmix, openPmix } from './transport/directory/pmix.js';
 import { meet, type Endpoints } from './transport/meeting.js';
 import { type InitOptions, resolveOptions } from './transport/options.js';
@@ -50,10 +52,11 @@ async function open(options: InitOptions): Promise<Communicator> {
         `ranks find each other over a socket, which the permission model of Node.js forbids: allow it with ${missing}`,
         bootstrap.rank,
       );
+    const trace = await traceOf(settings.trace, bootstrap);
     endpoints = await meet(native, bootstrap, settings);
     const { rank, size, host } = bootstrap;
     const { jobFd, transport, tcp, neighbours } = endpoints;
-    world = openWorld(native, { rank, size, host, jobFd, transport, tcp, neighbours }, settings);
+    world = openWorld(native, { rank, size, host, jobFd, transport, tcp, neighbours }, settings, trace);
   } catch (thrown) {
     const context = { rank: bootstrap.rank, operation: 'init' };
     throw errorFromSystem(errorFromNative(thrown, context), native.descriptorLimit(), context);
@@ -64,4 +67,11 @@ async function open(options: InitOptions): Promise<Communicator> {
   }
   const everybody = Uint32Array.from({ length: bootstrap.size }, (_, index) => index);
   return Communicator.of(world, everybody, bootstrap.rank, { high: 0, low: 0 });
+}
+
+/** Loaded only where a trace is wanted. @throws {OptionError} if the file cannot be written */
+async function traceOf(file: string, { rank, size }: Bootstrap): Promise<TraceWriter | undefined> {
+  if (file === '') return undefined;
+  const { TraceWriter } = await import('./trace/file.js');
+  return new TraceWriter(native, traceFile(file, rank, size), rank, size);
 }

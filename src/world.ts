@@ -9,7 +9,7 @@ import { Functions } from './functions.js';
 import { SlotState, type Native, type NativeJob } from './native.js';
 import { errorFromFailure } from './native-errors.js';
 import { type Awaiter, type Pending, SlotTable } from './slots.js';
-import { TraceWriter, traceFile } from './trace/file.js';
+import type { TraceWriter } from './trace/file.js';
 import { nativeOptions, type Settings } from './transport/options.js';
 
 /** What a receive has as its length before it is complete. */
@@ -40,9 +40,13 @@ export class World {
   /** What requests have received stands in copies of their buffers: see {@link Native.collect}. */
   private readonly copies: boolean;
   private readonly contexts: ContextNumbers;
-  private readonly trace: TraceWriter | undefined;
 
-  constructor(native: Native, job: NativeJob, settings: Settings) {
+  constructor(
+    native: Native,
+    job: NativeJob,
+    settings: Settings,
+    private readonly trace: TraceWriter | undefined,
+  ) {
     const { timeout, startall, progress, awaitSpin } = settings;
     this.native = native;
     this.rank = job.rank;
@@ -53,8 +57,6 @@ export class World {
     this.manual = progress === 'manual';
     this.copies = native.copiesBuffers;
     this.contexts = new ContextNumbers(job.rank);
-    const { rank, size } = job;
-    if (settings.trace !== '') this.trace = new TraceWriter(native, traceFile(settings.trace, rank, size), rank, size);
     this.slots = new SlotTable(
       native.open(job, nativeOptions(settings, job.rank), () => this.loop.onCompletions()),
       () => this.sweep(),
@@ -307,13 +309,13 @@ export function currentWorld(operation: string): World {
 }
 
 /** Opens the world of this thread. @throws {NbcError} ERR_NBC_ALREADY_OPEN: there is one, here or in another thread */
-export function openWorld(native: Native, job: NativeJob, settings: Settings): World {
+export function openWorld(native: Native, job: NativeJob, settings: Settings, trace?: TraceWriter): World {
   if (current !== null) {
     throw new NbcError(
       'ERR_NBC_ALREADY_OPEN',
       'init: this process has an open world, and can have one at a time; use that one, or close it before init()',
     );
   }
-  current = new World(native, job, settings);
+  current = new World(native, job, settings, trace);
   return current;
 }

@@ -13,6 +13,7 @@ import { version } from './version.js';
 import { NbcError } from '../errors.js';
 import type { Native } from '../native.js';
 import { missingPermissions } from '../permissions.js';
+import { FILE_IN_FOLDER, isTraceOfRank } from '../trace/names.js';
 import { candidatesOf, isWildcard } from '../transport/address.js';
 import { parseStore } from '../transport/bootstrap.js';
 import { exposedBytes } from '../transport/options.js';
@@ -24,9 +25,6 @@ import { ExitCode, Job } from './nbcrun/job.js';
 
 /** Ranks of one machine start together; this is for programs that do something else before init(). */
 const JOIN_TIMEOUT_MS = 600_000;
-
-/** What ranks write with --trace. */
-const TRACE_OF_RANK = /^rank-\d+\.json$/;
 
 /** More processes than this on one machine is a typing error. */
 const MAX_RANKS = 1024;
@@ -168,17 +166,17 @@ function tracing(folder: string): Record<string, string> {
   const path = resolve(folder);
   try {
     mkdirSync(path, { recursive: true });
-    const old = readdirSync(path).find((name) => TRACE_OF_RANK.test(name));
+    const old = readdirSync(path).find(isTraceOfRank);
     if (old !== undefined) throw new LaunchError(`--trace ${folder} has traces of another run (${old})`);
   } catch (error) {
     if (error instanceof LaunchError) throw error;
     throw new LaunchError(`--trace: ${(error as Error).message}`);
   }
-  return { NBC_TRACE: join(path, 'rank-{rank}.json') };
+  return { NBC_TRACE: join(path, FILE_IN_FOLDER) };
 }
 
 function sayTraces(folder: string): void {
-  const some = readdirSync(folder).some((name) => TRACE_OF_RANK.test(name));
+  const some = readdirSync(folder).some(isTraceOfRank);
   say(some ? `traces are in ${folder}; join them with: nbctrace ${folder}` : `no rank wrote a trace into ${folder}`);
 }
 

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { Command, CommanderError } from 'commander';
 import { writeChrome } from '../trace/file.js';
 import { mergeTraces, type RankTrace, readTrace } from '../trace/merge.js';
+import { isTraceOfRank } from '../trace/names.js';
 import { type Summary, summarize } from '../trace/summary.js';
 import { version } from './version.js';
 
@@ -27,7 +28,7 @@ interface Options {
 function filesOf(names: readonly string[]): string[] {
   return names.flatMap((name) => {
     if (!statSync(name).isDirectory()) return [name];
-    const found = readdirSync(name).filter((file) => /^rank-\d+\.json$/.test(file));
+    const found = readdirSync(name).filter(isTraceOfRank);
     if (found.length === 0) throw new Error(`${name} has no rank-0.json, rank-1.json, …`);
     return found.map((file) => join(name, file));
   });

@@ -46,7 +46,8 @@ export interface ChromeTrace {
   metadata: TraceMetadata | TraceMetadata[];
 }
 
-const Track = { PROGRAM: 1, PROGRESS: 2, MESSAGES: 3 } as const;
+/** Numbers of a rank's tracks. */
+export const Track = { PROGRAM: 1, PROGRESS: 2, MESSAGES: 3 } as const;
 
 export function* chromeEvents(rank: number, { calls, events, names }: NativeTrace): Generator<ChromeEvent> {
   yield* tracks(rank);

@@ -1,21 +1,12 @@
 /** Writes traces: the file of the option `trace`. */
 import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { join, parse } from 'node:path';
 import { OptionError } from '../errors.js';
 import type { Native } from '../native.js';
 import { type ChromeEvent, chromeEvents, type TraceMetadata } from './chrome.js';
 
 /** Characters that are written at a time. */
 const PIECE = 1 << 20;
-
-/** The file of a rank: see the option `trace`. */
-export function traceFile(name: string, rank: number, size: number): string {
-  if (name.includes('{rank}')) return name.replaceAll('{rank}', `${rank}`);
-  if (size === 1) return name;
-  const { dir, name: stem, ext } = parse(name);
-  return join(dir, `${stem}.${rank}${ext}`);
-}
 
 /** The trace of the open world of this process, which is written once: when it closes, or when the process exits. */
 export class TraceWriter {

@@ -1,5 +1,5 @@
 /** What a trace says in numbers: how much of the time in which operations were pending the program could use. */
-import type { ChromeEvent } from './chrome.js';
+import { type ChromeEvent, Track } from './chrome.js';
 import type { RankTrace } from './merge.js';
 
 /** Of one rank; times in microseconds. */
@@ -20,7 +20,7 @@ export interface Summary {
 type Interval = readonly [from: number, to: number];
 
 export function summarize({ events, metadata: { rank, leftOut } }: RankTrace): Summary {
-  const calls = slices(events, 1);
+  const calls = slices(events, Track.PROGRAM);
   const operations = pendingOperations(events);
   const pending = union(operations);
   return {
@@ -29,7 +29,7 @@ export function summarize({ events, metadata: { rank, leftOut } }: RankTrace): S
     messages: events.filter(({ ph, cat }) => ph === 'b' && cat === 'message').length,
     pending: total(pending),
     overlapped: total(pending) - total(intersection(pending, union(calls))),
-    progress: total(slices(events, 2)),
+    progress: total(slices(events, Track.PROGRESS)),
     leftOut,
   };
 }
