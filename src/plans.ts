@@ -16,6 +16,7 @@ import type { ReduceShape } from './schedules/combine.js';
 import { withLayouts } from './schedules/layout.js';
 import { decodeSchedule, Schedule } from './schedules/schedule.js';
 import type { Shape } from './schedules/shape.js';
+import { bytesOfCall, OWN_SCHEDULE, signatureOf } from './signatures.js';
 import { bytesOf, IN_PLACE, type InPlace } from './views.js';
 
 /** Plans kept per operation. Programs have a handful of shapes; a bound is for those that never repeat one. */
@@ -52,12 +53,23 @@ export class PlanStore {
     return this.plans.get(key);
   }
 
-  /** Compiles a schedule for an operation. */
-  add(key: number | string, schedule: Schedule, operation: string, op?: Op): number {
+  /**
+   * Compiles a schedule for an operation.
+   * @param signature of the call that it is for, with the bytes that its caller names
+   */
+  add(
+    key: number | string,
+    schedule: Schedule,
+    operation: string,
+    op?: Op,
+    signature?: { value: number; bytes: number | undefined },
+  ): number {
     const { handle, world } = this.owner;
     let plan: number;
     try {
-      plan = world.native.compile(handle, schedule.encode(), this.messages, op?.id, op?.source instanceof URL);
+      const inWorker = op?.source instanceof URL;
+      const { value, bytes } = signature ?? {};
+      plan = world.native.compile(handle, schedule.encode(), this.messages, op?.id, inWorker, value, bytes);
     } catch (thrown) {
       throw errorFromNative(thrown, { operation, rank: world.rank });
     }
@@ -263,7 +275,8 @@ export class PlanCache {
     // The plan of a remembered call may have to make room.
     this.forget();
     const schedule = this.suited(operation.algorithms[chosen], shape, called).build(shape);
-    return this.plans.add(key, layouts.apply(schedule), called, op);
+    const signature = { value: signatureOf(operation, shape, chosen), bytes: bytesOfCall(operation, shape) };
+    return this.plans.add(key, layouts.apply(schedule), called, op, signature);
   }
 }
 
@@ -333,7 +346,7 @@ export class OwnPlans {
   private compile(schedule: Schedule): number {
     const { handle, world } = this.owner;
     try {
-      return world.native.compile(handle, schedule.encode());
+      return world.native.compile(handle, schedule.encode(), false, undefined, false, OWN_SCHEDULE);
     } catch (thrown) {
       throw errorFromNative(thrown, this.context);
     }
