@@ -19,8 +19,23 @@ enum class Error : uint32_t {
   abandoned = 9,           // the peer gave this message up, because another message of its operation had failed
   too_many_requests = 10,  // more messages pending than can be told apart
   operator_failed = 11,    // the function of an operator of the user's threw
+  calls_differ = 12,       // two ranks of the communicator have called different collectives
 };
-constexpr uint32_t kLastError = static_cast<uint32_t>(Error::operator_failed);
+constexpr uint32_t kLastError = static_cast<uint32_t>(Error::calls_differ);
+
+// Packed by TypeScript (src/signatures.ts): what the ranks that call a collective together have to agree in. Native
+// code compares it, and knows nothing of what is in it. 0: nothing is compared.
+using Signature = uint32_t;
+
+// Two calls of one communicator that should be the same and are not: the first that some rank has found.
+struct Mismatch {
+  uint64_t context = 0;  // of the messages
+  uint32_t tag = 0;
+  uint32_t ranks[2] = {0, 0};  // in the world
+  Signature calls[2] = {0, 0};
+  uint64_t bytes = kUnknownBytes;  // of the first of the two calls
+  static constexpr uint64_t kUnknownBytes = UINT64_MAX;
+};
 
 // What is known about a request that failed.
 struct RequestFailure {
@@ -34,6 +49,7 @@ struct RequestFailure {
   uint32_t origin = 0;
   Error cause = Error::none;
   bool buffers_in_use = false;  // a peer that does not answer may still read or write the request's buffers
+  Mismatch mismatch;            // calls_differ
 };
 
 }  // namespace nbc

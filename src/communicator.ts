@@ -9,7 +9,7 @@ import { OFFSET } from './contexts.js';
 import type { Stats } from './counters.js';
 import { ArgumentError, ClosedError, type ErrorContext, NbcError, show } from './errors.js';
 import { connect, type Context, duplicate, splitByColor } from './groups.js';
-import { errorFromNative } from './native-errors.js';
+import { errorFromFailure, errorFromNative } from './native-errors.js';
 import { type AlgorithmOf, OPERATIONS, type OperationName } from './operations/index.js';
 import { type Data, Layout } from './layouts.js';
 import { type End, MessagePlans } from './messages.js';
@@ -668,6 +668,9 @@ export class Communicator {
    *
    * Each rank closes when it likes, but who still needs something from it gets a {@link PeerClosedError}. To close
    * twice does nothing.
+   *
+   * @throws {MismatchError} (rejects) where ranks have called different collectives and no request has told; it is
+   *   closed all the same
    */
   async close(): Promise<void> {
     if (this.closed) return;
@@ -679,10 +682,11 @@ export class Communicator {
     for (const plans of this.caches()) plans.release();
     this.messages?.release();
     this.ownPlans.release();
-    this.world.native.freeCommunicator(this.handle);
+    const failure = this.world.native.freeCommunicator(this.handle);
     this.world.communicators.delete(this);
     await this.ownControl?.close();
     await this.ownValues?.close();
+    if (failure !== undefined) throw errorFromFailure(failure, 'close: ', this.during('close'));
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -199,10 +199,24 @@ export class BootstrapError extends NbcError {
   }
 }
 
-/** A peer runs with other settings: another eager limit or another version. */
+interface MismatchContext extends ErrorContext {
+  ranks?: readonly [number, number];
+}
+
+/**
+ * Ranks do not agree. Two ranks of a communicator have called different collectives, or one collective with another
+ * root, size, element type, operator or algorithm: the message names both calls. Which calls belong together is not
+ * known any more. So every rank gets this error from its pending collectives of the communicator and from all later
+ * ones; a rank on which none is pending gets it at the latest from `close()`. Or a peer runs with other settings:
+ * another eager limit or another version.
+ */
 export class MismatchError extends NbcError {
-  constructor(message: string, context?: ErrorContext) {
+  /** World ranks of the two calls; undefined where settings differ. */
+  readonly ranks: readonly [number, number] | undefined;
+
+  constructor(message: string, context: MismatchContext = {}) {
     super('ERR_NBC_MISMATCH', message, context);
+    this.ranks = context.ranks;
   }
 
   static {

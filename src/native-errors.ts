@@ -18,6 +18,7 @@ import {
   TruncatedError,
   UnreachableError,
 } from './errors.js';
+import { describeMismatch } from './signatures.js';
 
 /** What native code knows about a failure: properties of the errors that it throws, and of {@link Native.explain}. */
 export interface NativeFailure {
@@ -46,6 +47,16 @@ export interface NativeFailure {
   cause?: string;
   /** ERR_NBC_OPERATOR: what the function threw. */
   thrown?: { readonly value: unknown };
+  /**
+   * ERR_NBC_MISMATCH, where calls differ: world ranks of the two, the signatures of their calls (signatures.ts), and
+   * the size that the first one has named. `persistent` 1: these are Inits.
+   */
+  oneRank?: number;
+  oneCall?: number;
+  oneBytes?: number;
+  otherRank?: number;
+  otherCall?: number;
+  persistent?: number;
   /** 1: a peer that does not answer may still use the buffers of the request. */
   buffersInUse?: number;
 }
@@ -79,6 +90,8 @@ const ALREADY_OPEN =
 const BUFFERS_IN_USE =
   '; a peer does not answer, and may still read or write the buffers of this request: do not use them again';
 
+const ENDED = 'all ranks of a communicator must call the same collectives, so this one can be used no more';
+
 type Maker = (failure: NativeFailure, prefix: string, context: ErrorContext) => NbcError;
 
 /** The error for each code. `prefix` is the operation that failed, or empty. native/addon/errors.cc: code_of. */
@@ -101,7 +114,15 @@ export const ERROR_OF_CODE: Readonly<Record<string, Maker | undefined>> = {
       `${prefix}${worldRank(peer)} closed its world, or ended, while this request still needed it`,
       context,
     ),
-  ERR_NBC_MISMATCH: ({ detail = '' }, prefix, context) => new MismatchError(prefix + detail, context),
+  ERR_NBC_MISMATCH: (failure, prefix, context) => {
+    const { detail = '', oneRank, otherRank, persistent } = failure;
+    if (oneRank === undefined || otherRank === undefined) return new MismatchError(prefix + detail, context);
+    const inits = persistent === 1;
+    const one = { rank: oneRank, signature: failure.oneCall!, bytes: failure.oneBytes, persistent: inits };
+    const other = { rank: otherRank, signature: failure.otherCall!, persistent: inits };
+    const text = `${prefix}${describeMismatch(one, other)}; ${ENDED}`;
+    return new MismatchError(text, { ...context, ranks: [oneRank, otherRank] });
+  },
   ERR_NBC_SYSTEM: ({ peer, detail }, prefix, context) => {
     const why = detail ?? 'the system refused, or memory ran out';
     return new SystemError(`${prefix}moving data between this rank and ${worldRank(peer)} failed: ${why}`, context);

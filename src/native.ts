@@ -142,9 +142,9 @@ export interface Native {
   open(job: NativeJob, options: NativeOptions, onCompletions: () => void): Int32Array;
   /**
    * Ends the world: pending requests become CLOSED, the progress thread ends, later calls throw ERR_NBC_NOT_OPEN.
-   * Idempotent.
+   * Idempotent. Returns a mismatch of calls that no request has told of (as {@link freeCommunicator} does).
    */
-  close(): void;
+  close(): NativeFailure | undefined;
   /** An ArrayBuffer in this rank's exposed memory, zeroed. Freed by garbage collection. Throws ERR_NBC_NO_MEMORY. */
   alloc(bytes: number): ArrayBuffer;
 
@@ -154,13 +154,14 @@ export interface Native {
    * handle.
    */
   createCommunicator(members: Uint32Array, rank: number, contextHigh: number, contextLow: number): number;
-  freeCommunicator(communicator: number): void;
+  freeCommunicator(communicator: number): NativeFailure | undefined;
 
   /**
    * Validates an encoded schedule completely (ERR_NBC_SCHEDULE names the word and the reason) and compiles it. Returns
    * a handle. `messages`: its transfers are point-to-point messages, at most one each way; for `startMessages` and
    * `prepareMessages`. `operator`: what the operator USER stands for; 0: it may not be used. `inWorker`: its function
-   * runs in a worker, not on this thread. `name`: of the operation, for traces and reports.
+   * runs in a worker, not on this thread. `name`: of the operation, for traces and reports. `signature`: what the ranks
+   * that call it together must agree in (signatures.ts). `bytes`: what the caller names as its size, for texts.
    */
   compile(
     communicator: number,
@@ -169,6 +170,8 @@ export interface Native {
     operator?: number,
     inWorker?: boolean,
     name?: string,
+    signature?: number,
+    bytes?: number,
   ): number;
   /** Gives a plan back; operations in flight keep it until they end. */
   releasePlan(plan: number): void;

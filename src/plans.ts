@@ -16,6 +16,7 @@ import type { ReduceShape } from './schedules/combine.js';
 import { withLayouts } from './schedules/layout.js';
 import { decodeSchedule, Schedule } from './schedules/schedule.js';
 import type { Shape } from './schedules/shape.js';
+import { bytesOfCall, OWN_SCHEDULE, signatureOf } from './signatures.js';
 import { bytesOf, IN_PLACE, type InPlace } from './views.js';
 
 /** Plans kept per operation. Programs have a handful of shapes; a bound is for those that never repeat one. */
@@ -55,13 +56,22 @@ export class PlanStore {
   /**
    * Compiles a schedule for an operation.
    * @param name what traces and reports call it
+   * @param signature of the call that it is for, with the bytes that its caller names
    */
-  add(key: number | string, schedule: Schedule, operation: string, op?: Op, name = operation): number {
+  add(
+    key: number | string,
+    schedule: Schedule,
+    operation: string,
+    op?: Op,
+    name = operation,
+    signature?: { value: number; bytes: number | undefined },
+  ): number {
     const { handle, world } = this.owner;
     const inWorker = op?.source instanceof URL;
     let plan: number;
     try {
-      plan = world.native.compile(handle, schedule.encode(), this.messages, op?.id, inWorker, name);
+      const { value, bytes } = signature ?? {};
+      plan = world.native.compile(handle, schedule.encode(), this.messages, op?.id, inWorker, name, value, bytes);
     } catch (thrown) {
       throw errorFromNative(thrown, { operation, rank: world.rank });
     }
@@ -268,7 +278,8 @@ export class PlanCache {
     this.forget();
     const algorithm = this.suited(operation.algorithms[chosen], shape, called);
     const name = `${operation.name} (${algorithm.name})`;
-    return this.plans.add(key, layouts.apply(algorithm.build(shape)), called, op, name);
+    const signature = { value: signatureOf(operation, shape, chosen), bytes: bytesOfCall(operation, shape) };
+    return this.plans.add(key, layouts.apply(algorithm.build(shape)), called, op, name, signature);
   }
 }
 
@@ -338,7 +349,7 @@ export class OwnPlans {
   private compile(schedule: Schedule): number {
     const { handle, world } = this.owner;
     try {
-      return world.native.compile(handle, schedule.encode(), false, undefined, false, 'schedule');
+      return world.native.compile(handle, schedule.encode(), false, undefined, false, 'schedule', OWN_SCHEDULE);
     } catch (thrown) {
       throw errorFromNative(thrown, this.context);
     }

@@ -220,19 +220,23 @@ export class World {
     return this.contexts.next();
   }
 
-  /** Ends everything. Requests that are still pending fail with a ClosedError. Idempotent. */
+  /**
+   * Ends everything. Requests that are still pending fail with a ClosedError. Idempotent.
+   * @throws {MismatchError} where calls differ and no request has told; the world is closed all the same
+   */
   close(): void {
     if (!this.open) return;
     this.open = false;
     if (current === this) current = null;
     this.sweep();
     this.trace?.finish();
-    this.native.close();
+    const failure = this.native.close();
     this.loop.close();
     this.functions.close();
     this.slots.each((request) => this.settleClosed(request));
     for (const communicator of this.communicators) communicator.forget();
     this.communicators.clear();
+    if (failure !== undefined) throw errorFromFailure(failure, 'close: ', { operation: 'close', rank: this.rank });
   }
 
   /** Settles every request that has ended. What has landed is known to have ended only after a pass. */

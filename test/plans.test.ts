@@ -16,7 +16,8 @@ describe('plans', () => {
     const owner = { rank: 0, size: 2 ** 50, hosts: undefined, handle: 0, world: { rank: 0, native }, requireOpen() {} };
     const shape = (call: { root: number; shape(bytes: number): Shape }): Shape => call.shape(64);
     const algorithms = [{ name: 'one', build: () => new Schedule() }];
-    const cache = new PlanCache(owner as never, { name: 'itest', algorithms, shape, choose: () => 'one' } as never);
+    const operation = { name: 'itest', parameters: ['buffer', 'root'], algorithms, shape, choose: () => 'one' };
+    const cache = new PlanCache(owner as never, operation as never);
     const planOf = (root: number): number => cache.find(null, new Uint8Array(64), root, [], undefined);
     const roots = [0, 1, 2, 3, 1000];
     const found = roots.map(planOf);

@@ -36,12 +36,18 @@ Napi::Value create_communicator(const Napi::CallbackInfo& info) {
     throw bad_argument("rank", Reason::not_this_process).error(env);
   group->context =
       static_cast<uint64_t>(number(env, info[2], "contextHigh")) << 32 | number(env, info[3], "contextLow");
+  world.engine().know_from_now(group);
   return Napi::Number::New(env, world.add_group(std::move(group)));
 }
 
 Napi::Value free_communicator(const Napi::CallbackInfo& info) {
-  require_open(info.Env()).free_group(number(info.Env(), info[0], "communicator"));
-  return info.Env().Undefined();
+  const Napi::Env env = info.Env();
+  World& world = require_open(env);
+  const uint32_t handle = number(env, info[0], "communicator");
+  RequestFailure failure;
+  if (const auto group = world.group(handle)) failure = world.engine().last_look(group.get());
+  world.free_group(handle);
+  return failure_of(env, failure);
 }
 
 Napi::Value compile(const Napi::CallbackInfo& info) {
@@ -53,6 +59,8 @@ Napi::Value compile(const Napi::CallbackInfo& info) {
   try {
     auto plan = std::make_shared<LoadedPlan>();
     plan->messages = info[2].ToBoolean();
+    if (!is_nothing(env, info[6])) plan->signature = number(env, info[6], "signature");
+    if (!is_nothing(env, info[7])) plan->bytes = static_cast<uint64_t>(info[7].ToNumber().Int64Value());
     if (!is_nothing(env, info[3])) plan->op = {number(env, info[3], "operator"), info[4].ToBoolean()};
     plan->plan = compile_schedule(reinterpret_cast<const uint32_t*>(words.data), words.bytes / sizeof(uint32_t),
                                   group->members, group->rank, plan->messages, plan->op.number != 0);

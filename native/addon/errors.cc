@@ -47,6 +47,8 @@ const char* code_of(Error error) {
       return "ERR_NBC_ABANDONED";
     case Error::too_many_requests:
       return "ERR_NBC_TOO_MANY_REQUESTS";
+    case Error::calls_differ:
+      return "ERR_NBC_MISMATCH";
     case Error::operator_failed:
       return "ERR_NBC_OPERATOR";
   }
@@ -122,7 +124,16 @@ Refusal cannot_open(const char* code, const FabricError& error) {
 Refusal failed_request(const RequestFailure& failure) {
   Refusal refusal(code_of(failure.error));
   // Memory and functions are this rank's own.
-  if (failure.error != Error::memory && failure.error != Error::operator_failed) refusal.with("peer", failure.peer);
+  const bool of_a_peer =
+      failure.error != Error::memory && failure.error != Error::operator_failed && failure.error != Error::calls_differ;
+  if (of_a_peer) refusal.with("peer", failure.peer);
+  if (failure.error == Error::calls_differ) {
+    const Mismatch& found = failure.mismatch;
+    refusal.with("oneRank", found.ranks[0]).with("oneCall", found.calls[0]);
+    refusal.with("otherRank", found.ranks[1]).with("otherCall", found.calls[1]);
+    if (found.bytes != Mismatch::kUnknownBytes) refusal.with("oneBytes", static_cast<double>(found.bytes));
+    if ((found.context & 2) != 0) refusal.with("persistent", 1);
+  }
   if (failure.error == Error::truncated) {
     refusal.with("bytesHere", static_cast<double>(failure.bytes_here));
     refusal.with("bytesThere", static_cast<double>(failure.bytes_there));
@@ -134,6 +145,13 @@ Refusal failed_request(const RequestFailure& failure) {
   }
   if (failure.buffers_in_use) refusal.with("buffersInUse", 1);
   return refusal;
+}
+
+Napi::Value failure_of(Napi::Env env, const RequestFailure& failure) {
+  if (failure.error == Error::none) return env.Undefined();
+  const auto object = Napi::Object::New(env);
+  failed_request(failure).describe(env, object);
+  return object;
 }
 
 }  // namespace nbc::addon

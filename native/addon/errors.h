@@ -74,5 +74,7 @@ unsigned long descriptor_limit();
 Refusal cannot_open(const char* code, const FabricError& error);
 // Why the request in a slot failed.
 Refusal failed_request(const RequestFailure& failure);
+// The same as an object; undefined: nothing has failed.
+Napi::Value failure_of(Napi::Env env, const RequestFailure& failure);
 
 }  // namespace nbc::addon

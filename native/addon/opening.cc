@@ -95,8 +95,11 @@ Napi::Value check_none_open(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value close(const Napi::CallbackInfo& info) {
-  World::of(info.Env())->close(false);
-  return info.Env().Undefined();
+  const Napi::Env env = info.Env();
+  World& world = *World::of(env);
+  const RequestFailure failure = world.is_open() ? world.engine().last_look() : RequestFailure();
+  world.close(false);
+  return failure_of(env, failure);
 }
 
 Napi::Value set_keep_alive(const Napi::CallbackInfo& info) {

@@ -38,6 +38,7 @@ Engine::Engine(std::unique_ptr<Fabric> fabric, const EngineOptions& options, std
                                               fabric_->ring_self(Sleeper::progress);
                                             })),
       by_slot_(new Operation* [kSlots] {}) {
+  libof_.set_calls(this);
   slots_->set_world(UserWork::publish(user_work_));
   if (options_.trace_events > 0) {
     trace_ = std::make_unique<Trace>(options_.trace_events);
@@ -67,7 +68,7 @@ Engine::~Engine() {
 }
 
 // Pending operations end when nothing can touch their buffers any more. Only a network card may need its peer for that,
-// and it gets some time.
+// and it gets some time. So do connections to ranks that are to be told of a mismatch.
 void Engine::close_operations() {
   libof_.closing();
   for (Operation *operation = active_.head, *next = nullptr; operation != nullptr; operation = next) {
@@ -79,7 +80,8 @@ void Engine::close_operations() {
   const auto limit = Clock::now() + kCloseLimit;
   do {
     pass(Effort::pass);
-  } while (active_.head != nullptr && Clock::now() < limit);
+    if (libof_.has_notices()) libof_.fail_closed_peers();
+  } while ((active_.head != nullptr || libof_.has_notices()) && Clock::now() < limit);
 }
 
 void Engine::abandon() {
@@ -111,7 +113,8 @@ void Engine::activate(Operation& operation) {
   operation.error = Error::none;
   operation.poison = 0;
   operation.cancelled = operation.buffers_in_use = operation.told = false;
-  operation.round = 0;
+  operation.round = operation.waited = operation.asked = 0;
+  operation.signature = 0;
   operation.watched = false;
   operation.last_round = false;
   operation.starting = true;
@@ -134,11 +137,16 @@ Engine::Operation* Engine::pending(uint32_t slot) const {
 bool Engine::start(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinned send, Pinned receive) {
   TracedCall traced(*this, Trace::Call::start);
   enter();
+  if (fabric_->alarmed()) libof_.look_around(true);
+  Group& group = *plan->group;
+  if (!group.known) know(plan->group);
   Operation& operation = new_operation(slot);
   traced.started = operation.number;
-  operation.context = plan->group->context;
-  operation.tag = plan->group->next_tag++;
+  operation.context = group.context;
+  operation.tag = group.next_tag++;
+  operation.signature = plan->signature;
   operation.use(plan, std::move(send), std::move(receive));
+  if (plan->signature != 0) note_call(group, 0, operation.tag, plan->signature);
   run_plan(operation);
   return after_start(slot);
 }
@@ -187,6 +195,7 @@ void Engine::run_plan(Operation& operation) {
     if (operation.temporary.data == nullptr) operation.error = Error::system;
   }
   operation.base[static_cast<size_t>(Role::temporary)] = operation.temporary.data;
+  if (operation.loaded->group->mismatched && !operation.loaded->messages) operation.error = Error::calls_differ;
   ++unfinished_rounds_;
   at_once_ = kAtOnce;
   advance(operation);
@@ -233,11 +242,16 @@ Engine::Operation& Engine::new_persistent(uint32_t slot, std::shared_ptr<Group> 
 
 void Engine::prepare(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinned send, Pinned receive) {
   enter();
+  if (fabric_->alarmed()) libof_.look_around(true);
+  if (!plan->group->known) know(plan->group);
   Operation& operation = new_persistent(slot, plan->group);
   operation.context = plan->group->context + 2;
   operation.tag = plan->group->next_persistent++;
   operation.repetition = UINT32_MAX;  // the first start makes it 0
   operation.use(plan, std::move(send), std::move(receive));
+  if (plan->signature != 0) note_call(*plan->group, 1, operation.tag, plan->signature);
+  advance_ready();
+  fabric_->flush();
   leave();
 }
 
@@ -273,6 +287,7 @@ Engine::Restart Engine::restart(uint32_t slot) {
     return Restart::refused;
   }
   const Persistent& persistent = found->second;
+  if (fabric_->alarmed()) libof_.look_around(true);
   Operation& operation = *persistent.operation;
   activate(operation);
   traced.started = operation.number;
@@ -283,6 +298,7 @@ Engine::Restart Engine::restart(uint32_t slot) {
     run_messages(operation);
   } else {
     ++operation.repetition;
+    operation.signature = operation.loaded->signature;
     run_plan(operation);
   }
   after_start(slot);
@@ -302,6 +318,7 @@ void Engine::release(uint32_t slot) {
 
 // The end of every start: test-on-init for all that is pending, and work that is too small to hand over.
 bool Engine::after_start(uint32_t slot) {
+  if (!mismatches_.empty()) advance_ready();
   fabric_->flush();
   if (by_slot_[slot] != nullptr && options_.libof.test_on_init) {
     pass(Effort::look);
@@ -336,6 +353,9 @@ RequestFailure Engine::failure(uint32_t slot) {
   enter();
   const auto it = failures_.find(slot);
   RequestFailure failure = it == failures_.end() ? RequestFailure() : it->second;
+  if (failure.error == Error::calls_differ) {
+    if (Group* group = group_of(failure.mismatch.context)) group->reported = true;
+  }
   leave();
   return failure;
 }

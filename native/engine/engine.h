@@ -65,6 +65,13 @@ struct EngineCounters {
   uint64_t loop_wakeups = 0;      // of the event loop, by peers
 };
 
+// What is known of a call: this rank's own, or what a peer has told before this rank has called.
+struct KnownCall {
+  uint32_t tag = 0;
+  Signature signature = 0;  // 0: nothing is known
+  Rank rank = 0;            // who is in it, or says so
+};
+
 // A group of ranks with a context of its own.
 struct Group {
   std::vector<Rank> members;                    // world ranks
@@ -74,6 +81,13 @@ struct Group {
   uint32_t next_persistent = 0;                 // tag of the next persistent collective; wraps
   std::unordered_map<uint64_t, uint32_t> sent;  // point-to-point: messages by (world rank, tag)
   std::unordered_map<uint64_t, uint32_t> received;
+  // The last calls, by tag modulo their number: of collectives, and of Inits of persistent ones.
+  static constexpr uint32_t kCalls = 32;
+  KnownCall calls[2][kCalls];
+  bool known = false;       // to the engine
+  bool mismatched = false;  // two calls differ: no collective of it runs any more
+  bool reported = false;    // that, to the program
+  Mismatch mismatch;
 };
 
 // A plan in use: shared by its owner in JavaScript and by the operations that run it.
@@ -81,8 +95,10 @@ struct LoadedPlan {
   Plan plan;
   std::string name;  // of the operation that it was made for: for traces and reports
   std::shared_ptr<Group> group;
-  UserOperator op;        // what its REDUCE elements with the operator USER mean
-  bool messages = false;  // its transfers are point-to-point messages: see start_messages()
+  UserOperator op;                           // what its REDUCE elements with the operator USER mean
+  Signature signature = 0;                   // of the call that it is for
+  uint64_t bytes = Mismatch::kUnknownBytes;  // that its caller names, for texts
+  bool messages = false;                     // its transfers are point-to-point messages: see start_messages()
 };
 
 // What a pending request waits for.
@@ -93,7 +109,7 @@ struct Awaited {
   std::vector<Rank> peers;  // ranks of the world whose messages have not come, or who have not taken ours; ascending
 };
 
-class Engine {
+class Engine : private libof::Calls {
  public:
   // `notify` is called, from either thread and without the lock, after watched requests have ended, unless the call
   // that saw them end gives their slots back itself.
@@ -101,7 +117,7 @@ class Engine {
          std::function<void()> notify);
   // Pending requests end with Error::closed. Their memory stays allocated for good, because a peer may still write to
   // it.
-  ~Engine();
+  ~Engine() override;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
@@ -128,6 +144,12 @@ class Engine {
   Restart restart(uint32_t slot);
   // What is active goes on to its end, and then gives its buffers back.
   void release(uint32_t slot);
+
+  // Peers may speak of its calls from now on. A start does this, too, for a group that is new.
+  void know_from_now(const std::shared_ptr<Group>& group);
+  // Before the world is closed, or a communicator: what has come and nobody has asked for. A mismatch of calls that no
+  // request has told; null: of any communicator.
+  RequestFailure last_look(const Group* of = nullptr);
 
   void test();
   // Until all (or any) of the slots are not pending: true. After the limit (negative: none): false.
@@ -187,7 +209,9 @@ class Engine {
     bool watched = false;     // its slot goes to `ended_` at its end
     bool last_round = false;  // nothing is left to start
     bool told = false;        // it has failed, and its peers learn of that
-    bool starting = false;    // inside start(): completion is the return value
+    uint32_t waited = 0;      // the round in which it was seen to wait, and in which peers were asked
+    uint32_t asked = 0;
+    bool starting = false;  // inside start(): completion is the return value
     Operation* previous = nullptr;
     Operation* next = nullptr;
 
@@ -226,6 +250,14 @@ class Engine {
   bool has_short_work() const;
   void report_failure(Operation& operation);
   void spread_failure(Operation& operation);
+  // Calls that differ: calls.cc.
+  void note_call(Group& group, uint32_t kind, uint32_t tag, Signature signature);
+  void know(const std::shared_ptr<Group>& group);
+  Group* group_of(uint64_t context);
+  bool differs(const libof::MessageKey& key, Rank peer, Signature theirs, Mismatch& out) override;
+  void mismatch(Mismatch& found, bool told) override;
+  void settle_mismatches();
+  void ask_peers();
   libof::MessageKey key_of(const Operation& operation, const Transfer& transfer) const;
   void close_operations();
   void finish(Operation& operation);
@@ -241,7 +273,7 @@ class Engine {
   bool settled(const uint32_t* slots, size_t count, bool all) const;
   bool background_needed() const;
   uint32_t arrivals_needed(bool waiting) const;
-  bool looks_again(uint32_t need) const { return need > 1 || libof_.is_revoking(); }
+  bool looks_again(uint32_t need) const { return need > 1 || asks_ || libof_.is_revoking(); }
   void leave();
   void hand_over();
   void unlock_and_notify();
@@ -275,10 +307,18 @@ class Engine {
   libof::List<Operation> free_;
   libof::List<Operation> active_;
   std::unique_ptr<Operation*[]> by_slot_;
-  std::unordered_map<uint32_t, Persistent> persistent_;  // by slot
-  std::vector<std::shared_ptr<void>> left_behind_;       // buffers of failed operations that a peer may still use
-  uint32_t unfinished_rounds_ = 0;                       // active operations with rounds left to start
-  uint32_t watched_ = 0;                                 // active operations whose end must be told
+  std::unordered_map<uint32_t, Persistent> persistent_;        // by slot
+  std::unordered_map<uint64_t, std::weak_ptr<Group>> groups_;  // by context
+  struct NewMismatch {
+    Mismatch found;
+    bool told;  // by a peer
+  };
+  std::vector<NewMismatch> mismatches_;             // whose operations have not been settled yet
+  bool asks_ = false;                               // a collective is pending whose round has not been asked about yet
+  int64_t ask_at_ = 0;                              // not before, on the clock in milliseconds
+  std::vector<std::shared_ptr<void>> left_behind_;  // buffers of failed operations that a peer may still use
+  uint32_t unfinished_rounds_ = 0;                  // active operations with rounds left to start
+  uint32_t watched_ = 0;                            // active operations whose end must be told
   std::vector<uint32_t> ended_;  // slots of watched operations that have ended, until look() gives them out
   bool notify_pending_ = false;
   bool function_pending_ = false;  // a piece waits for the calling thread, which has to be told

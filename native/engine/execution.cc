@@ -72,6 +72,7 @@ void Engine::advance(Operation& operation) {
     const auto& rounds = operation.loaded->plan.rounds;
     while (operation.error == Error::none && operation.round < rounds.size()) {
       const Round& round = rounds[operation.round++];
+      asks_ |= operation.signature != 0;
       operation.last_round = operation.round == rounds.size();
       if (operation.last_round) --unfinished_rounds_;
       operation.outstanding = 1;  // holds the operation back until all of the round is started
@@ -90,6 +91,7 @@ void Engine::advance(Operation& operation) {
 // Operations with nothing outstanding go on.
 void Engine::advance_ready() {
   do {
+    if (!mismatches_.empty()) settle_mismatches();
     while (libof::RequestOwner* owner = libof_.take_ready()) {
       auto& operation = static_cast<Operation&>(*owner);
       if (operation.outstanding == 0) {
@@ -127,6 +129,7 @@ bool Engine::has_short_work() const {
 // said that peers must know. Room for data that wait to leave is work, but nothing that moved; and the pass that finds
 // it takes what would have rung.
 bool Engine::last_pass(Effort effort) {
+  if (fabric_->alarmed()) libof_.look_around(true);
   if (pass(effort)) return true;
   if (libof_.fail_closed_peers()) {
     // It may have completed requests, and committed to peers that live: settle the ones, wake the others. The caller
@@ -135,6 +138,7 @@ bool Engine::last_pass(Effort effort) {
     return true;
   }
   libof_.announce_sends();
+  if (asks_) ask_peers();
   fabric_->flush();
   return work() > 0;
 }

@@ -26,7 +26,10 @@ void Engine::note_end(uint32_t slot) {
 // pending are in LibOF's hands (cancel()); these belong to rounds that do not start. A single message concerns nobody
 // else.
 void Engine::spread_failure(Operation& operation) {
-  if (operation.told || operation.loaded == nullptr || operation.loaded->messages || operation.error == Error::closed)
+  // Perhaps because calls differ: its peer has said so before.
+  if (operation.error == Error::abandoned && operation.signature != 0) libof_.look_at(operation.error_peer);
+  if (operation.told || operation.loaded == nullptr || operation.loaded->messages || operation.error == Error::closed ||
+      operation.loaded->group->mismatched)
     return;
   operation.told = true;
   if (operation.poison == 0) operation.poison = beginning_of(operation, fabric_->rank());
@@ -71,7 +74,14 @@ void Engine::report_failure(Operation& operation) {
     if (operation.error == Error::operator_failed) failure.detail = std::move(thrown->second);
     thrown_.erase(thrown);
   }
-  slots_->set(operation.slot, static_cast<int32_t>(operation.error));
+  // What a rank does that has learned of the mismatch may be noticed before the word of it.
+  const bool may_follow =
+      failure.error == Error::calls_differ || failure.error == Error::abandoned || failure.error == Error::peer_closed;
+  if (may_follow && operation.loaded != nullptr && !operation.loaded->messages && operation.loaded->group->mismatched) {
+    failure.error = Error::calls_differ;
+    failure.mismatch = operation.loaded->group->mismatch;
+  }
+  slots_->set(operation.slot, static_cast<int32_t>(failure.error));
 }
 
 void Engine::finish(Operation& operation) {

@@ -203,6 +203,12 @@ class Fabric {
   // Something that was committed could not leave yet: somebody has to poll when room comes, although it counts as done.
   // arm() sees to the waking.
   virtual bool holds_back() const = 0;
+  // Among ranks that share memory. alarm(): the peer has to look into its mailbox of this rank, although it may expect
+  // nothing from this rank; it wakes with the next flush(). alarmed(): some peer has called alarm() since the last one.
+  // may_alarm(): this peer can.
+  virtual void alarm(Rank) {}
+  virtual bool alarmed() { return false; }
+  virtual bool may_alarm(Rank) const { return false; }
   // Immediates from this peer are expected: its puts must be looked for.
   virtual void expect_immediates(Rank peer, bool expected) = 0;
   // How many puts of one peer can be on their way to us before we must poll.

@@ -100,6 +100,9 @@ struct alignas(kLine) RankLine {
   // The processor that the rank's calling thread ran on last, and 1; 0: unknown. Stored (relaxed) by the owner, read
   // (relaxed) by peers that wait for it: a hint, nothing depends on when it is seen.
   std::atomic<uint32_t> processor;
+  // Counted up, with release, by peers that have written what the rank should see although it may expect nothing from
+  // them; read by the owner.
+  std::atomic<uint32_t> alarms;
   // The pipe of the rank's event loop (rank_pipe.h): the descriptor of its end for writing, and 1; 0: there is none.
   // Stored by the owner, once, with release, after its device and inode; read by those who ring, with acquire.
   std::atomic<uint32_t> loop_pipe;

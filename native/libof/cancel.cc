@@ -33,9 +33,10 @@ void LibOF::give_up(Request& request) {
   Peer& peer = *peers_[request.peer];
   request.given_up = true;
   const Poison poison = request.owner->poison;
+  const bool ended = mismatch_of(request.key.context) != nullptr;
   switch (request.state) {
     case State::eager_send_init:
-      if (poison != 0) return poison_send(peer, request);
+      if (poison != 0 || ended) return poison_send(peer, request, ended);
       if (request.bytes > 0) {
         auto* copy = new std::byte[request.bytes];
         std::memcpy(copy, request.buffer, request.bytes);
@@ -46,7 +47,7 @@ void LibOF::give_up(Request& request) {
     case State::eager_sending:
       return adopt(request);  // the mailbox holds the bytes
     case State::send_waiting_rtr:
-      if (poison != 0) return poison_send(peer, request);
+      if (poison != 0 || ended) return poison_send(peer, request, ended);
       request.buffer = nullptr;
       request.error = reason();
       return adopt(request);
@@ -71,6 +72,12 @@ void LibOF::give_up_receive(Peer& peer, Request& receive) {
   if (!receive.rtr_written) {
     const bool asks = receive.rtr_asked;
     if (asks) cancel_queued_rtr(peer, receive);
+    if (mismatch_of(receive.key.context) != nullptr) {
+      // Nothing will come for it.
+      peer.receives.remove(&receive);
+      complete(receive, Error::none);
+      return deactivate_if_idle(peer);
+    }
     receive.buffer = nullptr;
     adopt(receive);
     if (asks && !closing_) ask_by_rtr(peer, receive);  // as one that is abandoned

@@ -26,7 +26,7 @@ bool LibOF::may_send_eager(Peer& peer) {
 }
 
 void LibOF::write_eager(Peer& peer, EagerKind kind, const MessageKey& key, const void* buffer, size_t bytes,
-                        void* cookie, Poison poison) {
+                        void* cookie, uint32_t about) {
   std::byte* slot = peer.out.slots + peer.eager_sent_index * slot_bytes_;
   auto* header = reinterpret_cast<EagerHeader*>(slot);
   header->bytes = static_cast<uint16_t>(bytes);
@@ -40,13 +40,14 @@ void LibOF::write_eager(Peer& peer, EagerKind kind, const MessageKey& key, const
   header->eager_consumed = peer.eager_received_reported = peer.eager_received;
   header->eager_matched = peer.matched_reported = peer.matched;
   header->rtr_consumed = peer.rtr_received_reported = peer.rtr_received;
-  if (kind == EagerKind::poison) header->poison = poison;
+  header->about = about;
   if (bytes > 0) std::memcpy(slot + sizeof(EagerHeader), buffer, bytes);
   ++peer.eager_sent;
   if (++peer.eager_sent_index == slots_) peer.eager_sent_index = 0;
   // release: header and payload before the stamp; pairs with the acquire in drain_eager()
   header->stamp.store(peer.eager_sent, std::memory_order_release);
-  fabric_.commit(peer.rank, slot, sizeof(EagerHeader) + bytes, kNoteEager, cookie);
+  const bool alarm = kind == EagerKind::inquiry || kind == EagerKind::mismatch;
+  fabric_.commit(peer.rank, slot, sizeof(EagerHeader) + bytes, alarm ? kNoteAlarm : kNoteEager, cookie);
 }
 
 bool LibOF::send_stalled(Peer& peer) {
@@ -55,7 +56,8 @@ bool LibOF::send_stalled(Peer& peer) {
     if (!may_send_eager(peer)) break;
     peer.stalled.remove(request);
     set_state(*request, State::eager_sending);
-    write_eager(peer, EagerKind::message, request->key, request->buffer, request->bytes, request);
+    write_eager(peer, EagerKind::message, request->key, request->buffer, request->bytes, request,
+                request->owner->signature);
     ++counters_.eager_sent;
     if (!peer.asynchronous) {
       --sends_pending_;
@@ -68,8 +70,9 @@ bool LibOF::send_stalled(Peer& peer) {
 
 // --- receives --------------------------------------------------------------------------------------------------------
 
-void LibOF::deliver(Peer& peer, Request& receive, EagerKind kind, Poison poison, const std::byte* payload,
+void LibOF::deliver(Peer& peer, Request& receive, EagerKind kind, uint32_t about, const std::byte* payload,
                     size_t bytes) {
+  const Signature own = receive.owner->signature;
   ++peer.matched;
   receive.data_here = true;
   receive.got = bytes;
@@ -77,7 +80,9 @@ void LibOF::deliver(Peer& peer, Request& receive, EagerKind kind, Poison poison,
     // Nobody wants it any more.
   } else if (kind == EagerKind::poison) {
     receive.error = Error::abandoned;
-    receive.poison = poison;
+    receive.poison = about;
+  } else if (own != about && differ(peer, receive.key, own, about)) {
+    receive.error = Error::calls_differ;
   } else if (!receive.takes(bytes)) {
     receive.error = Error::truncated;
   } else if (bytes > 0) {
@@ -102,24 +107,31 @@ bool LibOF::drain_eager(Peer& peer) {
     if (peer.asynchronous && peer.eager_received == peer.eager_arrived) break;
     moved = true;
     const size_t bytes = header->bytes;
-    if (bytes > options_.eager_limit) {
+    const EagerKind kind = header->kind;
+    if (bytes > (kind == EagerKind::mismatch ? sizeof(MismatchNotice) : options_.eager_limit)) {
       reject(peer, "it wrote a message that is longer than eager ones are");
       return true;
     }
     read_acks(peer, header->eager_consumed, header->eager_matched, header->rtr_consumed);
     const MessageKey key{header->context, header->tag, header->sequence};
-    const EagerKind kind = header->kind;
-    const Poison poison = kind == EagerKind::poison ? header->poison : 0;
+    const uint32_t about = header->about;
     const std::byte* payload = slot + sizeof(EagerHeader);
     ++peer.eager_received;
     if (++peer.eager_received_index == slots_) peer.eager_received_index = 0;
     Request* receive = peer.receives.find(key);
-    if (kind == EagerKind::rts && receive != nullptr) {
-      handle_rts(peer, *receive);
+    if (kind == EagerKind::inquiry || kind == EagerKind::mismatch) {
+      ++peer.matched;
+      if (kind == EagerKind::inquiry) {
+        ends(peer, key, about);
+      } else {
+        read_notice(peer, key, about, payload);
+      }
+    } else if (kind == EagerKind::rts && receive != nullptr) {
+      handle_rts(peer, *receive, about);
     } else if (receive != nullptr && !receive->data_here) {
-      deliver(peer, *receive, kind, poison, payload, bytes);
+      deliver(peer, *receive, kind, about, payload, bytes);
     } else {
-      keep(peer, key, kind, poison, payload, bytes);
+      keep(peer, key, kind, about, payload, bytes);
       if (peer.unexpected.count > options_.unexpected_window) {
         reject(peer, "it sent more messages without a receive than its window allows");
         return true;
@@ -133,8 +145,12 @@ bool LibOF::drain_eager(Peer& peer) {
 }
 
 // An unexpected message.
-void LibOF::keep(Peer& peer, const MessageKey& key, EagerKind kind, Poison poison, const std::byte* payload,
+void LibOF::keep(Peer& peer, const MessageKey& key, EagerKind kind, uint32_t about, const std::byte* payload,
                  size_t bytes) {
+  if (ends(peer, key, kind == EagerKind::poison ? 0 : about)) {
+    ++peer.matched;
+    return;
+  }
   // A send that was announced has failed: of the two, its receive must find the poison.
   if (kind == EagerKind::poison) {
     if (Unexpected* rts = peer.unexpected.find(key); rts != nullptr && rts->kind == EagerKind::rts) {
@@ -145,7 +161,7 @@ void LibOF::keep(Peer& peer, const MessageKey& key, EagerKind kind, Poison poiso
   }
   void* memory = std::malloc(sizeof(Unexpected) + bytes);
   if (memory == nullptr) throw std::bad_alloc();
-  auto* message = new (memory) Unexpected{key, nullptr, nullptr, static_cast<uint32_t>(bytes), kind, poison};
+  auto* message = new (memory) Unexpected{key, nullptr, nullptr, static_cast<uint32_t>(bytes), kind, about};
   std::memcpy(message->payload(), payload, bytes);
   peer.unexpected.push(message);
 }

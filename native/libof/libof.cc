@@ -143,17 +143,23 @@ bool LibOF::isend(RequestOwner& owner, Rank rank, const MessageKey& key, const v
   void* data = const_cast<void*>(buffer);
   const bool eager = bytes <= options_.eager_limit;
   EarlyRtr* rtr = peer.early_rtrs.find(key);
+  if (rtr != nullptr && owner.signature != rtr->signature && differ(peer, key, owner.signature, rtr->signature)) {
+    // The RTR has been answered, with all others of the communicator.
+    if (Request* request = new_request(owner, peer, key, data, bytes, State::eager_send_init))
+      complete(*request, Error::calls_differ);
+    return true;
+  }
   if (eager && rtr == nullptr) {
     if (options_.test_on_init && peer.connected && peer.stalled.empty() && may_send_eager(peer)) {
       if (!peer.asynchronous && trace_ == nullptr) {
-        write_eager(peer, EagerKind::message, key, buffer, bytes, nullptr);
+        write_eager(peer, EagerKind::message, key, buffer, bytes, nullptr, owner.signature);
         ++counters_.eager_sent;
         return true;
       }
       Request* request = new_request(owner, peer, key, data, bytes, State::eager_send_init);
       if (request == nullptr) return true;
       set_state(*request, State::eager_sending);
-      write_eager(peer, EagerKind::message, key, buffer, bytes, request);
+      write_eager(peer, EagerKind::message, key, buffer, bytes, request, owner.signature);
       ++counters_.eager_sent;
       if (peer.asynchronous) {
         ++sends_pending_;
@@ -207,14 +213,18 @@ bool LibOF::irecv(RequestOwner& owner, Rank rank, const MessageKey& key, void* b
   if (message != nullptr && !announced) {
     ++peer.matched;
     const bool poisoned = message->kind == EagerKind::poison;
-    const bool fits = !poisoned && (length == Length::exact ? message->bytes == bytes : message->bytes <= bytes);
+    const bool differs =
+        !poisoned && owner.signature != message->about && differ(peer, key, owner.signature, message->about);
+    const bool fits =
+        !poisoned && !differs && (length == Length::exact ? message->bytes == bytes : message->bytes <= bytes);
     if (fits && message->bytes > 0) std::memcpy(buffer, message->payload(), message->bytes);
     owner.received = message->bytes;
     if (!fits) {
       Request* request = new_request(owner, peer, key, buffer, bytes, State::recv_waiting_eager);
       if (request == nullptr) return true;
-      request->poison = message->poison;
-      complete(*request, poisoned ? Error::abandoned : Error::truncated, bytes, message->bytes);
+      if (poisoned) request->poison = message->about;
+      const Error error = poisoned ? Error::abandoned : differs ? Error::calls_differ : Error::truncated;
+      complete(*request, error, bytes, message->bytes);
     } else if (trace_ != nullptr) {
       Request seen;
       seen.key = key;
@@ -234,8 +244,9 @@ bool LibOF::irecv(RequestOwner& owner, Rank rank, const MessageKey& key, void* b
   peer.receives.push(request);
   activate(peer);
   if (announced) {
+    const Signature theirs = message->about;
     std::free(message);
-    handle_rts(peer, *request);
+    handle_rts(peer, *request, theirs);
     report(peer, false);
   } else if (!eager || peer.congested) {
     if (options_.test_on_init || eager) {
@@ -266,12 +277,14 @@ void LibOF::on_completion(const Completion& completion) {
       // A peer may write before this rank has named it.
       Peer& peer = peer_of(completion.peer);
       const bool revokes = completion.immediate == kNoteRevoke;
-      if (completion.immediate == kNoteEager) ++peer.eager_arrived;
+      const bool alarm = completion.immediate == kNoteAlarm;
+      if (completion.immediate == kNoteEager || alarm) ++peer.eager_arrived;
       if (completion.immediate == kNoteRtr || revokes) ++peer.rtr_arrived;
       if (peer.active) poll_peer(peer);
       // Also where no send waits for an RTR: a revoke is answered at once, and there is always room for one.
       const bool full = peer.rtr_arrived - peer.rtr_received == kRtrSlots;
       if (peer.connected && (revokes || full)) drain_rtrs(peer);
+      if (peer.connected && alarm) drain_eager(peer);
       deactivate_if_idle(peer);
       break;
     }

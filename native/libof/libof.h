@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "fabric/fabric.h"
@@ -53,6 +54,17 @@ struct Counters {
   uint64_t connections = 0;
 };
 
+// What LibOF asks the engine about the calls of a communicator, and tells it. Called from inside of LibOF, so nothing
+// here calls back.
+class Calls {
+ public:
+  virtual ~Calls() = default;
+  // A peer is in this call with this signature. True: it differs from what is known of the call; `out` is complete.
+  virtual bool differs(const MessageKey& key, Rank peer, Signature theirs, Mismatch& out) = 0;
+  // Two calls differ, found here or told by a peer. Once for each communicator.
+  virtual void mismatch(Mismatch& found, bool told) = 0;
+};
+
 class LibOF {
  public:
   // Called at every change of state, where a test wants to see them.
@@ -87,6 +99,26 @@ class LibOF {
   // This rank is about to close: peers learn from that what becomes of their messages.
   void closing() { closing_ = true; }
   bool give_up_cancelled();
+
+  // Who knows the calls; null, as at first: nothing is compared that has no receive or send.
+  void set_calls(Calls* calls) { calls_ = calls; }
+  // From now on nothing of the collectives of this communicator is matched: peers that send something get the notice.
+  void end_communicator(Mismatch found, bool told = false);
+  // The first mismatch of this communicator that became known; null: there is none.
+  const Mismatch* mismatch_of(uint64_t context) const;
+  // Some peer is still to be told of a mismatch.
+  bool has_notices() const { return notices_pending_ > 0; }
+  // Once for each peer.
+  void tell(Rank peer, const Mismatch& mismatch);
+  // The peer compares its call with this one. False: there is no room, later perhaps.
+  bool inquire(Rank peer, const MessageKey& key, Signature signature);
+  // The calls of this communicator are known from now on: compares what has come before.
+  void compare_kept(uint64_t context);
+  // Looks into all mailboxes, also of peers from which nothing is expected. `alarmed`: also of those that this rank has
+  // not named, but which may have raised an alarm.
+  void look_around(bool alarmed);
+  // Into that of one peer: what it wrote before something else that is known of it.
+  void look_at(Rank peer);
   // The owner is about to go away: forget that it is ready.
   void remove_ready(RequestOwner& owner);
   // Drops peers that have closed: what depends on them completes with an error. To be called before sleeping.
@@ -104,7 +136,7 @@ class LibOF {
   // Something is waiting that needs an answer from this rank whenever a peer moves: stalled sends, RTRs, rendezvous
   // sends.
   bool needs_driving() const {
-    return sends_pending_ + rtrs_pending_ + poisons_pending_ + connecting_ > 0 || !revoking_.empty();
+    return sends_pending_ + rtrs_pending_ + poisons_pending_ + notices_pending_ + connecting_ > 0 || !revoking_.empty();
   }
 
   // How many arrivals a sleeper may wait for at most, after it has looked at everything. `puts`: how many a peer can
@@ -136,7 +168,7 @@ class LibOF {
     Unexpected* next;
     uint32_t bytes;
     EagerKind kind;
-    Poison poison;
+    uint32_t about;  // as in its EagerHeader
     std::byte* payload() { return reinterpret_cast<std::byte*>(this + 1); }
   };
   struct EarlyRtr {
@@ -147,6 +179,7 @@ class LibOF {
     uint64_t bytes;
     uint32_t receive;
     RtrKind kind;
+    Signature signature;
     bool revoked = false;  // the receiver was told so
   };
   struct QueuedPoison {
@@ -182,18 +215,24 @@ class LibOF {
   bool may_send_eager(Peer& peer);
   bool has_eager_slot(Peer& peer);
   void write_eager(Peer& peer, EagerKind kind, const MessageKey& key, const void* buffer, size_t bytes, void* cookie,
-                   Poison poison = 0);
+                   uint32_t about);
   bool send_stalled(Peer& peer);
   void queue_poison(Peer& peer, const QueuedPoison& poison);
   bool write_poison(Peer& peer, const QueuedPoison& poison);
   bool send_poisons(Peer& peer);
   bool answer_by_poison(Peer& peer, const MessageKey& key, RtrKind kind);
-  void poison_send(Peer& peer, Request& send);
+  void poison_send(Peer& peer, Request& send, bool quietly = false);
   bool drain_eager(Peer& peer);
   void take_waiting(Peer& peer, Request& send);
-  void handle_rts(Peer& peer, Request& receive);
-  void deliver(Peer& peer, Request& receive, EagerKind kind, Poison poison, const std::byte* payload, size_t bytes);
-  void keep(Peer& peer, const MessageKey& key, EagerKind kind, Poison poison, const std::byte* payload, size_t bytes);
+  void handle_rts(Peer& peer, Request& receive, Signature theirs);
+  void deliver(Peer& peer, Request& receive, EagerKind kind, uint32_t about, const std::byte* payload, size_t bytes);
+  void keep(Peer& peer, const MessageKey& key, EagerKind kind, uint32_t about, const std::byte* payload, size_t bytes);
+  bool differ(const Peer& peer, const MessageKey& key, Signature own, Signature theirs);
+  bool ends(Peer& peer, const MessageKey& key, Signature theirs);
+  void read_notice(Peer& peer, const MessageKey& key, Signature other, const std::byte* payload);
+  bool send_notices(Peer& peer);
+  void write_notice(Peer& peer, const Mismatch& mismatch);
+  void drop_messages_of(uint64_t communicator);
   void forget(Peer& peer, Unexpected* message);
   void report(Peer& peer, bool force);
   void read_acks(Peer& peer, uint32_t consumed, uint32_t matched, uint32_t rtrs);
@@ -245,12 +284,15 @@ class LibOF {
   uint32_t unannounced_ = 0;    // of these, sends in send_waiting_rtr without an RTS
   uint32_t rtrs_pending_ = 0;   // RTRs and cancellations that are not written yet
   uint32_t poisons_pending_ = 0;
+  uint32_t notices_pending_ = 0;
   uint32_t connecting_ = 0;  // active peers that are not there yet
   RequestOwner* ready_ = nullptr;
   RequestOwner orphans_;  // of requests that were given up, and still have to end
   bool closing_ = false;
   bool cancels_ = false;  // some owner was cancelled since give_up_cancelled()
   std::vector<Revoking> revoking_;
+  Calls* calls_ = nullptr;
+  std::unordered_map<uint64_t, Mismatch> mismatches_;  // by communicator
   Counters counters_;
   Trace trace_ = nullptr;
   void* trace_context_ = nullptr;

@@ -40,8 +40,10 @@ struct alignas(64) AckLine {
 };
 
 // rts: no message, but that a large one waits for its RTR; see announce_sends() in libof.h. poison: no data, in place
-// of a message, large or small, whose operation has failed at its sender.
-enum class EagerKind : uint16_t { message = 0, rts = 1, poison = 2 };
+// of a message, large or small, whose operation has failed at its sender. inquiry: no message either: the sender waits
+// for what the receiver does in the call with this context and tag. mismatch: two calls of the communicator differ; the
+// payload is a MismatchNotice.
+enum class EagerKind : uint16_t { message = 0, rts = 1, poison = 2, inquiry = 3, mismatch = 4 };
 
 // Where the failure of an operation began, and with which error: the rank in the world, and in the last 8 bits an
 // Error. 0: nothing is known.
@@ -65,9 +67,19 @@ struct EagerHeader {
   uint32_t eager_consumed;  // piggybacked EAGER_ACK, as in AckLine
   uint32_t eager_matched;
   uint32_t rtr_consumed;
-  Poison poison;  // kind poison; otherwise not written
+  // Kind poison: a Poison. Kind mismatch: the second of the two calls, whose rank is in `sequence`. Others: the
+  // Signature of the sender's call.
+  uint32_t about;
 };
 static_assert(sizeof(EagerHeader) == 40 && sizeof(EagerHeader) <= kCommitHead);
+
+// What a mismatch says beside its header: the first of the two calls. It has room in a slot of any eager limit.
+struct MismatchNotice {
+  uint32_t rank;
+  Signature call;
+  uint64_t bytes;
+};
+static_assert(sizeof(EagerHeader) + sizeof(MismatchNotice) <= kCommitHead);
 
 // ready: the receiver's memory is exposed. cancel: the message came another way, the RTR before is void. refuse: the
 // receiver cannot take the message, its memory could not be exposed; no answer. abandon: the receiver has given the
@@ -80,8 +92,8 @@ enum class RtrKind : uint32_t { ready = 0, cancel = 1, refuse = 2, abandon = 3, 
 constexpr bool takes_back(RtrKind kind) { return kind == RtrKind::withdraw || kind == RtrKind::revoke; }
 
 // What a write into a mailbox was, told with it where the reader may not look before it is told. kNoteRevoke: an RTR of
-// the kind revoke or revoked, which is read at once.
-enum Note : uint32_t { kNoteEager = 0, kNoteRtr = 1, kNoteAck = 2, kNoteRevoke = 3 };
+// the kind revoke or revoked, which is read at once. kNoteAlarm: an inquiry or a mismatch; so is it.
+enum Note : uint32_t { kNoteEager = 0, kNoteRtr = 1, kNoteAck = 2, kNoteRevoke = 3, kNoteAlarm = 4 };
 
 struct alignas(64) RtrSlot {
   std::atomic<uint32_t> stamp;
@@ -92,7 +104,8 @@ struct alignas(64) RtrSlot {
   uint64_t address;
   uint64_t bytes;
   uint32_t buffer_key;
-  uint32_t receive;  // comes back as the immediate value of the data
+  uint32_t receive;     // comes back as the immediate value of the data
+  Signature signature;  // of the receiver's call
 };
 static_assert(sizeof(RtrSlot) == 64 && sizeof(RtrSlot) <= kCommitHead);
 

@@ -46,6 +46,8 @@ struct alignas(64) LibOF::Peer {
   std::deque<QueuedRtr> urgent_rtrs;
   std::deque<QueuedRtr> rtr_queue;
   std::deque<QueuedPoison> poisons;  // that are not written yet; those that an RTR asks for come first
+  std::deque<Mismatch> notices;      // that are not written yet
+  std::vector<uint64_t> informed;    // communicators with a mismatch that it has been told of, or has told of
   bool has_queued_rtrs() const { return !urgent_rtrs.empty() || !rtr_queue.empty(); }
 
   AckLine& ack_in() const { return *reinterpret_cast<AckLine*>(in.control); }
@@ -53,6 +55,11 @@ struct alignas(64) LibOF::Peer {
   RtrSlot& rtr_in(uint32_t n) const { return reinterpret_cast<RtrSlot*>(in.control + kRtrOffset)[n % kRtrSlots]; }
   RtrSlot& rtr_out(uint32_t n) const { return reinterpret_cast<RtrSlot*>(out.control + kRtrOffset)[n % kRtrSlots]; }
 };
+
+// Of the numbers that a communicator takes (src/contexts.ts), the first is for collectives, the third for persistent
+// ones. Both have calls that ranks match.
+constexpr uint64_t communicator_of(uint64_t context) { return context & ~uint64_t{3}; }
+constexpr bool has_calls(uint64_t context) { return (context & 1) == 0; }
 
 // The part of memory that a message is. Of the user's buffers there are two at most; what is in neither of them is
 // exposed memory.

@@ -55,7 +55,7 @@ void LibOF::activate(Peer& peer) {
 
 void LibOF::deactivate_if_idle(Peer& peer) {
   if (!peer.active || peer.receives.count + peer.sends.count > 0 || !peer.stalled.empty() || !peer.sending.empty() ||
-      peer.has_queued_rtrs() || !peer.poisons.empty())
+      peer.has_queued_rtrs() || !peer.poisons.empty() || !peer.notices.empty())
     return;
   peer.active = false;
   if (!peer.connected) --connecting_;
@@ -76,9 +76,10 @@ bool LibOF::poll_peer(Peer& peer) {
   bool moved = false;
   // Whatever waits for the peer to make room looks into the mailbox too: acknowledgements may have ridden on messages
   // nobody awaits yet.
-  const bool sends = !peer.stalled.empty() || !peer.poisons.empty();
+  const bool sends = !peer.stalled.empty() || !peer.poisons.empty() || !peer.notices.empty();
   if (peer.receives.count > 0 || sends || peer.has_queued_rtrs()) moved |= drain_eager(peer);
   if (peer.sends.count > 0 || sends) moved |= drain_rtrs(peer);
+  if (!peer.notices.empty()) moved |= send_notices(peer);
   if (!peer.poisons.empty()) moved |= send_poisons(peer);
   if (!peer.stalled.empty()) moved |= send_stalled(peer);
   if (peer.has_queued_rtrs()) moved |= send_rtrs(peer);
@@ -140,6 +141,8 @@ void LibOF::fail(Peer& peer, Error error) {
   peer.rtr_queue.clear();
   poisons_pending_ -= static_cast<uint32_t>(peer.poisons.size());
   peer.poisons.clear();
+  notices_pending_ -= static_cast<uint32_t>(peer.notices.size());
+  peer.notices.clear();
   deactivate_if_idle(peer);
 }
 

@@ -25,14 +25,15 @@ void LibOF::poison(Rank rank, const MessageKey& key, Poison poison) {
 }
 
 // A send of an operation that has failed, which has not left.
-void LibOF::poison_send(Peer& peer, Request& send) {
+// Where its communicator has ended, quietly: its receiver learns of that.
+void LibOF::poison_send(Peer& peer, Request& send, bool quietly) {
   if (send.state == State::send_waiting_rtr) {
     take_waiting(peer, send);
   } else {
     peer.stalled.remove(&send);
   }
   --sends_pending_;
-  queue_poison(peer, {send.key, send.owner->poison, false});
+  if (!quietly) queue_poison(peer, {send.key, send.owner->poison, false});
   complete(send, Error::none);
   deactivate_if_idle(peer);
 }
@@ -103,7 +104,7 @@ void LibOF::drop(Rank rank, const MessageKey& key, size_t bytes, Poison poison) 
   peer.receives.push(receive);
   activate(peer);
   if (announced) {
-    handle_rts(peer, *receive);
+    handle_rts(peer, *receive, 0);
     report(peer, false);
   } else if (!eager || peer.congested) {
     ask_by_rtr(peer, *receive);

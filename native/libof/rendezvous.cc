@@ -20,7 +20,7 @@ void LibOF::announce_sends() {
     if (!peer->connected || !peer->stalled.empty()) continue;
     peer->sends.each([&](Request* send) {
       if (send->announced || !may_send_eager(*peer)) return;
-      write_eager(*peer, EagerKind::rts, send->key, nullptr, 0, nullptr);
+      write_eager(*peer, EagerKind::rts, send->key, nullptr, 0, nullptr, send->owner->signature);
       ++counters_.rts_sent;
       send->announced = true;
       --unannounced_;
@@ -40,6 +40,7 @@ bool LibOF::drain_rtrs(Peer& peer) {
     ExposedBuffer to{slot.address, slot.buffer_key, nullptr};
     const uint64_t bytes = slot.bytes;
     const uint32_t receive = slot.receive;
+    const Signature theirs = slot.signature;
     ++peer.rtr_received;
     RtrKind kind = slot.kind;
     if (const RtrSlot* withdraw = kind == RtrKind::ready ? find_withdraw(peer, key) : nullptr) {
@@ -63,17 +64,23 @@ bool LibOF::drain_rtrs(Peer& peer) {
       if (EarlyRtr* early = peer.early_rtrs.find(key)) withdraw(peer, *early, to.address, kind == RtrKind::revoke);
     } else if (kind == RtrKind::revoked) {
       revoked(peer, key);
-    } else if (Request* send = peer.sends.find(key)) {
+    } else if (Request* send = peer.sends.find(key);
+               send != nullptr &&
+               (send->owner->signature == theirs || !differ(peer, key, send->owner->signature, theirs))) {
       take_waiting(peer, *send);
       answer(*send);
     } else if (!answer_by_poison(peer, key, kind)) {
       Request* stalled = peer.stalled.head;
       while (stalled != nullptr && !(stalled->key == key)) stalled = stalled->next;
-      if (stalled != nullptr) {
+      if (stalled != nullptr && stalled->owner->signature != theirs)
+        differ(peer, key, stalled->owner->signature, theirs);
+      if (ends(peer, key, theirs)) {
+        if (kind != RtrKind::refuse) queue_poison(peer, {key, poison_of(fabric_.rank(), Error::calls_differ), true});
+      } else if (stalled != nullptr) {
         peer.stalled.remove(stalled);
         answer(*stalled);
       } else {
-        auto* early = new EarlyRtr{key, nullptr, nullptr, to, bytes, receive, kind};
+        auto* early = new EarlyRtr{key, nullptr, nullptr, to, bytes, receive, kind, theirs};
         peer.early_rtrs.push(early);
         ++counters_.rtr_early;
         // As many RTRs again may say that a receive has failed: nothing answers those.
@@ -136,8 +143,10 @@ void LibOF::start_data(Peer& peer, Request& send, const ExposedBuffer& to, uint6
 
 // A receiver of a large message has sent its RTR, or is about to. A receiver of a small one sends an RTR now, and both
 // ranks learn from the answer that they disagree.
-void LibOF::handle_rts(Peer& peer, Request& receive) {
+void LibOF::handle_rts(Peer& peer, Request& receive, Signature theirs) {
   ++peer.matched;
+  const Signature own = receive.owner->signature;
+  if (own != theirs && differ(peer, receive.key, own, theirs)) return;  // its owner is about to be cancelled
   if (receive.data_here || receive.rtr_written) return;
   if (receive.rtr_asked) cancel_queued_rtr(peer, receive);  // it may wait for room in the window
   ask_by_rtr(peer, receive, true);
@@ -199,6 +208,7 @@ bool LibOF::write_rtr(Peer& peer, const QueuedRtr& rtr) {
   slot.tag = rtr.key.tag;
   slot.sequence = rtr.key.sequence;
   slot.address = refuse ? poison_of(fabric_.rank(), Error::memory) : rtr.poison;
+  slot.signature = receive != nullptr ? receive->owner->signature : 0;
   if (receive != nullptr && !refuse) {
     if (!exposes) receive->exposed = {};
     receive->exposes = exposes;

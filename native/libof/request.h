@@ -30,7 +30,8 @@ struct RequestOwner {
   Rank error_peer = 0;
   uint64_t error_expected = 0;
   uint64_t error_got = 0;
-  uint64_t received = 0;  // bytes of the last message that it received
+  uint64_t received = 0;    // bytes of the last message that it received
+  Signature signature = 0;  // of the call that its messages belong to
   // Where its failure began: what a peer has told, or set before an operation is cancelled whose failure travels along
   // its messages.
   Poison poison = 0;

@@ -323,6 +323,107 @@ inline void a_failure_travels_along_a_tree(const Subject& subject) {
   }
 }
 
+// --- calls that differ -----------------------------------------------------------------------------------------------
+
+// One rank of several is in another call than the others: all of them fail, whether messages of the two calls meet or
+// not, and so does what they call later. Messages between two ranks still go.
+struct TwoCalls {
+  const char* name;
+  Schedule (*most)(Rank, Rank, uint64_t block);
+  Schedule (*odd)(Rank, Rank, uint64_t block);
+};
+
+inline Schedule from_root(Rank rank, Rank size, uint64_t block, Rank root) {
+  Schedule schedule(block * size, block * size);
+  schedule.round();
+  for (Rank peer = 0; peer < size; ++peer) {
+    if (peer == root || (rank != root && rank != peer)) continue;
+    rank == root ? schedule.send(peer, Role::send, 0, block) : schedule.receive(root, Role::receive, 0, block);
+  }
+  return schedule;
+}
+
+inline Schedule to_root(Rank rank, Rank size, uint64_t block, Rank root) {
+  Schedule schedule(block * size, block * size);
+  schedule.round();
+  for (Rank peer = 0; peer < size; ++peer) {
+    if (peer == root || (rank != root && rank != peer)) continue;
+    rank == root ? schedule.receive(peer, Role::receive, peer * block, block)
+                 : schedule.send(root, Role::send, 0, block);
+  }
+  return schedule;
+}
+
+inline const TwoCalls kTwoCalls[] = {
+    // Every message meets one of the other call.
+    {"exchanges", alltoall, alltoall},
+    // Two roots, each of which sends to the other one.
+    {"roots", [](Rank rank, Rank size, uint64_t block) { return from_root(rank, size, block, 0); },
+     [](Rank rank, Rank size, uint64_t block) { return from_root(rank, size, block, 1); }},
+    // Nothing is sent between the rank that waits and the one that it waits for.
+    {"circle", [](Rank rank, Rank size, uint64_t block) { return to_root(rank, size, block, 0); },
+     [](Rank rank, Rank size, uint64_t block) { return from_root(rank, size, block, 2); }},
+};
+
+inline void calls_that_differ_fail_on_every_rank(const Subject& subject) {
+  constexpr Signature kMost = 0x1234'5678, kOdd = 0x8765'4321;
+  for (RankOptions options : subject.modes) {
+    options.revoke_limit = 60'000;  // milliseconds: an emulated machine takes its time
+    for (const TwoCalls& calls : kTwoCalls) {
+      for (const size_t block : {size_t{8}, size_t{20'000}, size_t{600'000}}) {
+        run(subject, 4, options, [&](TestRank& me, Meeting& meeting) {
+          const bool odd = me.rank == 1;
+          const auto plan = me.load((odd ? calls.odd : calls.most)(me.rank, me.size, block));
+          plan->signature = odd ? kOdd : kMost;
+          const Pinned out = me.filled(block * me.size, false, 1);
+          // A rank whose call was complete before the difference was known gets it from a later one.
+          for (bool failed = false; !failed;) {
+            const uint32_t request = me.start(plan, out, me.plain(block * me.size));
+            if (request == kNoRequest) continue;
+            CHECK(me.engine->wait(&request, 1, true, -1));
+            failed = me.error(request) != Error::none;
+            if (!failed) {
+              me.finish(request);
+              continue;
+            }
+            CHECK_EQ(me.error(request), Error::calls_differ);
+            const Mismatch found = me.engine->failure(request).mismatch;
+            // Which of the other ranks has found it depends on who was first.
+            const bool first_is_odd = found.ranks[0] == 1;
+            CHECK_EQ(found.ranks[first_is_odd ? 0 : 1], 1u);
+            CHECK_EQ(found.calls[0], first_is_odd ? kOdd : kMost);
+            CHECK_EQ(found.calls[1], first_is_odd ? kMost : kOdd);
+          }
+          meeting.meet([&] { me.engine->test(); });
+          const Pinned in = me.plain(block);
+          const uint32_t receive = me.irecv(in, (me.rank + 3) % 4, 1);
+          const uint32_t send = me.isend(me.filled(block, false, me.rank), (me.rank + 1) % 4, 1);
+          me.wait(receive);
+          me.wait(send);
+          check_data(in, (me.rank + 3) % 4);
+          meeting.meet([&] { me.engine->test(); });
+        });
+      }
+    }
+  }
+}
+
+// A rank that has nothing more to do learns it before it closes.
+inline void calls_that_differ_are_told_at_the_end(const Subject& subject) {
+  run(subject, 2, mode(true), [](TestRank& me, Meeting& meeting) {
+    const Rank peer = 1 - me.rank;
+    me.send(me.plain(1), peer, 1);
+    me.receive(me.plain(1), peer, 1);
+    const auto plan = me.load(from_root(me.rank, 2, 8, me.rank));  // each thinks that it is the root
+    plan->signature = 1 + me.rank;
+    me.wait(me.start(plan, me.filled(16, false, 1), me.plain(16)));
+    me.send(me.plain(1), peer, 1);
+    meeting.meet();
+    me.receive(me.plain(1), peer, 1);  // behind the message of the call
+    CHECK_EQ(me.engine->last_look().error, Error::calls_differ);
+  });
+}
+
 // --- the suite -------------------------------------------------------------------------------------------------------
 
 // Adds the suite to the program, for this subject.
@@ -347,6 +448,8 @@ inline bool conforms(const Subject& subject) {
   CONFORMANCE(a_closed_peer_is_noticed_by_watchers);
   CONFORMANCE(other_eager_limits_are_refused);
   CONFORMANCE(a_failed_operation_leaves_its_buffer_alone);
+  CONFORMANCE(calls_that_differ_fail_on_every_rank);
+  CONFORMANCE(calls_that_differ_are_told_at_the_end);
 #undef CONFORMANCE
   return true;
 }

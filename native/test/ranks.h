@@ -65,7 +65,7 @@ class TestRank {
     world = std::make_shared<Group>();
     for (Rank r = 0; r < size; ++r) world->members.push_back(r);
     world->rank = rank;
-    world->context = 10;
+    world->context = 12;  // a communicator takes four numbers
     EngineOptions engine_options;
     engine_options.libof.eager_limit = options.eager_limit;
     engine_options.libof.test_on_init = options.test_on_init;

@@ -35,5 +35,6 @@ export const iallgatherv = operation({
     if (!call.sendInPlace) checkOwnBlock(call, 'send', blocks[call.rank], recv);
     return { ...call.shape(0, call.sendInPlace), blocks, detail: textOf(blocks) };
   },
+  sizes: ({ blocks }) => blocks.map(({ bytes }) => bytes),
   choose: ({ size }) => (size <= LINEAR_MAX_RANKS ? 'linear' : 'ring'),
 });

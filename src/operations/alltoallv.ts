@@ -2,7 +2,7 @@ import { ALLTOALLV_SLOT_BYTES, alltoallvBruck, alltoallvLinear, alltoallvPairwis
 import { alltoallvHierarchical, HIERARCHICAL_SLOT_BYTES } from '../schedules/hierarchical.js';
 import { blocksOf, textOf } from './counts.js';
 import { HAN } from './hierarchy.js';
-import { operation } from './operation.js';
+import { NO_SIZES, operation } from './operation.js';
 
 /** From this many ranks on, one partner at a time: it bounds what is in flight. The sizes differ from rank to rank. */
 const PAIRWISE_MIN_RANKS = 32;
@@ -63,5 +63,6 @@ export const ialltoallv = operation({
     call.checkPair(send, recv);
     return { ...call.shape(0), sendBlocks, recvBlocks, detail: `${textOf(sendBlocks)} / ${textOf(recvBlocks)}` };
   },
+  sizes: NO_SIZES,
   choose: ({ size }) => (size < PAIRWISE_MIN_RANKS ? 'linear' : 'pairwise'),
 });

@@ -3,7 +3,7 @@ import { type Edge, exchangeParts } from '../schedules/parts.js';
 import type { Schedule } from '../schedules/schedule.js';
 import type { Shape } from '../schedules/shape.js';
 import type { Role } from '../schedules/encoding.js';
-import { operation } from './operation.js';
+import { NO_SIZES, operation } from './operation.js';
 import { checkDisjoint, type Placement } from './parts.js';
 
 /** Where the part for each rank is, and where the part of each rank goes. */
@@ -48,5 +48,6 @@ export const ialltoallw = operation({
   check(call) {
     checkDisjoint(call.send as Placement, call.context);
   },
+  sizes: NO_SIZES,
   choose: () => 'linear',
 });

@@ -1,5 +1,5 @@
 import { gathervLinear } from '../schedules/gatherv.js';
-import { operation } from './operation.js';
+import { NO_SIZES, operation } from './operation.js';
 import { listedRows, listedShape } from './rooted.js';
 
 export const igatherv = operation({
@@ -9,5 +9,6 @@ export const igatherv = operation({
   parameters: ['send', 'recv', 'counts', 'displs', 'root'],
   algorithms: listedRows(gathervLinear),
   shape: (call) => listedShape(call, 'recv', 'send'),
+  sizes: NO_SIZES,
   choose: () => 'linear',
 });

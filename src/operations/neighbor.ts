@@ -6,7 +6,7 @@ import type { Schedule } from '../schedules/schedule.js';
 import type { Block, Shape } from '../schedules/shape.js';
 import type { Neighbors } from '../topologies.js';
 import { blocksOf, textOf } from './counts.js';
-import { type Algorithm, type Call, type Checked, operation } from './operation.js';
+import { type Algorithm, type Call, type Checked, NO_SIZES, operation } from './operation.js';
 import { checkDisjoint, type Placement } from './parts.js';
 
 /** Where the block for each destination is, and where the block of each source goes. */
@@ -91,6 +91,7 @@ const ineighborAllgather = operation({
     }
     return shapeOf(call, repeated(destinations.length, send?.bytes ?? 0, 0), repeated(sources.length, block), 'recv');
   },
+  sizes: NO_SIZES,
   choose,
 });
 
@@ -108,6 +109,7 @@ const ineighborAllgatherv = operation({
       recv === null ? [] : blocksOf(call, ['counts', 'displs'], counts, displs, 'recv', recv, sources.length);
     return shapeOf(call, repeated(destinations.length, send?.bytes ?? 0, 0), blocks, 'counts');
   },
+  sizes: NO_SIZES,
   choose,
 });
 
@@ -127,6 +129,7 @@ const ineighborAlltoall = operation({
     }
     return shapeOf(call, repeated(destinations.length, out), repeated(sources.length, into), 'recv');
   },
+  sizes: NO_SIZES,
   choose,
 });
 
@@ -146,6 +149,7 @@ const ineighborAlltoallv = operation({
     const into = recv === null ? [] : blocksOf(call, recvNames, recvCounts, recvDispls, 'recv', recv, sources.length);
     return shapeOf(call, out, into, 'recvCounts');
   },
+  sizes: NO_SIZES,
   choose,
 });
 
@@ -162,6 +166,7 @@ const ineighborAlltoallw = operation({
   check(call) {
     checkDisjoint(call.send as Placement, call.context);
   },
+  sizes: NO_SIZES,
   choose,
 });
 

@@ -44,9 +44,14 @@ export interface Operation<Name extends string = string, Hint extends string = s
   shape(call: Call): S;
   /** Checks that cost more: made only where there is no plan of the shape yet. @throws {ArgumentError} */
   check?(call: Call): void;
+  /** The sizes that all ranks must agree in. Default: the bytes of the shape. Of many operations, there are none. */
+  sizes?(shape: S): readonly number[];
   /** The algorithm that is taken where the caller names none: the same on all ranks. */
   choose(shape: S): NoInfer<Hint>;
 }
+
+/** Of operations whose sizes differ from rank to rank. */
+export const NO_SIZES = (): readonly number[] => [];
 
 /** Gives an entry its types. */
 export function operation<const Name extends string, const Hint extends string, S extends Shape>(

@@ -83,5 +83,6 @@ export const ireduceScatter = operation({
     const shape = reduceShape(call, data, 0, inPlace);
     return { ...shape, blocks, detail: `${shape.detail!} ${textOf(blocks)}` };
   },
+  sizes: ({ blocks }) => blocks.map(({ bytes }) => bytes),
   choose: (shape) => choose(shape, endOf(shape.blocks)),
 });

@@ -1,5 +1,5 @@
 import { scattervLinear } from '../schedules/scatter.js';
-import { operation } from './operation.js';
+import { NO_SIZES, operation } from './operation.js';
 import { listedRows, listedShape } from './rooted.js';
 
 export const iscatterv = operation({
@@ -9,5 +9,6 @@ export const iscatterv = operation({
   parameters: ['send', 'counts', 'displs', 'recv', 'root'],
   algorithms: listedRows(scattervLinear),
   shape: (call) => listedShape(call, 'send', 'recv'),
+  sizes: NO_SIZES,
   choose: () => 'linear',
 });

@@ -77,6 +77,9 @@ class MixedFabric final : public Fabric {
   void expect_immediates(Rank peer, bool expected) override { to(peer).expect_immediates(peer, expected); }
   uint32_t put_window() const override { return std::min(near_->put_window(), far_->put_window()); }
   bool called() const override { return far_->called(); }
+  void alarm(Rank peer) override { to(peer).alarm(peer); }
+  bool alarmed() override { return near_->alarmed(); }
+  bool may_alarm(Rank peer) const override { return routes_[peer] != job::Route::network && near_->may_alarm(peer); }
   bool receiver_copies() const override { return near_->receiver_copies() || far_->receiver_copies(); }
   uint32_t ticket(Sleeper who) override { return far_->ticket(who); }
   void arm(Sleeper who, uint32_t need) override;

@@ -63,6 +63,18 @@ ShmFabric::~ShmFabric() { announce_closed(); }
 
 void ShmFabric::announce_closed() { job::announce_closed(*segment_, rank(), caller_); }
 
+void ShmFabric::alarm(Rank peer) {
+  segment_->line(peer).alarms.fetch_add(1, std::memory_order_release);  // pairs with the acquire in alarmed()
+  count(peer);
+}
+
+bool ShmFabric::alarmed() {
+  const std::atomic<uint32_t>& alarms = segment_->line(options_.rank).alarms;
+  if (alarms.load(std::memory_order_relaxed) == alarms_) return false;
+  alarms_ = alarms.load(std::memory_order_acquire);  // what was written before the alarm is there
+  return true;
+}
+
 Crowd ShmFabric::crowd() const { return job::crowd_of(*segment_); }
 
 void ShmFabric::visit_counters(const CounterVisitor& visit) const {

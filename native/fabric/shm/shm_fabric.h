@@ -72,6 +72,9 @@ class ShmFabric final : public Fabric {
   void expect_immediates(Rank peer, bool expected) override { bulk_.expect(peer, expected); }
   uint32_t put_window() const override { return kBulkSlots; }
   bool called() const override { return false; }
+  void alarm(Rank peer) override;
+  bool alarmed() override;
+  bool may_alarm(Rank peer) const override { return route_to(peer) == Route::shared_memory; }
   bool holds_back() const override { return false; }
   bool receiver_copies() const override { return bulk_.receiver_copies(); }
   uint32_t ticket(Sleeper who) override { return doorbell_ticket(bell(), who); }
@@ -128,6 +131,7 @@ class ShmFabric final : public Fabric {
   job::RankSocket sockets_[2];
   job::RankPipe loop_pipe_;
   uint32_t processor_ = 0;  // what this rank's line says
+  uint32_t alarms_ = 0;     // of them, those that alarmed() has told of
   job::RankCaller caller_;
   ShmCounters counters_;
 };

@@ -1,0 +1,182 @@
+// Calls that differ. The messages of a collective carry a signature of the call, and the two sides of each message
+// compare theirs. Messages of different collectives often do not meet: so what comes without a receive or a send is
+// compared with what is known of the call (Calls), and who waits for long asks (inquire).
+//
+// A difference ends the collectives of the communicator, once and for all: which calls belong together is not known any
+// more. The rank that has found it tells all others. Then nothing of these collectives is matched, kept or poisoned:
+// what still comes is dropped, an RTR gets a poison as its answer, and the peer is told what has happened.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "libof/peer.h"
+
+namespace nbc::libof {
+namespace {
+
+// From one peer: no program gets so far.
+constexpr size_t kMostNotices = size_t{1} << 16;
+
+}  // namespace
+
+// --- comparing -------------------------------------------------------------------------------------------------------
+
+// The signatures are not equal, of a message and of what it has met.
+bool LibOF::differ(const Peer& peer, const MessageKey& key, Signature own, Signature theirs) {
+  if (own == 0 || theirs == 0) return false;
+  end_communicator({key.context, key.tag, {fabric_.rank(), peer.rank}, {own, theirs}});
+  return true;
+}
+
+// Something has come for a call of the peer's, which meets nothing here. True: it belongs to a communicator that has
+// ended, perhaps by this.
+bool LibOF::ends(Peer& peer, const MessageKey& key, Signature theirs) {
+  if (!has_calls(key.context)) return false;
+  const Mismatch* known = mismatch_of(key.context);
+  if (known == nullptr) {
+    Mismatch found;
+    if (theirs == 0 || calls_ == nullptr || !calls_->differs(key, peer.rank, theirs, found)) return false;
+    end_communicator(found);
+    known = mismatch_of(key.context);
+  }
+  tell(peer.rank, *known);
+  return true;
+}
+
+const Mismatch* LibOF::mismatch_of(uint64_t context) const {
+  if (mismatches_.empty() || !has_calls(context)) return nullptr;
+  const auto found = mismatches_.find(communicator_of(context));
+  return found == mismatches_.end() ? nullptr : &found->second;
+}
+
+void LibOF::end_communicator(Mismatch found, bool told) {
+  const uint64_t communicator = communicator_of(found.context);
+  if (mismatches_.count(communicator) > 0) return;
+  if (calls_ != nullptr) calls_->mismatch(found, told);
+  mismatches_.emplace(communicator, found);
+  drop_messages_of(communicator);
+}
+
+// What waits for receives and sends that will not come.
+void LibOF::drop_messages_of(uint64_t communicator) {
+  const auto belongs = [&](const MessageKey& key) {
+    return has_calls(key.context) && communicator_of(key.context) == communicator;
+  };
+  for (const auto& entry : peers_) {
+    if (entry == nullptr) continue;
+    Peer& peer = *entry;
+    peer.unexpected.each([&](Unexpected* message) {
+      if (!belongs(message->key)) return;
+      ++peer.matched;
+      forget(peer, message);
+      std::free(message);
+    });
+    std::vector<EarlyRtr*> rtrs;
+    peer.early_rtrs.each([&](EarlyRtr* rtr) {
+      if (belongs(rtr->key)) rtrs.push_back(rtr);
+    });
+    if (rtrs.empty()) continue;
+    tell(peer.rank, mismatches_[communicator]);
+    for (EarlyRtr* rtr : rtrs) {
+      const bool answered = rtr->kind != RtrKind::refuse && peer.unfit == Error::none;
+      peer.early_rtrs.remove(rtr);
+      if (answered) queue_poison(peer, {rtr->key, poison_of(fabric_.rank(), Error::calls_differ), true});
+      delete rtr;
+    }
+  }
+}
+
+void LibOF::compare_kept(uint64_t context) {
+  struct Kept {
+    Peer* peer;
+    MessageKey key;
+    Signature signature;
+  };
+  std::vector<Kept> kept;
+  for (const auto& entry : peers_) {
+    if (entry == nullptr) continue;
+    Peer* const peer = entry.get();
+    const auto add = [&](const MessageKey& key, Signature signature) {
+      if (has_calls(key.context) && communicator_of(key.context) == context) kept.push_back({peer, key, signature});
+    };
+    peer->unexpected.each([&](Unexpected* message) {
+      if (message->kind != EagerKind::poison) add(message->key, message->about);
+    });
+    peer->early_rtrs.each([&](EarlyRtr* rtr) { add(rtr->key, rtr->signature); });
+  }
+  // The first difference ends them all.
+  for (const Kept& each : kept) {
+    if (ends(*each.peer, each.key, each.signature)) return;
+  }
+}
+
+// --- telling ---------------------------------------------------------------------------------------------------------
+
+void LibOF::tell(Rank rank, const Mismatch& mismatch) {
+  if (rank == fabric_.rank()) return;
+  Peer& peer = peer_of(rank);
+  const uint64_t communicator = communicator_of(mismatch.context);
+  const bool informed = std::count(peer.informed.begin(), peer.informed.end(), communicator) > 0;
+  if (informed || peer.unfit != Error::none) return;
+  peer.informed.push_back(communicator);
+  peer.notices.push_back(mismatch);
+  ++notices_pending_;
+  if (peer.connected && send_notices(peer)) return deactivate_if_idle(peer);
+  activate(peer);
+  if (peer.connected && !peer.asynchronous) fabric_.alarm(rank);  // its slots are full: it has to empty them
+}
+
+// Written at once, if there is room: the receiver keeps none of them, so they need no room in its window.
+bool LibOF::send_notices(Peer& peer) {
+  bool moved = false;
+  while (!peer.notices.empty() && has_eager_slot(peer)) {
+    write_notice(peer, peer.notices.front());
+    peer.notices.pop_front();
+    --notices_pending_;
+    moved = true;
+  }
+  return moved;
+}
+
+void LibOF::write_notice(Peer& peer, const Mismatch& mismatch) {
+  const MismatchNotice notice{mismatch.ranks[0], mismatch.calls[0], mismatch.bytes};
+  const MessageKey key{mismatch.context, mismatch.tag, mismatch.ranks[1]};
+  write_eager(peer, EagerKind::mismatch, key, &notice, sizeof notice, nullptr, mismatch.calls[1]);
+  if (!peer.asynchronous) fabric_.alarm(peer.rank);
+}
+
+void LibOF::read_notice(Peer& peer, const MessageKey& key, Signature other, const std::byte* payload) {
+  if (peer.informed.size() >= kMostNotices) return reject(peer, "it told of more mismatches than there can be");
+  MismatchNotice notice;
+  std::memcpy(&notice, payload, sizeof notice);
+  peer.informed.push_back(communicator_of(key.context));
+  end_communicator({key.context, key.tag, {notice.rank, key.sequence}, {notice.call, other}, notice.bytes}, true);
+}
+
+bool LibOF::inquire(Rank rank, const MessageKey& key, Signature signature) {
+  Peer& peer = peer_of(rank);
+  if (!peer.connected) return false;
+  const bool room = has_eager_slot(peer);
+  if (room) write_eager(peer, EagerKind::inquiry, key, nullptr, 0, nullptr, signature);
+  if (!peer.asynchronous) fabric_.alarm(rank);  // without room, too: the peer has not looked for long
+  return room;
+}
+
+void LibOF::look_around(bool alarmed) {
+  for (Rank rank = 0; rank < peers_.size(); ++rank) {
+    if (rank == fabric_.rank() || (peers_[rank] == nullptr && !(alarmed && fabric_.may_alarm(rank)))) continue;
+    Peer& peer = peer_of(rank);
+    if (!peer.connected && (!alarmed || peer.active || !connect(peer))) continue;  // poll_peer() connects active ones
+    drain_eager(peer);
+    deactivate_if_idle(peer);
+  }
+}
+
+void LibOF::look_at(Rank rank) {
+  Peer& peer = peer_of(rank);
+  if (!peer.connected) return;
+  drain_eager(peer);
+  deactivate_if_idle(peer);
+}
+
+}  // namespace nbc::libof

@@ -1,0 +1,160 @@
+/**
+ * What the ranks that call a collective together have to agree in, in 32 bits, and back to words. The signature of a
+ * call travels with its messages; native code compares it (native/libof/calls.cc), and does not look into it.
+ *
+ *     bits  0 to 4    the operation, from 1 on; the last number is a schedule of the user's own
+ *     bits  5 to 7    the algorithm
+ *     bits  8 to 31   with a root                   16 bits root, 8 size
+ *                     with an operator              4 bits element type, 4 operator, 16 size
+ *                     with a root and an operator   4 bits element type, 4 operator, 8 root, 8 size
+ *                     else                          24 bits size
+ *
+ * Of the size there is a hash. It is 0 where MPI lets the size differ from rank to rank. A root that has no room counts
+ * as the highest that has. Element types of what is only moved are not compared.
+ */
+import { nameOfType } from './elements.js';
+import { OPERATIONS } from './operations/index.js';
+import { NEIGHBOR_OPERATIONS } from './operations/neighbor.js';
+import type { Operation } from './operations/operation.js';
+import { OPERATORS } from './operators.js';
+import type { ReduceShape } from './schedules/combine.js';
+import { type ElementType, Operator, TYPE_BYTES } from './schedules/encoding.js';
+import type { Shape } from './schedules/shape.js';
+
+/** Bits of a field, from the lowest on. */
+const OPERATION_BITS = 5;
+const ALGORITHM_BITS = 3;
+const REST_BITS = 24;
+const TYPE_BITS = 4;
+const OPERATOR_BITS = 4;
+const ROOT_BITS = 16;
+/** Where there is an operator, too. */
+const SHORT_ROOT_BITS = 8;
+
+const TABLE: readonly Operation[] = [...OPERATIONS, ...NEIGHBOR_OPERATIONS];
+
+/** The signature of schedules of the user's own: they may differ from rank to rank. */
+export const OWN_SCHEDULE = TABLE.length + 1;
+
+interface Fields {
+  type: number;
+  operator: number;
+  root: number;
+  size: number;
+}
+
+/** The fields that an operation has beside its name and algorithm, with their bits: the lowest first. */
+function layoutOf({ parameters }: Operation): readonly (readonly [field: keyof Fields, bits: number])[] {
+  const layout: [keyof Fields, number][] = [];
+  const reduces = parameters.includes('op');
+  if (reduces) layout.push(['type', TYPE_BITS], ['operator', OPERATOR_BITS]);
+  if (parameters.includes('root')) layout.push(['root', reduces ? SHORT_ROOT_BITS : ROOT_BITS]);
+  const left = layout.reduce((bits, [, width]) => bits - width, REST_BITS);
+  return [...layout, ['size', left]];
+}
+
+/** @param chosen index of the algorithm */
+export function signatureOf(operation: Operation, shape: Shape, chosen: number): number {
+  const { type = 0, operator = 0 } = shape as Partial<ReduceShape>;
+  const fields: Fields = { type, operator, root: shape.root, size: hashOf(sizesOf(operation, shape)) };
+  let signature = (numberOf(operation) | (chosen << OPERATION_BITS)) >>> 0;
+  let at = OPERATION_BITS + ALGORITHM_BITS;
+  for (const [field, bits] of layoutOf(operation)) {
+    const most = 2 ** bits - 1;
+    const value = field === 'size' ? foldInto(fields.size, bits) : Math.min(fields[field], most);
+    signature = (signature | (value << at)) >>> 0;
+    at += bits;
+  }
+  return signature;
+}
+
+/** What a caller names as the size of its call, for texts; undefined: sizes are in lists. */
+export function bytesOfCall(operation: Operation, shape: Shape): number | undefined {
+  return operation.sizes === undefined ? shape.bytes : undefined;
+}
+
+function numberOf(operation: Operation): number {
+  return TABLE.findIndex(({ name }) => name === operation.name) + 1;
+}
+
+function sizesOf(operation: Operation, shape: Shape): readonly number[] {
+  return operation.sizes === undefined ? [shape.bytes] : operation.sizes(shape);
+}
+
+/** 0 of no sizes, and of nothing else that is likely. */
+function hashOf(sizes: readonly number[]): number {
+  let hash = 0;
+  for (const size of sizes) {
+    for (const half of [size >>> 0, Math.floor(size / 2 ** 32)]) hash = mix(hash ^ (half + 0x9e3779b9));
+  }
+  return hash;
+}
+
+/** Every bit of the number reaches every bit of the result. */
+function mix(value: number): number {
+  let mixed = Math.imul(value ^ (value >>> 16), 0x7feb352d);
+  mixed = Math.imul(mixed ^ (mixed >>> 15), 0x846ca68b);
+  return (mixed ^ (mixed >>> 16)) >>> 0;
+}
+
+function foldInto(hash: number, bits: number): number {
+  return (hash ^ (hash >>> (32 - bits))) & (2 ** bits - 1);
+}
+
+/** A call as native code knows it. */
+export interface NativeCall {
+  /** World rank. */
+  rank: number;
+  signature: number;
+  bytes?: number | undefined;
+  persistent?: boolean;
+}
+
+interface Described {
+  name: string;
+  /** Each with a name, in words. */
+  parts: Record<string, string | undefined>;
+}
+
+function describe({ signature, persistent = false }: NativeCall): Described {
+  const number = signature % 2 ** OPERATION_BITS;
+  if (number === OWN_SCHEDULE) return { name: 'start', parts: {} };
+  const operation = TABLE.at(number - 1);
+  if (number === 0 || operation === undefined) return { name: `an unknown operation (${signature})`, parts: {} };
+  const parts: Described['parts'] = {};
+  const algorithm = (signature >>> OPERATION_BITS) % 2 ** ALGORITHM_BITS;
+  let at = OPERATION_BITS + ALGORITHM_BITS;
+  for (const [field, bits] of layoutOf(operation)) {
+    const most = 2 ** bits - 1;
+    const value = (signature >>> at) & most;
+    if (field === 'root') parts['root'] = `root ${value}${value === most ? ' or above' : ''}`;
+    if (field === 'type')
+      parts['type'] = value < TYPE_BYTES.length ? nameOfType(value as ElementType) : `type ${value}`;
+    if (field === 'operator') parts['operator'] = operatorName(value);
+    at += bits;
+  }
+  parts['algorithm'] = `algorithm '${operation.algorithms.at(algorithm)?.name ?? algorithm}'`;
+  const name = persistent ? `${operation.name.slice(1)}Init` : operation.name;
+  return { name, parts };
+}
+
+function operatorName(code: number): string {
+  return code === Operator.USER
+    ? 'an operator of createOp'
+    : (OPERATORS.find((op) => op.code === code)?.name ?? `${code}`);
+}
+
+/** Both calls, as far as they differ: "rank 0 called ibcast (root 0), and rank 1 ibcast (root 1)". */
+export function describeMismatch(one: NativeCall, other: NativeCall): string {
+  const [a, b] = [describe(one), describe(other)];
+  const same = a.name === b.name;
+  const text = ({ name, parts }: Described, { bytes }: NativeCall, { parts: others }: Described): string => {
+    const differ = Object.keys(parts).filter((part) => !same || parts[part] !== others[part]);
+    const words = differ.map((part) => parts[part]);
+    if (bytes !== undefined) words.push(`${bytes} bytes`);
+    return words.length === 0 ? name : `${name} (${words.join(', ')})`;
+  };
+  const sizes = same && Object.keys(a.parts).every((part) => a.parts[part] === b.parts[part]);
+  const how = sizes ? ', with another size' : '';
+  return `rank ${one.rank} of the world called ${text(a, one, b)}, and rank ${other.rank} called ${text(b, other, a)}${how}`;
+}

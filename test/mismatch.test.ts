@@ -1,0 +1,58 @@
+/** Ranks that call different collectives all hear of it, by name; ranks that may differ do not. */
+import assert from 'node:assert/strict';
+import { BRIEF, reports, runRanks } from './helpers.js';
+
+type Found = Record<string, { message: string; ranks: [number, number]; names: [string, string]; calls: number }>;
+
+const TRANSPORTS: Record<string, (rank: number) => Record<string, string | undefined>> = {
+  shm: () => ({ NBC_TRANSPORT: 'shm' }),
+  tcp: () => ({ NBC_TRANSPORT: 'tcp' }),
+  // Neighbours are on different hosts.
+  mixed: (rank) => ({ NBC_TRANSPORT: 'auto', NBC_HOST: rank % 2 === 0 ? 'a' : 'b', NBC_JOB_FD: undefined }),
+};
+
+describe('calls that differ', function () {
+  this.timeout(240_000);
+  const sizes = BRIEF ? [3] : [2, 3, 4, 8];
+
+  for (const [transport, env] of Object.entries(TRANSPORTS)) {
+    for (const size of sizes) {
+      for (const mode of size === 3 ? ['thread', 'manual', 'awaits'] : ['thread']) {
+        it(`fail on all of ${size} ranks, with both calls named ('${transport}', '${mode}')`, async () => {
+          const results = await runRanks('mismatch', {
+            size,
+            args: ['differences'],
+            env: (rank) => ({
+              ...env(rank),
+              NBC_PROGRESS: mode === 'manual' ? 'manual' : 'thread',
+              TEST_AWAITS: mode === 'awaits' ? '1' : '0',
+            }),
+          });
+          const all = reports<Found>(results);
+          for (const [rank, found] of all.entries()) {
+            for (const [difference, { message, ranks, names }] of Object.entries(found)) {
+              const what = `${difference}, rank ${rank}: ${message}`;
+              for (const name of names) assert(message.includes(name), what);
+              assert.match(message, new RegExp(`rank ${ranks[0]} of the world called .* rank ${ranks[1]} `), what);
+            }
+          }
+        });
+      }
+
+      it(`are not those that may differ ('${transport}', ${size} ranks)`, async () => {
+        const results = await runRanks('mismatch', { size, args: ['legal'], env });
+        assert.equal(reports<string>(results).length, size);
+      });
+    }
+
+    it(`follow where a rank goes on after a call that was refused ('${transport}')`, async () => {
+      const results = await runRanks('mismatch', { size: 3, args: ['refused'], env });
+      assert.equal(reports<string>(results).length, 3);
+    });
+
+    it(`are told by close() where no call is left ('${transport}')`, async () => {
+      const results = await runRanks('mismatch', { size: 2, args: ['atTheEnd'], env });
+      assert.deepEqual(reports<string>(results), ['told', 'told']);
+    });
+  }
+});

@@ -1,0 +1,266 @@
+/** Ranks that call different collectives, and ranks whose calls look different and are not. Two ranks and more. */
+import assert from 'node:assert/strict';
+import {
+  ArgumentError,
+  type Communicator,
+  IN_PLACE,
+  init,
+  MAX,
+  MismatchError,
+  NbcError,
+  type PersistentRequest,
+  type Request,
+  SUM,
+  TimeoutError,
+  waitAll,
+} from 'node-nbc';
+import { barrierDissemination, Role, Schedule } from 'node-nbc/schedules';
+import { play, report } from './scenario.js';
+
+/** A difference must not hang; this is what a very busy machine may need. */
+const LIMIT_MS = Number(process.env['NBC_TEST_LIMIT_MS'] ?? 20_000);
+
+type Start = (comm: Communicator) => Request;
+
+const bytes = (count: number): Uint8Array => new Uint8Array(count);
+const bcast =
+  (count: number, root: number): Start =>
+  (comm) =>
+    comm.ibcast(bytes(count), root);
+const allgather =
+  (count: number): Start =>
+  (comm) =>
+    comm.iallgather(bytes(count), bytes(count * comm.size));
+const gather =
+  (count: number, root: number): Start =>
+  (comm) =>
+    comm.igather(bytes(count), comm.rank === root ? bytes(count * comm.size) : null, root);
+const allreduce =
+  (View: typeof Float64Array | typeof Int32Array, count: number, op = SUM, algorithm?: 'ring'): Start =>
+  (comm) => {
+    const options = algorithm && { algorithm };
+    return comm.iallreduce(new View(count), new View(count), op, options);
+  };
+const barrier: Start = (comm) => comm.ibarrier();
+const own: Start = (comm) => {
+  const { rank, size } = comm;
+  return comm.start(barrierDissemination({ rank, size, root: 0, bytes: 0, inPlace: false }), null, null);
+};
+const persistent =
+  (make: (comm: Communicator) => PersistentRequest): Start =>
+  (comm) => {
+    const request = make(comm);
+    request.start();
+    return request;
+  };
+
+interface Difference {
+  /** What all ranks but one call, and what that one calls. */
+  most: Start[];
+  odd: Start[];
+  /** Both calls, as an error names them. */
+  names: [most: string, odd: string];
+}
+
+const DIFFERENCES: Record<string, Difference> = {};
+for (const count of [8, 20_000, 600_000]) {
+  const [small, values] = [count / 8, `${count} bytes of`];
+  Object.assign(DIFFERENCES, {
+    [`${values} different operations`]: {
+      most: [allreduce(Float64Array, small)],
+      odd: [allgather(count)],
+      names: ['iallreduce', 'iallgather'],
+    },
+    [`${values} different roots`]: { most: [bcast(count, 0)], odd: [bcast(count, 1)], names: ['root 0', 'root 1'] },
+    [`${values} another order`]: {
+      most: [bcast(count, 0), allgather(count)],
+      odd: [allgather(count), bcast(count, 0)],
+      names: ['ibcast', 'iallgather'],
+    },
+    [`${values} a gather and a broadcast`]: {
+      most: [gather(count, 0)],
+      odd: [bcast(count, 1)],
+      names: ['igather', 'ibcast'],
+    },
+    [`${values} two types`]: {
+      most: [allreduce(Float64Array, small)],
+      odd: [allreduce(Int32Array, 2 * small)],
+      names: ['float64', 'int32'],
+    },
+    [`${values} two operators`]: {
+      most: [allreduce(Float64Array, small)],
+      odd: [allreduce(Float64Array, small, MAX)],
+      names: ['SUM', 'MAX'],
+    },
+    [`${values} different Inits`]: {
+      most: [persistent((comm) => comm.bcastInit(bytes(count), 0))],
+      odd: [persistent((comm) => comm.allgatherInit(bytes(count), bytes(count * comm.size)))],
+      names: ['bcastInit', 'allgatherInit'],
+    },
+  });
+}
+Object.assign(DIFFERENCES, {
+  'a barrier and a sum': { most: [allreduce(Float64Array, 1)], odd: [barrier], names: ['iallreduce', 'ibarrier'] },
+  'sizes at a limit of algorithms': {
+    most: [bcast(32_767, 0)],
+    odd: [bcast(32_768, 0)],
+    names: ['ibcast', 'ibcast'],
+  },
+  'sizes at a limit of algorithms, the other way': {
+    most: [bcast(32_768, 0)],
+    odd: [bcast(32_767, 0)],
+    names: ['ibcast', 'ibcast'],
+  },
+  'small and large': { most: [allgather(8)], odd: [allgather(600_000)], names: ['iallgather', 'iallgather'] },
+  'large and small': { most: [allgather(600_000)], odd: [allgather(8)], names: ['iallgather', 'iallgather'] },
+  'nothing and something': { most: [bcast(0, 0)], odd: [bcast(8, 0)], names: ['ibcast', 'ibcast'] },
+  'a barrier and a schedule of its own': { most: [barrier], odd: [own], names: ['ibarrier', 'start'] },
+  'a named algorithm': {
+    most: [allreduce(Float64Array, 600)],
+    odd: [allreduce(Float64Array, 600, SUM, 'ring')],
+    names: ['algorithm', 'ring'],
+  },
+} satisfies Record<string, Difference>);
+
+const awaits = process.env['TEST_AWAITS'] === '1';
+
+async function outcomeOf(start: () => Request): Promise<NbcError | null> {
+  try {
+    const request = start();
+    if (awaits) await request;
+    else request.wait(LIMIT_MS);
+    return null;
+  } catch (error) {
+    assert(error instanceof NbcError, String(error));
+    return error;
+  }
+}
+
+/** Every difference on a communicator of its own: all ranks get the error, and the world goes on. */
+async function differences(): Promise<void> {
+  const world = await init({ timeout: LIMIT_MS });
+  const { rank, size } = world;
+  const found: Record<string, { message: string; ranks: unknown; names: string[]; calls: number }> = {};
+  for (const [index, [name, { most, odd, names }]] of Object.entries(DIFFERENCES).entries()) {
+    // Not on every size: the default may be this algorithm.
+    const differs = 1 + (index % (size - 1));
+    const comm = await world.dup();
+    const list = rank === differs ? odd : most;
+    // A rank whose calls were complete before anybody could know of the difference gets it from its next one.
+    let error: NbcError | null = null;
+    let calls = 0;
+    for (; error === null; calls++) error = await outcomeOf(() => list[calls % list.length](comm));
+    assert(!(error instanceof TimeoutError), `${name}: ${error.message}`);
+    assert(error instanceof MismatchError, `${name}: ${String(error)}`);
+    found[name] = { message: error.message, ranks: error.ranks, names, calls };
+    // All later ones fail at once.
+    assert((await outcomeOf(() => barrier(comm))) instanceof MismatchError, name);
+    await comm.close();
+  }
+  await world.ibarrier();
+  await world.close();
+  report(found);
+}
+
+/** Two ranks: both are the root of a small broadcast, and nothing else is called. */
+async function atTheEnd(): Promise<void> {
+  const world = await init();
+  const other = 1 - world.rank;
+  // Over a network, the other rank's message may be here before that of this rank has left.
+  const early = await outcomeOf(() => bcast(8, world.rank)(world));
+  assert(early === null || early instanceof MismatchError, String(early));
+  // What the other rank has sent is here before its message.
+  waitAll([world.isend(bytes(1), other), world.irecv(bytes(1), other)], LIMIT_MS);
+  if (early !== null) {
+    await world.close();
+    report('told');
+    return;
+  }
+  await assert.rejects(world.close(), (error: unknown) => {
+    assert(error instanceof MismatchError, String(error));
+    assert.match(error.message, /^close: .*root 0.*root 1|^close: .*root 1.*root 0/);
+    return true;
+  });
+  await world.close();
+  report('told');
+}
+
+/** What may differ from rank to rank. */
+async function legal(): Promise<void> {
+  const world = await init({ timeout: LIMIT_MS });
+  const { rank, size } = world;
+  const root = size - 1;
+  for (const count of [1, 5000, 100_000]) {
+    // In place at some ranks; numbers of other types of the same size, where data are only moved.
+    const block = rank % 2 === 0 ? bytes(4 * count) : new DataView(new ArrayBuffer(4 * count));
+    const all = new Uint8Array(4 * count * size);
+    await world.iallgather(rank % 2 === 0 ? block : IN_PLACE, all);
+    await world.igather(rank === root ? IN_PLACE : block, rank === root ? all : null, root);
+    await world.ibcast(rank === 0 ? new Float32Array(count) : new Int32Array(count), 0);
+    const sums = new Float64Array(count).fill(1);
+    await world.iallreduce(rank === 0 ? IN_PLACE : new Float64Array(count).fill(1), sums, SUM);
+    assert(sums.every((sum) => sum === size));
+    // Sizes that only the root knows, and sizes of a pair.
+    const counts = Array.from({ length: size }, (_, at) => at * count);
+    const total = counts.reduce((sum, each) => sum + each, 0);
+    await world.igatherv(bytes(counts[rank]), rank === 0 ? bytes(total) : null, rank === 0 ? counts : [], null, 0);
+    const sent = counts.map((_, to) => (rank + to) * count);
+    const ends = sent.reduce((sum, each) => sum + each, 0);
+    await world.ialltoallv(bytes(ends), sent, null, bytes(ends), sent, null);
+    // Places of the blocks of an allgatherv.
+    const displs = counts.map((_, at) => counts.slice(0, at).reduce((sum, each) => sum + each, rank));
+    await world.iallgatherv(bytes(counts[rank]), bytes(total + rank), counts, displs);
+    // Schedules of its own, each with a length of its own.
+    const to = (rank + 1) % size;
+    const from = (rank + root) % size;
+    const ring = new Schedule();
+    ring.send(to, Role.SEND, 0, count).recv(from, Role.RECEIVE, 0, count);
+    await world.start(ring, bytes(count), bytes(count));
+  }
+  // Persistent and others match apart.
+  const [sums, out] = [new Float64Array(1), new Float64Array(1).fill(1)];
+  const sum = world.allreduceInit(out, sums, SUM);
+  for (let step = 0; step < 10; step++) {
+    const requests: Request[] = [];
+    const both = [() => requests.push(world.ibarrier()), () => (sum.start(), requests.push(sum))];
+    for (const start of rank % 2 === 0 ? both : both.reverse()) start();
+    waitAll(requests, LIMIT_MS);
+  }
+  // Many at a time, more than a rank remembers; the ranks are apart by all of them.
+  for (let round = 0; round < 5; round++) {
+    const many: Request[] = [];
+    for (let index = 0; index < 100; index++) {
+      many.push(index % 3 === 0 ? bcast(8, index % size)(world) : allgather(index % 2 === 0 ? 8 : 5000)(world));
+    }
+    waitAll(many, LIMIT_MS);
+  }
+  await world.close();
+  report('legal');
+}
+
+/** A call that is refused by its arguments is none. Two ranks and more; rank 1 makes the mistakes. */
+async function refused(): Promise<void> {
+  const world = await init({ timeout: LIMIT_MS });
+  const mistaken = world.rank === 1;
+  const refuse = (): void => {
+    if (mistaken) assert.throws(() => world.ibcast(bytes(8), world.size), ArgumentError);
+  };
+  // The rank can make it again, and nothing is shifted.
+  for (let step = 0; step < 3; step++) {
+    refuse();
+    const buffer = bytes(8).fill(world.rank === 0 ? step : 99);
+    await world.ibcast(buffer, 0);
+    assert.deepEqual(buffer, bytes(8).fill(step));
+  }
+  // If it goes on instead, its next call meets the one that it has not made.
+  refuse();
+  const list = mistaken ? [allgather(8)] : [bcast(8, 0), allgather(8)];
+  let error: NbcError | null = null;
+  for (let call = 0; error === null; call++) error = await outcomeOf(() => list[call % list.length](world));
+  assert(error instanceof MismatchError, String(error));
+  assert.match(error.message, /ibcast.*iallgather|iallgather.*ibcast/);
+  await world.close();
+  report('refused');
+}
+
+await play({ differences, atTheEnd, legal, refused });
