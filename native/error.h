@@ -24,8 +24,10 @@ enum class Error : uint32_t {
 constexpr uint32_t kLastError = static_cast<uint32_t>(Error::calls_differ);
 
 // Packed by TypeScript (src/signatures.ts): what the ranks that call a collective together have to agree in. Native
-// code compares it, and knows nothing of what is in it. 0: nothing is compared.
+// code compares it, and knows nothing of what is in it but the last bit, which it sets itself. 0: nothing is compared.
 using Signature = uint32_t;
+// The call is an Init of a persistent collective.
+constexpr Signature kPersistentCall = 1u << 31;
 
 // Two calls of one communicator that should be the same and are not: the first that some rank has found.
 struct Mismatch {

@@ -684,9 +684,9 @@ export class Communicator {
     this.ownPlans.release();
     const failure = this.world.native.freeCommunicator(this.handle);
     this.world.communicators.delete(this);
-    await this.ownControl?.close();
-    await this.ownValues?.close();
+    const ends = await Promise.allSettled([this.ownControl?.close(), this.ownValues?.close()]);
     if (failure !== undefined) throw errorFromFailure(failure, 'close: ', this.during('close'));
+    for (const end of ends) if (end.status === 'rejected') throw end.reason;
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -49,14 +49,13 @@ export interface NativeFailure {
   thrown?: { readonly value: unknown };
   /**
    * ERR_NBC_MISMATCH, where calls differ: world ranks of the two, the signatures of their calls (signatures.ts), and
-   * the size that the first one has named. `persistent` 1: these are Inits.
+   * the size that the first one has named.
    */
   oneRank?: number;
   oneCall?: number;
   oneBytes?: number;
   otherRank?: number;
   otherCall?: number;
-  persistent?: number;
   /** 1: a peer that does not answer may still use the buffers of the request. */
   buffersInUse?: number;
 }
@@ -115,11 +114,10 @@ export const ERROR_OF_CODE: Readonly<Record<string, Maker | undefined>> = {
       context,
     ),
   ERR_NBC_MISMATCH: (failure, prefix, context) => {
-    const { detail = '', oneRank, otherRank, persistent } = failure;
+    const { detail = '', oneRank, otherRank } = failure;
     if (oneRank === undefined || otherRank === undefined) return new MismatchError(prefix + detail, context);
-    const inits = persistent === 1;
-    const one = { rank: oneRank, signature: failure.oneCall!, bytes: failure.oneBytes, persistent: inits };
-    const other = { rank: otherRank, signature: failure.otherCall!, persistent: inits };
+    const one = { rank: oneRank, signature: failure.oneCall!, bytes: failure.oneBytes };
+    const other = { rank: otherRank, signature: failure.otherCall! };
     const text = `${prefix}${describeMismatch(one, other)}; ${ENDED}`;
     return new MismatchError(text, { ...context, ranks: [oneRank, otherRank] });
   },

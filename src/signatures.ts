@@ -4,10 +4,11 @@
  *
  *     bits  0 to 4    the operation, from 1 on; the last number is a schedule of the user's own
  *     bits  5 to 7    the algorithm
- *     bits  8 to 31   with a root                   16 bits root, 8 size
- *                     with an operator              4 bits element type, 4 operator, 16 size
- *                     with a root and an operator   4 bits element type, 4 operator, 8 root, 8 size
- *                     else                          24 bits size
+ *     bits  8 to 30   with a root                   16 bits root, 7 size
+ *                     with an operator              4 bits element type, 4 operator, 15 size
+ *                     with a root and an operator   4 bits element type, 4 operator, 8 root, 7 size
+ *                     else                          23 bits size
+ *     bit   31        the call is an Init of a persistent request: set by native code
  *
  * Of the size there is a hash. It is 0 where MPI lets the size differ from rank to rank. A root that has no room counts
  * as the highest that has. Element types of what is only moved are not compared.
@@ -24,10 +25,12 @@ import type { Shape } from './schedules/shape.js';
 /** Bits of a field, from the lowest on. */
 const OPERATION_BITS = 5;
 const ALGORITHM_BITS = 3;
-const REST_BITS = 24;
+const REST_BITS = 23;
 const TYPE_BITS = 4;
 const OPERATOR_BITS = 4;
 const ROOT_BITS = 16;
+/** Of an Init. */
+const PERSISTENT = 2 ** 31;
 /** Where there is an operator, too. */
 const SHORT_ROOT_BITS = 8;
 
@@ -107,7 +110,6 @@ export interface NativeCall {
   rank: number;
   signature: number;
   bytes?: number | undefined;
-  persistent?: boolean;
 }
 
 interface Described {
@@ -116,7 +118,8 @@ interface Described {
   parts: Record<string, string | undefined>;
 }
 
-function describe({ signature, persistent = false }: NativeCall): Described {
+function describe({ signature }: NativeCall): Described {
+  const persistent = signature >= PERSISTENT;
   const number = signature % 2 ** OPERATION_BITS;
   if (number === OWN_SCHEDULE) return { name: 'start', parts: {} };
   const operation = TABLE.at(number - 1);

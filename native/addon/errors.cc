@@ -132,7 +132,6 @@ Refusal failed_request(const RequestFailure& failure) {
     refusal.with("oneRank", found.ranks[0]).with("oneCall", found.calls[0]);
     refusal.with("otherRank", found.ranks[1]).with("otherCall", found.calls[1]);
     if (found.bytes != Mismatch::kUnknownBytes) refusal.with("oneBytes", static_cast<double>(found.bytes));
-    if ((found.context & 2) != 0) refusal.with("persistent", 1);
   }
   if (failure.error == Error::truncated) {
     refusal.with("bytesHere", static_cast<double>(failure.bytes_here));

@@ -13,7 +13,6 @@ constexpr int64_t kPatience = 100;
 
 // A communicator takes four numbers (src/contexts.ts): collectives have the first, persistent ones the third.
 constexpr uint64_t communicator_of(uint64_t context) { return context & ~uint64_t{3}; }
-constexpr uint32_t kind_of(uint64_t context) { return static_cast<uint32_t>(context >> 1 & 1); }
 
 }  // namespace
 
@@ -36,34 +35,48 @@ void Engine::know_from_now(const std::shared_ptr<Group>& group) {
   leave();
 }
 
-Group* Engine::group_of(uint64_t context) {
+Group* Engine::open_group(uint64_t context) const {
   const auto found = groups_.find(communicator_of(context));
-  if (found == groups_.end()) return nullptr;
-  Group* group = found->second.lock().get();  // its owners are on this thread, or hold the lock
-  if (group == nullptr) groups_.erase(found);
-  return group;
+  return found == groups_.end() ? nullptr : found->second.get();
+}
+
+// What is pending when a communicator is closed goes on, and keeps its group.
+Group* Engine::group_of(uint64_t context) const {
+  if (Group* const group = open_group(context)) return group;
+  for (const Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
+    const LoadedPlan* loaded = operation->loaded.get();
+    if (loaded != nullptr && loaded->group->context == communicator_of(context)) return loaded->group.get();
+  }
+  return nullptr;
 }
 
 // This rank is in the call.
-void Engine::note_call(Group& group, uint32_t kind, uint32_t tag, Signature signature) {
-  KnownCall& call = group.calls[kind][tag % Group::kCalls];
+void Engine::note_call(Group& group, const Operation& operation) {
+  const auto [tag, signature] = std::pair(operation.tag, operation.signature);
+  if (signature == 0) return;
+  KnownCall& call = group.calls[tag % Group::kCalls];
   if (call.signature != 0 && call.tag == tag && call.signature != signature) {
-    const uint64_t context = group.context + 2 * kind;
-    const Rank rank = fabric_->rank();
-    return libof_.end_communicator({context, tag, {rank, call.rank}, {signature, call.signature}});
+    return libof_.end_communicator(
+        {operation.context, tag, {fabric_->rank(), call.rank}, {signature, call.signature}});
   }
   call = {tag, signature, fabric_->rank()};
 }
 
 bool Engine::differs(const libof::MessageKey& key, Rank peer, Signature theirs, Mismatch& out) {
-  Group* const group = group_of(key.context);
+  Group* const group = open_group(key.context);
   if (group == nullptr) return false;
-  KnownCall& call = group->calls[kind_of(key.context)][key.tag % Group::kCalls];
-  if (call.signature == 0 || static_cast<int32_t>(key.tag - call.tag) > 0) {
-    call = {key.tag, theirs, peer};
-    return false;
+  KnownCall& entry = group->calls[key.tag % Group::kCalls];
+  KnownCall call = entry;
+  if (call.signature == 0 || call.tag != key.tag) {
+    const auto init = group->inits.find(key.tag);
+    if (init == group->inits.end()) {
+      // Perhaps the peer is ahead. What this rank remembers of calls before is lost at worst.
+      if (call.signature == 0 || static_cast<int32_t>(key.tag - call.tag) > 0) entry = {key.tag, theirs, peer};
+      return false;
+    }
+    call = {key.tag, init->second, fabric_->rank()};
   }
-  if (call.tag != key.tag || call.signature == theirs) return false;
+  if (call.signature == theirs) return false;
   out = {key.context, key.tag, {call.rank, peer}, {call.signature, theirs}};
   return true;
 }
@@ -113,10 +126,11 @@ void Engine::settle_mismatches() {
 }
 
 // A rank that waits for messages of a call that the peer is not in may wait for ever, and nothing tells it. So it asks,
-// when it has waited in a round for a while.
-void Engine::ask_peers() {
+// when it has waited in a round for a while. True: it has found something in mailboxes.
+bool Engine::ask_peers() {
   const int64_t now = now_milliseconds();
-  if (now < ask_at_) return;
+  if (now < ask_at_) return false;
+  if (libof_.look_around(false)) return true;  // so there is no hurry
   ask_at_ = now + kPatience;
   asks_ = false;
   for (Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
@@ -130,13 +144,13 @@ void Engine::ask_peers() {
     libof_.visit_requests(*operation, [&](const libof::Request& request) { peers.push_back(request.peer); });
     std::sort(peers.begin(), peers.end());
     peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
-    libof_.look_around(false);
     bool asked = true;
     for (const Rank peer : peers)
       asked &= libof_.inquire(peer, {operation->context, operation->tag, 0}, operation->signature);
     if (asked) operation->asked = operation->round;
     asks_ |= !asked;
   }
+  return false;
 }
 
 RequestFailure Engine::last_look(const Group* of) {
@@ -144,13 +158,12 @@ RequestFailure Engine::last_look(const Group* of) {
   libof_.look_around(fabric_->alarmed());
   pass(Effort::look);
   RequestFailure failure;
-  for (const auto& [context, kept] : groups_) {
-    const auto group = kept.lock();
-    if (group == nullptr || (of != nullptr && group.get() != of)) continue;
-    if (!group->mismatched || group->reported) continue;
+  for (const auto& [context, group] : groups_) {
+    if ((of != nullptr && group.get() != of) || !group->mismatched || group->reported) continue;
     failure.error = Error::calls_differ;
     failure.mismatch = group->mismatch;
   }
+  if (of != nullptr) groups_.erase(of->context);
   leave();
   return failure;
 }

@@ -160,7 +160,7 @@ void Engine::hand_over() {
     bool armed = false;
     while (background_needed()) {
       handed_over_ = true;
-      if (work() > 0 || libof_.is_revoking()) {
+      if (work() > 0 || libof_.is_revoking() || asks_) {
         unlock_and_notify();
         fabric_->ring_self(Sleeper::progress);
         return;

@@ -146,7 +146,7 @@ bool Engine::start(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinne
   operation.tag = group.next_tag++;
   operation.signature = plan->signature;
   operation.use(plan, std::move(send), std::move(receive));
-  if (plan->signature != 0) note_call(group, 0, operation.tag, plan->signature);
+  note_call(group, operation);
   run_plan(operation);
   return after_start(slot);
 }
@@ -245,11 +245,16 @@ void Engine::prepare(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pin
   if (fabric_->alarmed()) libof_.look_around(true);
   if (!plan->group->known) know(plan->group);
   Operation& operation = new_persistent(slot, plan->group);
-  operation.context = plan->group->context + 2;
-  operation.tag = plan->group->next_persistent++;
+  Group& group = *plan->group;
+  operation.context = group.context + 2;
+  operation.tag = group.next_tag++;
+  if (plan->signature != 0) {
+    operation.signature = plan->signature | kPersistentCall;
+    group.inits[operation.tag] = operation.signature;
+  }
   operation.repetition = UINT32_MAX;  // the first start makes it 0
   operation.use(plan, std::move(send), std::move(receive));
-  if (plan->signature != 0) note_call(*plan->group, 1, operation.tag, plan->signature);
+  note_call(group, operation);
   advance_ready();
   fabric_->flush();
   leave();
@@ -298,7 +303,7 @@ Engine::Restart Engine::restart(uint32_t slot) {
     run_messages(operation);
   } else {
     ++operation.repetition;
-    operation.signature = operation.loaded->signature;
+    if (const Signature signature = operation.loaded->signature) operation.signature = signature | kPersistentCall;
     run_plan(operation);
   }
   after_start(slot);
@@ -310,6 +315,8 @@ void Engine::release(uint32_t slot) {
   if (const auto found = persistent_.find(slot); found != persistent_.end()) {
     Operation& operation = *found->second.operation;
     operation.persistent = false;
+    if (operation.loaded != nullptr && operation.loaded->signature != 0)
+      found->second.group->inits.erase(operation.tag);
     if (by_slot_[slot] == nullptr) give_back(operation);
     persistent_.erase(found);
   }

@@ -77,13 +77,13 @@ struct Group {
   std::vector<Rank> members;                    // world ranks
   Rank rank;                                    // ours in the group
   uint64_t context;                             // collectives; + 1 is point-to-point, + 2 persistent collectives
-  uint32_t next_tag = 0;                        // of the next collective; wraps
-  uint32_t next_persistent = 0;                 // tag of the next persistent collective; wraps
+  uint32_t next_tag = 0;                        // of the next call: a collective, or an Init of one; wraps
   std::unordered_map<uint64_t, uint32_t> sent;  // point-to-point: messages by (world rank, tag)
   std::unordered_map<uint64_t, uint32_t> received;
-  // The last calls, by tag modulo their number: of collectives, and of Inits of persistent ones.
+  // The last calls, by tag modulo their number.
   static constexpr uint32_t kCalls = 32;
-  KnownCall calls[2][kCalls];
+  KnownCall calls[kCalls];
+  std::unordered_map<uint32_t, Signature> inits;  // this rank's own, by tag: they may be started long after
   bool known = false;       // to the engine
   bool mismatched = false;  // two calls differ: no collective of it runs any more
   bool reported = false;    // that, to the program
@@ -145,10 +145,10 @@ class Engine : private libof::Calls {
   // What is active goes on to its end, and then gives its buffers back.
   void release(uint32_t slot);
 
-  // Peers may speak of its calls from now on. A start does this, too, for a group that is new.
+  // Peers may speak of its calls from now on, until it is forgotten. A start does this, too, for a group that is new.
   void know_from_now(const std::shared_ptr<Group>& group);
-  // Before the world is closed, or a communicator: what has come and nobody has asked for. A mismatch of calls that no
-  // request has told; null: of any communicator.
+  // Before the world is closed, or the communicator of a group, which is forgotten: what has come and nobody has asked
+  // for. A mismatch of calls that no request has told; null: of any communicator.
   RequestFailure last_look(const Group* of = nullptr);
 
   void test();
@@ -251,13 +251,14 @@ class Engine : private libof::Calls {
   void report_failure(Operation& operation);
   void spread_failure(Operation& operation);
   // Calls that differ: calls.cc.
-  void note_call(Group& group, uint32_t kind, uint32_t tag, Signature signature);
+  void note_call(Group& group, const Operation& operation);
   void know(const std::shared_ptr<Group>& group);
-  Group* group_of(uint64_t context);
+  Group* open_group(uint64_t context) const;
+  Group* group_of(uint64_t context) const;
   bool differs(const libof::MessageKey& key, Rank peer, Signature theirs, Mismatch& out) override;
   void mismatch(Mismatch& found, bool told) override;
   void settle_mismatches();
-  void ask_peers();
+  bool ask_peers();
   libof::MessageKey key_of(const Operation& operation, const Transfer& transfer) const;
   void close_operations();
   void finish(Operation& operation);
@@ -307,8 +308,8 @@ class Engine : private libof::Calls {
   libof::List<Operation> free_;
   libof::List<Operation> active_;
   std::unique_ptr<Operation*[]> by_slot_;
-  std::unordered_map<uint32_t, Persistent> persistent_;        // by slot
-  std::unordered_map<uint64_t, std::weak_ptr<Group>> groups_;  // by context
+  std::unordered_map<uint32_t, Persistent> persistent_;          // by slot
+  std::unordered_map<uint64_t, std::shared_ptr<Group>> groups_;  // by context, of the communicators that are open
   struct NewMismatch {
     Mismatch found;
     bool told;  // by a peer

@@ -129,8 +129,9 @@ bool Engine::has_short_work() const {
 // said that peers must know. Room for data that wait to leave is work, but nothing that moved; and the pass that finds
 // it takes what would have rung.
 bool Engine::last_pass(Effort effort) {
-  if (fabric_->alarmed()) libof_.look_around(true);
-  if (pass(effort)) return true;
+  // What a look into other mailboxes completes, the pass settles; it need not move anything itself.
+  const bool looked = fabric_->alarmed() && libof_.look_around(true);
+  if (pass(effort) || looked) return true;
   if (libof_.fail_closed_peers()) {
     // It may have completed requests, and committed to peers that live: settle the ones, wake the others. The caller
     // need not look again.
@@ -138,7 +139,10 @@ bool Engine::last_pass(Effort effort) {
     return true;
   }
   libof_.announce_sends();
-  if (asks_) ask_peers();
+  if (asks_ && ask_peers()) {
+    pass(effort);
+    return true;
+  }
   fabric_->flush();
   return work() > 0;
 }

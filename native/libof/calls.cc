@@ -65,12 +65,14 @@ void LibOF::drop_messages_of(uint64_t communicator) {
   for (const auto& entry : peers_) {
     if (entry == nullptr) continue;
     Peer& peer = *entry;
+    const uint32_t kept = peer.unexpected.count;
     peer.unexpected.each([&](Unexpected* message) {
       if (!belongs(message->key)) return;
       ++peer.matched;
       forget(peer, message);
       std::free(message);
     });
+    if (peer.connected && peer.unexpected.count < kept) report(peer, false);  // it may wait for room in its window
     std::vector<EarlyRtr*> rtrs;
     peer.early_rtrs.each([&](EarlyRtr* rtr) {
       if (belongs(rtr->key)) rtrs.push_back(rtr);
@@ -145,12 +147,17 @@ void LibOF::write_notice(Peer& peer, const Mismatch& mismatch) {
   if (!peer.asynchronous) fabric_.alarm(peer.rank);
 }
 
-void LibOF::read_notice(Peer& peer, const MessageKey& key, Signature other, const std::byte* payload) {
-  if (peer.informed.size() >= kMostNotices) return reject(peer, "it told of more mismatches than there can be");
+// False: the peer is no rank of ours.
+bool LibOF::read_notice(Peer& peer, const MessageKey& key, Signature other, const std::byte* payload) {
+  if (peer.informed.size() >= kMostNotices) {
+    reject(peer, "it told of more mismatches than there can be");
+    return false;
+  }
   MismatchNotice notice;
   std::memcpy(&notice, payload, sizeof notice);
   peer.informed.push_back(communicator_of(key.context));
   end_communicator({key.context, key.tag, {notice.rank, key.sequence}, {notice.call, other}, notice.bytes}, true);
+  return true;
 }
 
 bool LibOF::inquire(Rank rank, const MessageKey& key, Signature signature) {
@@ -162,14 +169,16 @@ bool LibOF::inquire(Rank rank, const MessageKey& key, Signature signature) {
   return room;
 }
 
-void LibOF::look_around(bool alarmed) {
+bool LibOF::look_around(bool alarmed) {
+  bool moved = false;
   for (Rank rank = 0; rank < peers_.size(); ++rank) {
     if (rank == fabric_.rank() || (peers_[rank] == nullptr && !(alarmed && fabric_.may_alarm(rank)))) continue;
     Peer& peer = peer_of(rank);
     if (!peer.connected && (!alarmed || peer.active || !connect(peer))) continue;  // poll_peer() connects active ones
-    drain_eager(peer);
+    moved |= drain_eager(peer);
     deactivate_if_idle(peer);
   }
+  return moved;
 }
 
 void LibOF::look_at(Rank rank) {

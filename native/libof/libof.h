@@ -115,8 +115,8 @@ class LibOF {
   // The calls of this communicator are known from now on: compares what has come before.
   void compare_kept(uint64_t context);
   // Looks into all mailboxes, also of peers from which nothing is expected. `alarmed`: also of those that this rank has
-  // not named, but which may have raised an alarm.
-  void look_around(bool alarmed);
+  // not named, but which may have raised an alarm. True: something was there.
+  bool look_around(bool alarmed);
   // Into that of one peer: what it wrote before something else that is known of it.
   void look_at(Rank peer);
   // The owner is about to go away: forget that it is ready.
@@ -229,7 +229,7 @@ class LibOF {
   void keep(Peer& peer, const MessageKey& key, EagerKind kind, uint32_t about, const std::byte* payload, size_t bytes);
   bool differ(const Peer& peer, const MessageKey& key, Signature own, Signature theirs);
   bool ends(Peer& peer, const MessageKey& key, Signature theirs);
-  void read_notice(Peer& peer, const MessageKey& key, Signature other, const std::byte* payload);
+  bool read_notice(Peer& peer, const MessageKey& key, Signature other, const std::byte* payload);
   bool send_notices(Peer& peer);
   void write_notice(Peer& peer, const Mismatch& mismatch);
   void drop_messages_of(uint64_t communicator);

@@ -414,6 +414,7 @@ inline void calls_that_differ_are_told_at_the_end(const Subject& subject) {
     const Rank peer = 1 - me.rank;
     me.send(me.plain(1), peer, 1);
     me.receive(me.plain(1), peer, 1);
+    meeting.meet();  // nothing more is received before both have called
     const auto plan = me.load(from_root(me.rank, 2, 8, me.rank));  // each thinks that it is the root
     plan->signature = 1 + me.rank;
     me.wait(me.start(plan, me.filled(16, false, 1), me.plain(16)));

@@ -54,6 +54,16 @@ const persistent =
     return request;
   };
 
+/** An Init, and more calls than a rank remembers before it is started. */
+const afterOthers = (make: (comm: Communicator) => PersistentRequest): Start[] => {
+  let made: PersistentRequest;
+  const init: Start = (comm) => {
+    made = make(comm);
+    return made;
+  };
+  return [init, ...Array<Start>(50).fill(barrier), () => (made.start(), made)];
+};
+
 interface Difference {
   /** What all ranks but one call, and what that one calls. */
   most: Start[];
@@ -96,6 +106,21 @@ for (const count of [8, 20_000, 600_000]) {
       most: [persistent((comm) => comm.bcastInit(bytes(count), 0))],
       odd: [persistent((comm) => comm.allgatherInit(bytes(count), bytes(count * comm.size)))],
       names: ['bcastInit', 'allgatherInit'],
+    },
+    [`${values} different Inits, started long after`]: {
+      most: afterOthers((comm) => comm.gatherInit(bytes(count), comm.rank === 0 ? bytes(count * comm.size) : null, 0)),
+      odd: afterOthers((comm) => comm.gatherInit(bytes(count), comm.rank === 1 ? bytes(count * comm.size) : null, 1)),
+      names: ['root 0', 'root 1'],
+    },
+    [`${values} a persistent request and none`]: {
+      most: [persistent((comm) => comm.bcastInit(bytes(count), 0))],
+      odd: [bcast(count, 0)],
+      names: ['bcastInit', 'ibcast'],
+    },
+    [`${values} the other way`]: {
+      most: [allgather(count)],
+      odd: [persistent((comm) => comm.allgatherInit(bytes(count), bytes(count * comm.size)))],
+      names: ['allgatherInit', 'iallgather'],
     },
   });
 }
@@ -245,6 +270,7 @@ async function refused(): Promise<void> {
   const refuse = (): void => {
     if (mistaken) assert.throws(() => world.ibcast(bytes(8), world.size), ArgumentError);
   };
+  if (mistaken) assert.throws(() => world.bcastInit(bytes(8), world.size), ArgumentError);
   // The rank can make it again, and nothing is shifted.
   for (let step = 0; step < 3; step++) {
     refuse();
@@ -252,11 +278,13 @@ async function refused(): Promise<void> {
     await world.ibcast(buffer, 0);
     assert.deepEqual(buffer, bytes(8).fill(step));
   }
-  // If it goes on instead, its next call meets the one that it has not made.
+  // If it goes on instead, its next call meets the one that it has not made. A communicator of its own: where a rank is
+  // late, the last calls above must not fail with these.
+  const comm = await world.dup();
   refuse();
   const list = mistaken ? [allgather(8)] : [bcast(8, 0), allgather(8)];
   let error: NbcError | null = null;
-  for (let call = 0; error === null; call++) error = await outcomeOf(() => list[call % list.length](world));
+  for (let call = 0; error === null; call++) error = await outcomeOf(() => list[call % list.length](comm));
   assert(error instanceof MismatchError, String(error));
   assert.match(error.message, /ibcast.*iallgather|iallgather.*ibcast/);
   await world.close();
