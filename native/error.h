@@ -29,7 +29,9 @@ using Signature = uint32_t;
 // The call is an Init of a persistent collective.
 constexpr Signature kPersistentCall = 1u << 31;
 
-// Two calls of one communicator that should be the same and are not: the first that some rank has found.
+// Two calls of one communicator that should be the same and are not: the first that some rank has found. When it is
+// closed, also a call that the second rank has not made (its call is 0), or whose message it has not received (the
+// calls are equal).
 struct Mismatch {
   uint64_t context = 0;  // of the messages
   uint32_t tag = 0;

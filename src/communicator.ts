@@ -9,7 +9,7 @@ import { OFFSET } from './contexts.js';
 import type { Stats } from './counters.js';
 import { ArgumentError, ClosedError, type ErrorContext, NbcError, show } from './errors.js';
 import { connect, type Context, duplicate, splitByColor } from './groups.js';
-import { errorFromFailure, errorFromNative } from './native-errors.js';
+import { errorFromNative, throwMismatch } from './native-errors.js';
 import { type AlgorithmOf, OPERATIONS, type OperationName } from './operations/index.js';
 import { type Data, Layout } from './layouts.js';
 import { type End, MessagePlans } from './messages.js';
@@ -669,8 +669,8 @@ export class Communicator {
    * Each rank closes when it likes, but who still needs something from it gets a {@link PeerClosedError}. To close
    * twice does nothing.
    *
-   * @throws {MismatchError} (rejects) where ranks have called different collectives and no request has told; it is
-   *   closed all the same
+   * @throws {MismatchError} (rejects) where ranks have called different collectives and no request has told, or where
+   *   a message of a collective has come that its schedule did not receive; it is closed all the same
    */
   async close(): Promise<void> {
     if (this.closed) return;
@@ -685,7 +685,7 @@ export class Communicator {
     const failure = this.world.native.freeCommunicator(this.handle);
     this.world.communicators.delete(this);
     const ends = await Promise.allSettled([this.ownControl?.close(), this.ownValues?.close()]);
-    if (failure !== undefined) throw errorFromFailure(failure, 'close: ', this.during('close'));
+    if (failure !== undefined) throwMismatch(failure, this.during('close'));
     for (const end of ends) if (end.status === 'rejected') throw end.reason;
   }
 

@@ -201,6 +201,7 @@ export class BootstrapError extends NbcError {
 
 interface MismatchContext extends ErrorContext {
   ranks?: readonly [number, number];
+  calledAt?: string;
 }
 
 /**
@@ -213,10 +214,13 @@ interface MismatchContext extends ErrorContext {
 export class MismatchError extends NbcError {
   /** World ranks of the two calls; undefined where settings differ. */
   readonly ranks: readonly [number, number] | undefined;
+  /** File, line and column of the call of this rank that has failed, with option `debug`. */
+  readonly calledAt: string | undefined;
 
   constructor(message: string, context: MismatchContext = {}) {
     super('ERR_NBC_MISMATCH', message, context);
     this.ranks = context.ranks;
+    this.calledAt = context.calledAt;
   }
 
   static {

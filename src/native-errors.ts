@@ -18,7 +18,7 @@ import {
   TruncatedError,
   UnreachableError,
 } from './errors.js';
-import { describeMismatch } from './signatures.js';
+import { describeLeftOver, describeMismatch } from './signatures.js';
 
 /** What native code knows about a failure: properties of the errors that it throws, and of {@link Native.explain}. */
 export interface NativeFailure {
@@ -49,15 +49,27 @@ export interface NativeFailure {
   thrown?: { readonly value: unknown };
   /**
    * ERR_NBC_MISMATCH, where calls differ: world ranks of the two, the signatures of their calls (signatures.ts), and
-   * the size that the first one has named.
+   * the size that the first one has named. Equal calls: of a message that is left over. otherCall 0: not called.
    */
   oneRank?: number;
   oneCall?: number;
   oneBytes?: number;
   otherRank?: number;
   otherCall?: number;
+  /** The same: where the program has made the call of the request. */
+  place?: string | undefined;
   /** 1: a peer that does not answer may still use the buffers of the request. */
   buffersInUse?: number;
+}
+
+/**
+ * What native code has found when it closed. A rank may close when it likes, so that others are in calls that it has
+ * not made is worth a warning only: an error would hide the one for which the program closes.
+ */
+export function throwMismatch(failure: NativeFailure, context: ErrorContext): void {
+  const error = errorFromFailure(failure, 'close: ', context);
+  if (failure.otherCall !== 0) throw error;
+  process.emitWarning(error.message, 'MismatchWarning');
 }
 
 /** What can be wrong with an argument: ends the sentence that begins with its name. native/addon/errors.h: Reason. */
@@ -117,9 +129,15 @@ export const ERROR_OF_CODE: Readonly<Record<string, Maker | undefined>> = {
     const { detail = '', oneRank, otherRank } = failure;
     if (oneRank === undefined || otherRank === undefined) return new MismatchError(prefix + detail, context);
     const one = { rank: oneRank, signature: failure.oneCall!, bytes: failure.oneBytes };
+    const ranks = [oneRank, otherRank] as const;
     const other = { rank: otherRank, signature: failure.otherCall! };
-    const text = `${prefix}${describeMismatch(one, other)}; ${ENDED}`;
-    return new MismatchError(text, { ...context, ranks: [oneRank, otherRank] });
+    const { place } = failure;
+    const found = place === undefined ? { ranks } : { ranks, calledAt: place };
+    if (other.signature === 0 || other.signature === one.signature) {
+      return new MismatchError(prefix + describeLeftOver(one, other), { ...context, ...found });
+    }
+    const at = place === undefined ? '' : `; the program called ${context.operation} at ${place}`;
+    return new MismatchError(`${prefix}${describeMismatch(one, other)}; ${ENDED}${at}`, { ...context, ...found });
   },
   ERR_NBC_SYSTEM: ({ peer, detail }, prefix, context) => {
     const why = detail ?? 'the system refused, or memory ran out';

@@ -36,8 +36,8 @@ export interface Origin {
  * It is _active_ from `start()` until it has ended; in between it counts as complete: `test()` is true, `wait()` and
  * `await` return. Its buffers belong to it while it is active; in between the program may write and read them.
  *
- * The Init methods return at once. Ranks match persistent collectives in the order in which they call the Init methods
- * of the communicator, apart from all other operations. They may start them in any order, each equally often.
+ * The Init methods return at once. An Init counts as a call of a collective of the communicator: all ranks make these
+ * calls in the same order, plain and persistent ones. They may start persistent ones in any order, each equally often.
  *
  * A request that failed can be started again; that it failed is forgotten then.
  */

@@ -161,3 +161,13 @@ export function describeMismatch(one: NativeCall, other: NativeCall): string {
   const how = sizes ? ', with another size' : '';
   return `rank ${one.rank} of the world called ${text(a, one, b)}, and rank ${other.rank} called ${text(b, other, a)}${how}`;
 }
+
+/** Left when a communicator is closed: a call that `other` has not made, or a message that it has not received. */
+export function describeLeftOver(one: NativeCall, other: NativeCall): string {
+  const { name, parts } = describe(one);
+  const words = Object.values(parts).filter((part) => part !== undefined);
+  const call = words.length === 0 ? name : `${name} (${words.join(', ')})`;
+  return other.signature === 0
+    ? `rank ${one.rank} of the world has called ${call}, which rank ${other.rank} has not called`
+    : `rank ${one.rank} of the world has sent a message in ${call} that rank ${other.rank} has not received there`;
+}

@@ -2,12 +2,13 @@
  * The open world of this process: starts, waits and settles, with the slot table (slots.ts) and the bridge to the event
  * loop (event-loop.ts).
  */
+import { callPlace } from './call-places.js';
 import { ContextNumbers } from './contexts.js';
 import { ClosedError, ExhaustedError, NbcError, TimeoutError } from './errors.js';
 import { EventLoop } from './event-loop.js';
 import { Functions } from './functions.js';
 import { SlotState, type Native, type NativeJob } from './native.js';
-import { errorFromFailure } from './native-errors.js';
+import { errorFromFailure, throwMismatch } from './native-errors.js';
 import { type Awaiter, type Pending, SlotTable } from './slots.js';
 import type { TraceWriter } from './trace/file.js';
 import { nativeOptions, type Settings } from './transport/options.js';
@@ -40,6 +41,8 @@ export class World {
   /** What requests have received stands in copies of their buffers: see {@link Native.collect}. */
   private readonly copies: boolean;
   private readonly contexts: ContextNumbers;
+  /** Where requests were started, with option `debug`. */
+  private readonly places: WeakMap<Pending, string | undefined> | null;
 
   constructor(
     native: Native,
@@ -47,7 +50,7 @@ export class World {
     settings: Settings,
     private readonly trace: TraceWriter | undefined,
   ) {
-    const { timeout, startall, progress, awaitSpin } = settings;
+    const { timeout, startall, progress, awaitSpin, debug } = settings;
     this.native = native;
     this.rank = job.rank;
     this.size = job.size;
@@ -56,6 +59,7 @@ export class World {
     this.startall = startall;
     this.manual = progress === 'manual';
     this.copies = native.copiesBuffers;
+    this.places = debug ? new WeakMap() : null;
     this.contexts = new ContextNumbers(job.rank);
     this.slots = new SlotTable(
       native.open(job, nativeOptions(settings, job.rank), () => this.loop.onCompletions()),
@@ -73,6 +77,7 @@ export class World {
 
   /** Takes over a request that native code has just put into slot `nextSlot`. */
   track(request: Pending): void {
+    this.places?.set(request, callPlace());
     this.slots.track(request);
     this.loop.started();
   }
@@ -236,7 +241,7 @@ export class World {
     this.slots.each((request) => this.settleClosed(request));
     for (const communicator of this.communicators) communicator.forget();
     this.communicators.clear();
-    if (failure !== undefined) throw errorFromFailure(failure, 'close: ', { operation: 'close', rank: this.rank });
+    if (failure !== undefined) throwMismatch(failure, { operation: 'close', rank: this.rank });
   }
 
   /** Settles every request that has ended. What has landed is known to have ended only after a pass. */
@@ -287,6 +292,7 @@ export class World {
 
   private failure(request: Pending): NbcError {
     const failure = this.native.explain(request.slot);
+    failure.place = this.places?.get(request);
     if (failure.code === 'ERR_NBC_OPERATOR') {
       failure.thrown = this.functions.thrownIn(request.slot, failure.detail ?? '');
     }

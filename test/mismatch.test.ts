@@ -15,6 +15,21 @@ describe('calls that differ', function () {
   this.timeout(240_000);
   const sizes = BRIEF ? [3] : [2, 3, 4, 8];
 
+  for (const debug of ['1', '0']) {
+    it(`are named with the lines of the program where NBC_DEBUG is ${debug}`, async () => {
+      const results = await runRanks('mismatch', { size: 2, args: ['debugged'], env: { NBC_DEBUG: debug } });
+      for (const { message, calledAt } of reports<{ message: string; calledAt: string | null }>(results)) {
+        if (debug === '0') {
+          assert.equal(calledAt, null);
+          assert.doesNotMatch(message, /the program called/);
+        } else {
+          assert.match(calledAt!, /\/programs\/mismatch\.(js|ts):\d+:\d+$/);
+          assert(message.endsWith(`; the program called ibcast at ${calledAt!}`), message);
+        }
+      }
+    });
+  }
+
   for (const [transport, env] of Object.entries(TRANSPORTS)) {
     for (const size of sizes) {
       for (const mode of size === 3 ? ['thread', 'manual', 'awaits'] : ['thread']) {
@@ -48,6 +63,14 @@ describe('calls that differ', function () {
     it(`follow where a rank goes on after a call that was refused ('${transport}')`, async () => {
       const results = await runRanks('mismatch', { size: 3, args: ['refused'], env });
       assert.equal(reports<string>(results).length, 3);
+    });
+
+    it(`leave something over, which close() tells ('${transport}')`, async () => {
+      const results = await runRanks('mismatch', { size: 2, args: ['leftOver'], env });
+      const [zero, one] = reports<string[]>(results);
+      assert.deepEqual(zero, []);
+      assert.equal(one.length, 1, String(one));
+      assert.match(one[0], /^close: rank 0 of the world has called ibcast \(root 0, .*which rank 1 has not called$/);
     });
 
     it(`are told by close() where no call is left ('${transport}')`, async () => {

@@ -50,35 +50,52 @@ Group* Engine::group_of(uint64_t context) const {
   return nullptr;
 }
 
-// This rank is in the call.
+// This rank is in the call. Tags begin at 0, so what is in `made` stays where it is when that grows.
 void Engine::note_call(Group& group, const Operation& operation) {
-  const auto [tag, signature] = std::pair(operation.tag, operation.signature);
-  if (signature == 0) return;
-  KnownCall& call = group.calls[tag % Group::kCalls];
-  if (call.signature != 0 && call.tag == tag && call.signature != signature) {
-    return libof_.end_communicator(
-        {operation.context, tag, {fabric_->rank(), call.rank}, {signature, call.signature}});
-  }
-  call = {tag, signature, fabric_->rank()};
+  const uint32_t tag = operation.tag;
+  const Signature signature = operation.signature;
+  const size_t calls = group.made.size();
+  if (calls == 0 || (tag == calls && calls < Group::kMostCalls))
+    group.made.resize(calls == 0 ? Group::kFewestCalls : 2 * calls);
+  group.made[tag % group.made.size()] = signature;
+  if (group.told.empty() || signature == 0) return;
+  const ToldCall& told = group.told[tag % group.told.size()];
+  if (told.tag == tag && told.signature != 0 && told.signature != signature)
+    libof_.end_communicator({operation.context, tag, {fabric_->rank(), told.rank}, {signature, told.signature}});
 }
 
 bool Engine::differs(const libof::MessageKey& key, Rank peer, Signature theirs, Mismatch& out) {
   Group* const group = open_group(key.context);
   if (group == nullptr) return false;
-  KnownCall& entry = group->calls[key.tag % Group::kCalls];
-  KnownCall call = entry;
-  if (call.signature == 0 || call.tag != key.tag) {
+  const uint32_t behind = group->next_tag - key.tag;  // calls that this rank has made from this one on
+  const auto compare = [&](Rank rank, Signature signature) {
+    if (signature == 0 || signature == theirs) return false;
+    out = {key.context, key.tag, {rank, peer}, {signature, theirs}};
+    return true;
+  };
+  if (static_cast<int32_t>(behind) > 0) {
+    const size_t calls = group->made.size();
+    if (behind <= calls) return compare(fabric_->rank(), group->made[key.tag % calls]);
     const auto init = group->inits.find(key.tag);
-    if (init == group->inits.end()) {
-      // Perhaps the peer is ahead. What this rank remembers of calls before is lost at worst.
-      if (call.signature == 0 || static_cast<int32_t>(key.tag - call.tag) > 0) entry = {key.tag, theirs, peer};
-      return false;
-    }
-    call = {key.tag, init->second, fabric_->rank()};
+    return init != group->inits.end() && compare(fabric_->rank(), init->second);
   }
-  if (call.signature == theirs) return false;
-  out = {key.context, key.tag, {call.rank, peer}, {call.signature, theirs}};
-  return true;
+  const uint32_t ahead = 0 - behind;
+  if (ahead >= Group::kMostCalls) return false;
+  if (ahead >= group->told.size()) grow_told(*group, ahead);
+  ToldCall& told = group->told[key.tag % group->told.size()];
+  if (told.signature != 0 && told.tag == key.tag) return compare(told.rank, told.signature);
+  told = {key.tag, theirs, peer};
+  return false;
+}
+
+void Engine::grow_told(Group& group, uint32_t ahead) {
+  size_t length = Group::kFewestCalls;
+  while (length <= ahead) length *= 2;
+  std::vector<ToldCall> told(length);
+  for (const ToldCall& call : group.told) {
+    if (static_cast<int32_t>(call.tag - group.next_tag) >= 0) told[call.tag % length] = call;
+  }
+  group.told = std::move(told);
 }
 
 void Engine::mismatch(Mismatch& found, bool told) {
@@ -144,11 +161,37 @@ bool Engine::ask_peers() {
     libof_.visit_requests(*operation, [&](const libof::Request& request) { peers.push_back(request.peer); });
     std::sort(peers.begin(), peers.end());
     peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+    // What was too far ahead when it came.
+    if (operation->loaded->group->known) libof_.compare_kept(operation->loaded->group->context);
     bool asked = true;
     for (const Rank peer : peers)
       asked &= libof_.inquire(peer, {operation->context, operation->tag, 0}, operation->signature);
     if (asked) operation->asked = operation->round;
     asks_ |= !asked;
+  }
+  return false;
+}
+
+// A message that the schedule of an ended call has not received; or a call that peers speak of and this rank has not
+// made. A persistent collective is left out of the first: the peer may have started it once more.
+bool Engine::left_over(const Group& group, Mismatch& out) const {
+  if (group.failed || group.mismatched) return false;
+  const Rank rank = fabric_->rank();
+  const auto made = [&](uint32_t tag) { return static_cast<int32_t>(tag - group.next_tag) < 0; };
+  for (const libof::LibOF::Kept& kept : libof_.kept_messages(group.context)) {
+    const auto& [peer, key, signature] = kept;
+    if (signature == 0 || (signature & kPersistentCall) != 0 || !made(key.tag)) continue;
+    bool pending = false;
+    for (const Operation* operation = active_.head; operation != nullptr; operation = operation->next)
+      pending |= operation->context == key.context && operation->tag == key.tag;
+    if (pending) continue;
+    out = {key.context, key.tag, {peer, rank}, {signature, signature}};
+    return true;
+  }
+  for (const ToldCall& call : group.told) {
+    if (call.signature == 0 || made(call.tag)) continue;
+    out = {group.context, call.tag, {call.rank, rank}, {call.signature, 0}};
+    return true;
   }
   return false;
 }
@@ -159,9 +202,14 @@ RequestFailure Engine::last_look(const Group* of) {
   pass(Effort::look);
   RequestFailure failure;
   for (const auto& [context, group] : groups_) {
-    if ((of != nullptr && group.get() != of) || !group->mismatched || group->reported) continue;
+    if (of != nullptr && group.get() != of) continue;
+    Mismatch found = group->mismatch;
+    const bool differ = group->mismatched && !group->reported;
+    // Of several, one that is an error.
+    const bool is_worst = failure.error == Error::none || failure.mismatch.calls[1] == 0;
+    if (!is_worst || !(differ || left_over(*group, found))) continue;
     failure.error = Error::calls_differ;
-    failure.mismatch = group->mismatch;
+    failure.mismatch = found;
   }
   if (of != nullptr) groups_.erase(of->context);
   leave();

@@ -65,11 +65,11 @@ struct EngineCounters {
   uint64_t loop_wakeups = 0;      // of the event loop, by peers
 };
 
-// What is known of a call: this rank's own, or what a peer has told before this rank has called.
-struct KnownCall {
+// What a peer has told of a call that this rank has not made yet.
+struct ToldCall {
   uint32_t tag = 0;
-  Signature signature = 0;  // 0: nothing is known
-  Rank rank = 0;            // who is in it, or says so
+  Signature signature = 0;  // 0: nothing was told
+  Rank rank = 0;            // the peer
 };
 
 // A group of ranks with a context of its own.
@@ -80,14 +80,19 @@ struct Group {
   uint32_t next_tag = 0;                        // of the next call: a collective, or an Init of one; wraps
   std::unordered_map<uint64_t, uint32_t> sent;  // point-to-point: messages by (world rank, tag)
   std::unordered_map<uint64_t, uint32_t> received;
-  // The last calls, by tag modulo their number.
-  static constexpr uint32_t kCalls = 32;
-  KnownCall calls[kCalls];
-  std::unordered_map<uint32_t, Signature> inits;  // this rank's own, by tag: they may be started long after
-  bool known = false;       // to the engine
-  bool mismatched = false;  // two calls differ: no collective of it runs any more
-  bool reported = false;    // that, to the program
+  // The calls before the next one, and what is told of those from it on: by tag modulo the length, which is a power of
+  // two and grows. Beyond kMostCalls nothing is known. A rank may be ahead of a peer by as many messages as its window
+  // and its mailbox hold.
+  static constexpr uint32_t kFewestCalls = 32;
+  static constexpr uint32_t kMostCalls = 2048;
+  std::vector<Signature> made;
+  std::vector<ToldCall> told;
+  std::unordered_map<uint32_t, Signature> inits;  // this rank's, by tag: they may be started long after
+  bool known = false;                             // to the engine
+  bool mismatched = false;                        // two calls differ: no collective of it runs any more
+  bool reported = false;                          // that, to the program
   Mismatch mismatch;
+  bool failed = false;  // one of its collectives, so that messages may be left over
 };
 
 // A plan in use: shared by its owner in JavaScript and by the operations that run it.
@@ -148,7 +153,7 @@ class Engine : private libof::Calls {
   // Peers may speak of its calls from now on, until it is forgotten. A start does this, too, for a group that is new.
   void know_from_now(const std::shared_ptr<Group>& group);
   // Before the world is closed, or the communicator of a group, which is forgotten: what has come and nobody has asked
-  // for. A mismatch of calls that no request has told; null: of any communicator.
+  // for. A mismatch of calls that no request has told, or what is left over; null: of any communicator.
   RequestFailure last_look(const Group* of = nullptr);
 
   void test();
@@ -259,6 +264,8 @@ class Engine : private libof::Calls {
   void mismatch(Mismatch& found, bool told) override;
   void settle_mismatches();
   bool ask_peers();
+  static void grow_told(Group& group, uint32_t ahead);
+  bool left_over(const Group& group, Mismatch& out) const;
   libof::MessageKey key_of(const Operation& operation, const Transfer& transfer) const;
   void close_operations();
   void finish(Operation& operation);

@@ -81,6 +81,7 @@ void Engine::report_failure(Operation& operation) {
     failure.error = Error::calls_differ;
     failure.mismatch = operation.loaded->group->mismatch;
   }
+  if (operation.loaded != nullptr) operation.loaded->group->failed = true;
   slots_->set(operation.slot, static_cast<int32_t>(failure.error));
 }
 

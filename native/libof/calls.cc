@@ -88,27 +88,30 @@ void LibOF::drop_messages_of(uint64_t communicator) {
   }
 }
 
-void LibOF::compare_kept(uint64_t context) {
-  struct Kept {
-    Peer* peer;
-    MessageKey key;
-    Signature signature;
-  };
+std::vector<LibOF::Kept> LibOF::kept_messages(uint64_t context) const {
   std::vector<Kept> kept;
-  for (const auto& entry : peers_) {
-    if (entry == nullptr) continue;
-    Peer* const peer = entry.get();
-    const auto add = [&](const MessageKey& key, Signature signature) {
-      if (has_calls(key.context) && communicator_of(key.context) == context) kept.push_back({peer, key, signature});
-    };
-    peer->unexpected.each([&](Unexpected* message) {
-      if (message->kind != EagerKind::poison) add(message->key, message->about);
+  for (const auto& peer : peers_) {
+    if (peer == nullptr) continue;
+    peer->unexpected.each([&](const Unexpected* message) {
+      const bool belongs = has_calls(message->key.context) && communicator_of(message->key.context) == context;
+      if (belongs && message->kind != EagerKind::poison) kept.push_back({peer->rank, message->key, message->about});
     });
-    peer->early_rtrs.each([&](EarlyRtr* rtr) { add(rtr->key, rtr->signature); });
+  }
+  return kept;
+}
+
+void LibOF::compare_kept(uint64_t context) {
+  std::vector<Kept> kept = kept_messages(context);
+  for (const auto& peer : peers_) {
+    if (peer == nullptr) continue;
+    peer->early_rtrs.each([&](const EarlyRtr* rtr) {
+      if (has_calls(rtr->key.context) && communicator_of(rtr->key.context) == context)
+        kept.push_back({peer->rank, rtr->key, rtr->signature});
+    });
   }
   // The first difference ends them all.
   for (const Kept& each : kept) {
-    if (ends(*each.peer, each.key, each.signature)) return;
+    if (ends(*peers_[each.peer], each.key, each.signature)) return;
   }
 }
 

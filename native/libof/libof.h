@@ -114,6 +114,13 @@ class LibOF {
   bool inquire(Rank peer, const MessageKey& key, Signature signature);
   // The calls of this communicator are known from now on: compares what has come before.
   void compare_kept(uint64_t context);
+  // Messages of its collectives that wait for their receives.
+  struct Kept {
+    Rank peer;
+    MessageKey key;
+    Signature signature;
+  };
+  std::vector<Kept> kept_messages(uint64_t context) const;
   // Looks into all mailboxes, also of peers from which nothing is expected. `alarmed`: also of those that this rank has
   // not named, but which may have raised an alarm. True: something was there.
   bool look_around(bool alarmed);

@@ -107,6 +107,7 @@ bool LibOF::fail_closed_peers() {
   }
   for (const Rank rank : gone) {
     Peer& peer = *peers_[rank];
+    if (peer.connected) drain_eager(peer);  // also where only sends wait for it: it may have told why it goes
     if (peer.active) fail(peer, Error::peer_closed);
   }
   return true;

@@ -408,13 +408,44 @@ inline void calls_that_differ_fail_on_every_rank(const Subject& subject) {
   }
 }
 
+// A rank has made many calls when another one makes its first: what it has called then is known. Rank 0 has to ask,
+// since nothing is sent between the two; rank 2 has got a message of each call.
+inline void calls_that_differ_are_found_long_after(const Subject& subject) {
+  constexpr Signature kMost = 1, kOdd = 2;
+  constexpr uint32_t kCalls = 150;  // they have room in the mailbox
+  for (const Rank caller : {0u, 2u}) {
+    run(subject, 3, mode(true), [&](TestRank& me, Meeting& meeting) {
+      Schedule odd(8, 8);
+      odd.round();
+      odd.send(2, Role::send, 0, 8);
+      const auto plan = me.load(me.rank == 1 ? odd : to_root(me.rank, 3, 8, 0));
+      plan->signature = me.rank == 1 ? kOdd : kMost;
+      const Pinned out = me.filled(24, false, 1);
+      if (me.rank == 1) {
+        for (uint32_t i = 0; i < kCalls; ++i) me.wait(me.start(plan, out, me.plain(24)));
+        me.send(me.plain(1), 2, 1);
+      }
+      if (me.rank == 2) me.receive(me.plain(1), 1, 1);  // so the messages before are there
+      meeting.meet();
+      if (me.rank == caller) {
+        const uint32_t request = me.start(plan, out, me.plain(24));
+        CHECK(request != kNoRequest);
+        CHECK(me.engine->wait(&request, 1, true, -1));
+        CHECK_EQ(me.error(request), Error::calls_differ);
+      }
+      meeting.meet([&] { me.engine->test(); });
+      if (me.rank == 1) CHECK_EQ(me.engine->last_look().error, Error::calls_differ);
+    });
+  }
+}
+
 // A rank that has nothing more to do learns it before it closes.
 inline void calls_that_differ_are_told_at_the_end(const Subject& subject) {
   run(subject, 2, mode(true), [](TestRank& me, Meeting& meeting) {
     const Rank peer = 1 - me.rank;
     me.send(me.plain(1), peer, 1);
     me.receive(me.plain(1), peer, 1);
-    meeting.meet();  // nothing more is received before both have called
+    meeting.meet();                                                // nothing more is received before both have called
     const auto plan = me.load(from_root(me.rank, 2, 8, me.rank));  // each thinks that it is the root
     plan->signature = 1 + me.rank;
     me.wait(me.start(plan, me.filled(16, false, 1), me.plain(16)));
@@ -450,6 +481,7 @@ inline bool conforms(const Subject& subject) {
   CONFORMANCE(other_eager_limits_are_refused);
   CONFORMANCE(a_failed_operation_leaves_its_buffer_alone);
   CONFORMANCE(calls_that_differ_fail_on_every_rank);
+  CONFORMANCE(calls_that_differ_are_found_long_after);
   CONFORMANCE(calls_that_differ_are_told_at_the_end);
 #undef CONFORMANCE
   return true;

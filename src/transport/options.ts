@@ -176,6 +176,11 @@ const COMMON = {
    */
   trace: text('NBC_TRACE', 'the name of a file'),
   /**
+   * Whether each request remembers the line of the program that started it (default false), which takes some
+   * microseconds: a `MismatchError` then names it. Variable NBC_DEBUG.
+   */
+  debug: flag('NBC_DEBUG', false),
+  /**
    * How many calls a trace holds at most, and how many other events (default 262 144); those that come later are left
    * out, and counted. Variable NBC_TRACE_EVENTS.
    */

@@ -291,4 +291,76 @@ async function refused(): Promise<void> {
   report('refused');
 }
 
-await play({ differences, atTheEnd, legal, refused });
+/** Two ranks. What rank 0 does, and has done when rank 1 closes the communicator. */
+async function closedAfter(world: Communicator, first: Start, second: Start | null): Promise<Communicator> {
+  const comm = await world.dup();
+  const start = world.rank === 0 ? first : second;
+  if (start !== null) await start(comm);
+  const other = 1 - world.rank;
+  // What was sent before is here before this message.
+  waitAll([comm.isend(bytes(1), other), comm.irecv(bytes(1), other)], LIMIT_MS);
+  return comm;
+}
+
+/** What is left when a communicator is closed: messages, and calls that only others have made. */
+async function leftOver(): Promise<void> {
+  const world = await init({ timeout: LIMIT_MS });
+  const { rank } = world;
+  const warnings: Error[] = [];
+  process.on('warning', (warning) => warnings.push(warning));
+
+  const twice: Start = (comm) => {
+    const schedule = new Schedule();
+    schedule.send(1, Role.SEND, 0, 8).send(1, Role.SEND, 0, 8);
+    return comm.start(schedule, bytes(8), null);
+  };
+  const once: Start = (comm) => comm.start(new Schedule().recv(0, Role.RECEIVE, 0, 8), null, bytes(8));
+  const unfit = await closedAfter(world, twice, once);
+  if (rank === 0) await unfit.close();
+  else {
+    await assert.rejects(unfit.close(), (error: unknown) => {
+      assert(error instanceof MismatchError, String(error));
+      assert.match(
+        error.message,
+        /^close: rank 0 of the world has sent a message in start that rank 1 has not received/,
+      );
+      return true;
+    });
+  }
+
+  const uncalled = await closedAfter(world, bcast(8, 0), null);
+  await uncalled.close();
+  // Closing while an operation is pending is no mistake, and neither is a persistent request that another rank starts
+  // more often, before this one has ended.
+  const made: PersistentRequest[] = [];
+  const init2: Start = (comm) => {
+    const request = comm.bcastInit(bytes(8), 0);
+    made.push(request);
+    request.start();
+    return request;
+  };
+  const again = await closedAfter(world, init2, init2);
+  if (rank === 0) await (made[0].start(), made[0]);
+  waitAll([world.isend(bytes(1), 1 - rank), world.irecv(bytes(1), 1 - rank)], LIMIT_MS);
+  await again.close();
+  const pending = await world.dup();
+  const request = allgather(8)(pending);
+  await pending.close();
+  await request;
+
+  await new Promise(setImmediate);
+  const texts = warnings.filter(({ name }) => name === 'MismatchWarning').map(({ message }) => message);
+  await world.close();
+  report(texts);
+}
+
+/** With option debug, the error has the line of the call. Two ranks. */
+async function debugged(): Promise<void> {
+  const world = await init({ timeout: LIMIT_MS });
+  const error = await outcomeOf(() => world.ibcast(bytes(600_000), world.rank));
+  assert(error instanceof MismatchError, String(error));
+  await world.close();
+  report({ message: error.message, calledAt: error.calledAt ?? null });
+}
+
+await play({ differences, atTheEnd, legal, refused, leftOver, debugged });
