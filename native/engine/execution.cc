@@ -100,7 +100,7 @@ void Engine::advance_ready() {
         end_failed(operation);
       }
     }
-  } while (libof_.give_up_cancelled());
+  } while (libof_.give_up_cancelled() || !mismatches_.empty());
 }
 
 // One look at everything that can move. Unless the caller wants to leave, at most one piece of a transfer and one piece

@@ -284,7 +284,9 @@ void LibOF::on_completion(const Completion& completion) {
       // Also where no send waits for an RTR: a revoke is answered at once, and there is always room for one.
       const bool full = peer.rtr_arrived - peer.rtr_received == kRtrSlots;
       if (peer.connected && (revokes || full)) drain_rtrs(peer);
-      if (peer.connected && alarm) drain_eager(peer);
+      // An alarm needs a slot, too: the mailbox must not stay full where nothing is expected.
+      const bool looks = alarm || (calls_ != nullptr && peer.eager_arrived - peer.eager_received >= slots_);
+      if (looks && (peer.connected || (!peer.active && connect(peer)))) drain_eager(peer);
       deactivate_if_idle(peer);
       break;
     }

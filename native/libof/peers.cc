@@ -72,6 +72,8 @@ bool LibOF::poll_peer(Peer& peer) {
       return true;
     }
     --connecting_;
+    drain_eager(peer);                 // what it has raised an alarm for, perhaps, before this rank could look
+    if (!peer.connected) return true;  // rejected
   }
   bool moved = false;
   // Whatever waits for the peer to make room looks into the mailbox too: acknowledgements may have ridden on messages
