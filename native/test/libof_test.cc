@@ -1651,6 +1651,43 @@ TEST(a_poison_that_is_asked_for_passes_a_full_window) {
   }
 }
 
+// The mailbox was full when the mismatch was found. When there is room again, the RTR of a call that has ended is
+// answered behind the word of that.
+TEST(a_mismatch_is_told_before_the_poisons_that_follow_from_it) {
+  struct Calls : libof::Calls {
+    bool differs(const MessageKey&, Rank, Signature, Mismatch&) override { return false; }
+    void mismatch(Mismatch&, bool told) override {
+      ++count;
+      CHECK(told && receive != nullptr && !receive->done());
+    }
+    const Receive* receive = nullptr;
+    int count = 0;
+  };
+  PumpedJob job(2);
+  Calls calls;
+  job[1].of.set_calls(&calls);
+  constexpr MessageKey kCall{12, 0, 0};
+  std::deque<Send> sends;
+  for (uint32_t i = 0; i < kSlots; ++i) sends.emplace_back(job[0], 1, MessageKey{13, 0, i}, 8, i);
+  const Mismatch found{kCall.context, kCall.tag, {0, 1}, {5, 6}};
+  job[0].of.end_communicator(found);
+  job[0].of.tell(1, found);
+  CHECK(job[0].of.has_notices());
+  Receive receive(job[1], 0, kCall, 5000, 1);
+  calls.receive = &receive;
+  job[1].progress();  // makes room
+  job[0].progress();
+  CHECK(!job[0].of.has_notices());
+  job[1].progress();
+  CHECK_EQ(calls.count, 1);
+  job.pump();
+  CHECK(receive.done());
+  CHECK_EQ(receive.error, Error::abandoned);
+  std::deque<Receive> receives;
+  for (uint32_t i = 0; i < kSlots; ++i) receives.emplace_back(job[1], 0, MessageKey{13, 0, i}, 8, i).check_data();
+  job.check_idle();
+}
+
 // What a failed operation does not receive any more: small messages vanish, the sender of a large one learns why.
 TEST(a_message_that_is_dropped_tells_its_sender_if_it_is_large) {
   for (const bool asynchronous : {false, true}) {
