@@ -222,8 +222,9 @@ class Engine {
   bool withdraw(Operation& operation);
   void end_failed(Operation& operation);
   void advance_ready();
-  uint64_t work() const { return fabric_->work() + local_work_.cost(); }
+  uint64_t work() const { return fabric_->work() + local_work_.cost() + temporary_.surplus(); }
   bool has_short_work() const;
+  bool work_locally();
   void report_failure(Operation& operation);
   void spread_failure(Operation& operation);
   libof::MessageKey key_of(const Operation& operation, const Transfer& transfer) const;
