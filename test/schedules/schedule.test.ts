@@ -62,13 +62,6 @@ describe('Schedule', () => {
     );
   });
 
-  it('has one encoding in both languages', async () => {
-    const script = pathToFileURL(join(ROOT, 'scripts/encoding.mjs')).href;
-    const { header } = (await import(script)) as { header: (encoding: unknown) => string };
-    const native = readFileSync(join(ROOT, 'native/engine/encoding.h'), 'utf8');
-    assert.equal(native, header(await import('node-nbc/schedules')), 'run node scripts/encoding.mjs');
-  });
-
   it('leaves out copies of no bytes and rounds of no elements, but not messages of no bytes', () => {
     const schedule = new Schedule();
     schedule.round().copy(Role.SEND, 0, Role.TEMP, 0, 0).round();
