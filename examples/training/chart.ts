@@ -23,9 +23,8 @@ export function draw(echarts: typeof Echarts, { title, curves, bars }: Drawing):
       xAxisIndex: 0,
       yAxisIndex,
       itemStyle: { color },
-      // The second lies upon the first where they agree.
-      lineStyle: { color, type: index === 0 ? ('solid' as const) : [3, 9], width: index === 0 ? 2 : 5 },
-      symbol: index === 0 ? 'circle' : 'none',
+      // The second is rings around the dots of the first, where they agree.
+      ...(index === 0 ? { symbol: 'circle', symbolSize: 6, z: 3 } : { symbolSize: 14, lineStyle: { width: 0 } }),
       data: epochs.map((epoch, at) => [at + 1, of(epoch)]),
     }));
   const stack = (name: string, color: string, of: (times: Times) => number) => ({
@@ -45,7 +44,12 @@ export function draw(echarts: typeof Echarts, { title, curves, bars }: Drawing):
     stack('computation', GREY, ({ total, communication }) => total - communication),
     stack('communication that is not hidden', ORANGE, ({ communication }) => communication),
   ];
-  const legend = (part: typeof series, left: number) => ({ left, bottom: 8, data: part.map(({ name }) => name) });
+  const legend = (part: typeof series, left: number) => ({
+    left,
+    bottom: 8,
+    itemGap: 24,
+    data: part.map(({ name }) => name),
+  });
   chart.setOption({
     animation: false,
     backgroundColor: '#fff',
@@ -55,7 +59,7 @@ export function draw(echarts: typeof Echarts, { title, curves, bars }: Drawing):
       { text: 'what a step consists of', left: 910, top: 44, textAlign: 'center', textStyle: { fontSize: 15 } },
     ],
     textStyle: { fontFamily: 'Helvetica, Arial, sans-serif' },
-    legend: [legend(series.slice(0, -2), 40), legend(series.slice(-2), 740)],
+    legend: [legend(series.slice(0, -2), 14), legend(series.slice(-2), 740)],
     grid: [
       { left: 74, width: 396, top, bottom },
       { left: 650, right: 30, top, bottom },

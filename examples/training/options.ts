@@ -32,7 +32,7 @@ export function parseOptions(argv: string[], speak: boolean): Options {
         .default([256, 128], '256x128'),
     )
     .option('--batch <digits>', 'digits of one step, on all ranks together', whole(1), 128)
-    .option('--epochs <count>', 'times that every digit is learned from', whole(1), 3)
+    .option('--epochs <count>', 'times that every digit is learned from', whole(1), 5)
     .option('--train <digits>', 'digits to learn from', whole(1, MOST), MOST)
     .option('--rate <number>', 'learning rate', from0, 0.05)
     .option('--momentum <number>', 'how much of a step goes on in the next', from0, 0.9)
