@@ -24,7 +24,7 @@ export function draw(echarts: typeof Echarts, { title, curves, bars }: Drawing):
       yAxisIndex,
       itemStyle: { color },
       // The second is rings around the dots of the first, where they agree.
-      ...(index === 0 ? { symbol: 'circle', symbolSize: 6, z: 3 } : { symbolSize: 14, lineStyle: { width: 0 } }),
+      ...(index === 0 ? { symbol: 'circle', symbolSize: 6, z: 4 } : { symbolSize: 14, lineStyle: { width: 0 } }),
       data: epochs.map((epoch, at) => [at + 1, of(epoch)]),
     }));
   const stack = (name: string, color: string, of: (times: Times) => number) => ({
