@@ -124,6 +124,23 @@ describe('npm run figures', () => {
       }
     }
 
+    it('training: what each variant takes, and the curves of one process and of several ranks', async () => {
+      const { code, stderr } = await figures('--quick', '--only', 'training');
+      assert.equal(code, 0, stderr);
+      const { data, text } = read('training');
+      checkFacts(data);
+      assert.equal(data.rows.length, 2);
+      for (const word of ['loss, one process', 'accuracy, 2 ranks', 'non-blocking', 'computation'])
+        assert(text.has(word), `${word} in ${[...text].join('; ')}`);
+      for (const variant of ['blocking', 'nonblocking'] as const) {
+        const { total, communication } = (data.rows[1] as unknown as Record<typeof variant, Record<string, number>>)[
+          variant
+        ];
+        assert(communication > 0 && communication < total);
+        for (const part of [communication, total - communication]) assert(text.has(part.toFixed(1)), `${part}`);
+      }
+    });
+
     it('ialltoall: all modes with all intervals', async () => {
       const { code, stderr } = await figures('--quick', '--only', 'ialltoall');
       assert.equal(code, 0, stderr);
