@@ -83,7 +83,7 @@ enum BulkFlags : uint16_t {
 
 // Below this a put is one copy by the sender: sharing the work costs more cache misses than it saves.
 constexpr size_t kShareFrom = 96 * 1024;
-// Copied at once by a call that does not wait. Into memory that is used for the first time it takes 35 µs, see LocalWork.
+// Copied at once by a call that does not wait.
 constexpr size_t kPieceBytes = 32 * 1024;
 constexpr size_t kSmallestClaim = 64 * 1024;
 constexpr size_t kLargestClaim = 512 * 1024;

@@ -50,6 +50,16 @@ const ENDING: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQU
 /** How long output that a rank's stray descendants keep open is waited for after the last rank has ended. */
 const STRAY_OUTPUT_MS = 500;
 
+const FILES = ': the limit of open files is reached (ulimit -n); raise it, or use fewer ranks';
+/** What a user can do about a rank that could not be started, by the code of the system. */
+const ADVICE: Partial<Record<string, string>> = {
+  EAGAIN: ': the limit of processes is reached (ulimit -u); use fewer ranks',
+  EMFILE: FILES,
+  ENFILE: FILES,
+  ENOMEM: ': not enough memory; use fewer ranks',
+  E2BIG: ': the arguments and the environment are too long',
+};
+
 interface End {
   rank: number;
   pid: number;
@@ -134,14 +144,7 @@ export class Job {
   }
 
   #notStarted(rank: number, error: NodeJS.ErrnoException): void {
-    const advice =
-      error.code === 'EAGAIN'
-        ? ': the limit of processes is reached (ulimit -u); use fewer ranks'
-        : error.code === 'ENOMEM'
-          ? ': not enough memory; use fewer ranks'
-          : error.code === 'E2BIG'
-            ? ': the arguments and the environment are too long'
-            : '';
+    const advice = ADVICE[error.code ?? ''] ?? '';
     this.#settings.say(`could not start rank ${rank} (${error.message})${advice}`);
     this.#end(ExitCode.LAUNCHER);
     if (this.#running.size === 0) this.#finish?.();
