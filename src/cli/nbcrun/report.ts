@@ -58,12 +58,13 @@ export class RankLine {
   /** undefined: no answer in time, since the rank is stopped, or has ended. */
   async ask(): Promise<Answer | undefined> {
     if (!this.#here) return { caller: 'outside' };
+    let late: NodeJS.Timeout | undefined;
     const answer = new Promise<Answer | undefined>((resolve) => {
       this.#waiting = resolve;
-      setTimeout(() => this.#answer(undefined), ANSWER_MS).unref();
+      late = setTimeout(() => this.#answer(undefined), ANSWER_MS);
     });
     this.#socket.write('?');
-    return answer;
+    return answer.finally(() => clearTimeout(late));
   }
 
   close(): void {
