@@ -56,9 +56,9 @@ void on_signal(int) { wake('s'); }
 
 void say(int descriptor, const std::string& text) {
   for (size_t at = 0; at < text.size();) {
-    const ssize_t written =
-        descriptor == STDERR_FILENO ? write(descriptor, text.data() + at, text.size() - at)
-                                    : send(descriptor, text.data() + at, text.size() - at, MSG_NOSIGNAL);
+    const ssize_t written = descriptor == STDERR_FILENO
+                                ? write(descriptor, text.data() + at, text.size() - at)
+                                : send(descriptor, text.data() + at, text.size() - at, MSG_NOSIGNAL);
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return;
     at += static_cast<size_t>(written);

@@ -15,7 +15,7 @@ struct Status {
     const char* state;
   };
   struct Operation {
-    std::string title;         // "ibcast (binomial), collective 3, round 1 of 2"
+    std::string title;  // "ibcast (binomial), collective 3, round 1 of 2"
     uint32_t slot = 0;
     int32_t outstanding = 0;   // what it waits for: messages, and its local work
     bool function = false;     // that of its operator is one of them
@@ -25,10 +25,10 @@ struct Status {
   static constexpr size_t kMost = 16;  // operations, and messages of each, that are described
 
   Caller caller = Caller::program;
-  uint64_t pending = 0;                // operations
-  std::vector<Operation> operations;   // the oldest first
-  std::vector<uint32_t> peers;         // of all messages that are described: ascending
-  uint64_t steps = 0;                  // rounds and operations that this rank has started so far
+  uint64_t pending = 0;               // operations
+  std::vector<Operation> operations;  // the oldest first
+  std::vector<uint32_t> peers;        // of all messages that are described: ascending
+  uint64_t steps = 0;                 // rounds and operations that this rank has started so far
 
   // Several lines, of which the last ends with a newline.
   std::string text() const;

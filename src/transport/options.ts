@@ -353,8 +353,8 @@ const UNITS: Readonly<Record<string, number>> = { '': 1, ms: 1, s: 1000, m: 60_0
 function duration(variable: string, fallback: number, max: number): Rule<number> {
   const rule = integer(variable, fallback, max, 'milliseconds');
   const parse = (text: string): number | undefined => {
-    const [, number, unit] = /^\s*(\d+)\s*(ms|s|m|)\s*$/.exec(text) ?? [];
-    return number === undefined ? undefined : Number(number) * UNITS[unit];
+    const found = /^\s*(\d+)\s*(ms|s|m|)\s*$/.exec(text);
+    return found === null ? undefined : Number(found[1]) * UNITS[found[2]];
   };
   return { ...rule, parse, expected: `${rule.expected} (in the environment, also with a unit: 500ms, 30s, 2m)` };
 }
