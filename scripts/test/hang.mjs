@@ -1,6 +1,6 @@
 /**
  * What processes do that did not end in time: each thread, and where it sleeps in the kernel. Ranks also say which
- * operations and messages are pending (native/addon/hang_report.h).
+ * operations and messages are pending (native/addon/reporter.h).
  */
 import { readdirSync, readFileSync } from 'node:fs';
 

@@ -1,7 +1,4 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import fc from 'fast-check';
 import {
   decodeSchedule,
@@ -15,7 +12,6 @@ import {
   ScheduleError,
   type ScheduleElement,
 } from 'node-nbc/schedules';
-import { ROOT } from '../support/launch.js';
 import { blocksOf } from './local.js';
 import { simulate, SimulationError } from './simulator.js';
 
