@@ -5,17 +5,9 @@ import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { BRIEF } from './helpers.js';
+import { isAlive, stateOf } from './support/hang.js';
 import { type End, Launch, type LaunchOptions, PROGRAM, ROOT } from './support/launch.js';
-import {
-  childrenOf,
-  commandOf,
-  holdersOf,
-  isAlive,
-  jobInode,
-  kill,
-  namedSharedMemory,
-  stateOf,
-} from './support/processes.js';
+import { childrenOf, commandOf, holdersOf, jobInode, kill, namedSharedMemory } from './support/processes.js';
 import { until } from './support/until.js';
 
 describe('nbcrun', () => {
