@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * Makes dist/ of what tsc has compiled to out/library. To import node-nbc then opens a dozen files instead of a hundred,
- * which took a third of the time that a rank needs to start. Each module still has its file in dist/, which exports
- * what the bundle has of it: so it exists once in a process, whichever way it is imported.
+ * Makes dist/ of what tsc has compiled to out/library. To import node-nbc then opens a dozen files, not a hundred, which
+ * took a third of the time that a rank needs to start. Each module still has its file in dist/, which exports what the
+ * bundle has of it: so it exists once in a process, whichever way it is imported.
  */
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
