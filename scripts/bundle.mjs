@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * Makes dist/ of what tsc has compiled to out/library. To import node-nbc then opens a dozen files, not a hundred, which
+ * Makes dist/ of what tsc has compiled to out/library. To import node-nbc then opens 11 files, not a hundred, which
  * took a third of the time that a rank needs to start. Each module still has its file in dist/, which exports what the
  * bundle has of it: so it exists once in a process, whichever way it is imported.
  */
