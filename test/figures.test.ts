@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { skip } from './helpers.js';
+import { BRIEF, skip } from './helpers.js';
 import { run } from './support/commands.js';
 import { LIMIT_S } from './support/limit.js';
 import { ROOT } from './support/launch.js';
@@ -103,7 +103,7 @@ describe('npm run figures', () => {
 
     for (const [kernel, modes] of [
       ['compression', MODES],
-      ['fft3d', [...MODES, 'test-on-init, with tests']],
+      ...(BRIEF ? [] : ([['fft3d', [...MODES, 'test-on-init, with tests']]] as const)),
     ] as const) {
       it(`${kernel}: a bar for each mode, with its numbers`, () => barsOf(kernel, modes));
     }

@@ -143,6 +143,7 @@ describe('the package', () => {
     let oldest: string;
 
     before(async () => {
+      if (BRIEF) return;
       const place = join(folder, 'typescript');
       mkdirSync(place);
       writeFileSync(join(place, 'package.json'), '{ "private": true }');
@@ -150,7 +151,8 @@ describe('the package', () => {
       oldest = join(place, 'node_modules/typescript/bin/tsc');
     });
 
-    for (const version of ['5.4', 'this']) {
+    // To install the oldest one takes a while.
+    for (const version of BRIEF ? ['this'] : ['5.4', 'this']) {
       for (const resolution of ['node16', 'bundler']) {
         for (const types of ['node', 'none']) {
           if (BRIEF && (resolution === 'node16') !== (types === 'node')) continue;

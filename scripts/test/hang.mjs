@@ -20,8 +20,10 @@ function read(...path) {
   }
 }
 
-const stateOf = (...task) => /\) (\S)/.exec(read(...task, 'stat'))?.[1];
-const isAlive = (pid) => !['Z', 'X', undefined].includes(stateOf(pid));
+/** The state letter of a process or of one of its threads; undefined if it has gone. */
+export const stateOf = (...task) => /\) (\S)/.exec(read(...task, 'stat'))?.[1];
+/** Not if it has ended and its parent has not waited for it. */
+export const isAlive = (pid) => !['Z', 'X', undefined].includes(stateOf(pid));
 
 function tasksOf(pid) {
   try {
