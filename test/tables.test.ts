@@ -104,6 +104,8 @@ describe('tables of TypeScript and native code', () => {
     const error = errorFromFailure(failure, 'igather: ');
     assert.match(error.message, /8 bytes here, 16 there; .*do not use them again$/);
     assert.ok(error.stack?.includes(error.message));
+    assert.equal(error.buffersInUse, true);
+    assert.equal(errorFromFailure({ ...failure, buffersInUse: 0 }, '').buffersInUse, undefined);
   });
 
   it('each option is in docs/options.md with its variable and its default, and no other', () => {
