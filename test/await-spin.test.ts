@@ -9,7 +9,7 @@ const { EventLoop } = (await import(
 )) as typeof import('../src/event-loop.js');
 type Made = ConstructorParameters<typeof EventLoop>;
 
-/** One turn that awaits three requests, none of which ends: for each look, how many it watches, and how long it lasts. */
+/** One turn that awaits three requests, none of which ends. Of each look: how many it watches, and its length. */
 async function turn(awaitSpin: number): Promise<[number, number][]> {
   const looks: [number, number][] = [];
   let fresh = 3;

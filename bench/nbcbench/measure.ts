@@ -75,7 +75,7 @@ export interface Listener {
 /** A batch takes about this long: short against what disturbs a machine, long against waking the ranks for it. */
 const BATCH_MS = 20;
 const BATCH_LIMIT = 50;
-/** Repetitions at the beginning of a batch that don't count: the caches belong to who was on turn before. */
+/** Repetitions at the beginning of a batch that don't count: the caches hold the data of another process. */
 const LEAD_IN = 5;
 /** How long an implementation runs a new combination before measurements begin. */
 const WARM_UP_MS = 100;

@@ -33,7 +33,7 @@ export interface PingPongSettings {
   warmUp: boolean;
 }
 
-/** Of a batch, and those at its beginning that do not count: the caches belong to who was on turn before. */
+/** Of a batch, and those at its beginning that do not count: the caches hold the data of another process. */
 const BATCH = 100;
 const LEAD_IN = 5;
 /** Round trips before any is measured, in batches; they end after that time at the latest. */

@@ -216,7 +216,7 @@ TEST(a_large_block_goes_back_in_pieces) {
   CHECK_EQ(pieces, 26 * kMiB / TemporaryPool::kPiece);
   CHECK_EQ(memory->discarded, 26 * kMiB);
   CHECK_EQ(pool.kept_bytes(), TemporaryPool::kKeptBytes);
-  // The block that has gone in part is whole memory for who takes it; another one makes it go.
+  // The block that has gone in part is taken as a whole block, with fresh pages.
   CHECK_EQ(memory->sizes.size(), 3u);
   for (auto& block : blocks) block = pool.take(30 * kMiB);
   CHECK_EQ(memory->allocations, 3u);
