@@ -55,7 +55,8 @@ export function buildAddon() {
 /** The library, and what uses it. */
 export function compileTypeScript() {
   // The other projects import the package by its own name, so they see what the first has made.
-  compile('TypeScript: library', 'tsconfig.json', 'dist', [['src', '.']]);
+  compile('TypeScript: library', 'tsconfig.json', 'out/library', [['src', '.']]);
+  step('library', 'bundled', process.execPath, [at('scripts/bundle.mjs')]);
   compile('TypeScript: nbcbench', 'tsconfig.bench.json', 'dist', [['bench/nbcbench', 'bench/nbcbench']]);
   for (const bin of Object.values(JSON.parse(readFileSync(at('package.json'), 'utf8')).bin)) chmodSync(at(bin), 0o755);
   const programs = ['test', 'bench', 'examples'].map((folder) => [folder, folder]);

@@ -10,13 +10,13 @@ import { format, resolveConfig } from 'prettier';
 import { build } from './build.mjs';
 import { ROOT, timed } from './test/process.mjs';
 
-const NAMES = ['ialltoall', 'igather', 'isend-irecv', 'compression', 'fft3d'];
+const NAMES = ['ialltoall', 'igather', 'isend-irecv', 'compression', 'fft3d', 'training'];
 const EX_UNAVAILABLE = 69;
 
 const HELP = `Usage: npm run figures -- [options]
 
 Measures on a loopback of 1 Gbit/s (scripts/slow-link: as root, with ip and tc) and draws, for each figure, NAME.svg with all its numbers in NAME.json, and its
-tables in README.md beside them. All of them take about fourteen minutes, in which the machine should have nothing else to do. Open MPI is measured where it is installed.
+tables in README.md beside them. All of them take about fifteen minutes, in which the machine should have nothing else to do. Open MPI is measured where it is installed.
 
 Figures: ${NAMES.join(', ')}
 
@@ -59,12 +59,14 @@ async function main() {
   const { overhead } = await import('./figures/overhead.mjs');
   const { calls } = await import('./figures/calls.mjs');
   const { compression, fft3d } = await import('./figures/kernels.mjs');
+  const { training } = await import('./figures/training.mjs');
   const all = [
     overhead('ialltoall', 'Figures 1, 2, 6, 7 and 10'),
     overhead('igather', 'Figures 3, 8, 9 and 10'),
     calls,
     compression,
     fft3d,
+    training,
   ];
 
   const reason = values.redraw ? undefined : whyNot();

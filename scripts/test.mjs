@@ -35,6 +35,9 @@ const ALL =
 /** The quick run says what took its time if it took longer than this on a machine that was built already. */
 const QUICK_SECONDS = 360;
 
+/** More than processors: half of the time a test waits, for time to pass or for one process among several. */
+const AT_A_TIME = Math.ceil(1.5 * availableParallelism());
+
 /** Of tests that are left out for the same reason, so many have their names printed. */
 const NAMED = 3;
 
@@ -66,7 +69,7 @@ async function main() {
   }
   await buildFor(tasks);
   if (list.length === 1 && tasks.mocha.length === 1) list[0].run = list[0].run.bind(undefined, true);
-  const results = await runPool(list, availableParallelism());
+  const results = await runPool(list, AT_A_TIME);
   const seconds = (performance.now() - begin) / 1000;
   if (list.length > 3) tellSlowest(results, seconds);
   return tellAll(results);

@@ -1,6 +1,6 @@
 /**
- * The counters of {@link Communicator.stats}: one row for each. native/counters.h has the names on the native side; a
- * test compares both lists. `npm run docs:tables` writes docs/counters.md from these rows.
+ * The counters of {@link Communicator.stats}: one row for each. scripts/headers.mjs makes native/counters.h from these
+ * rows, and `npm run docs:tables` docs/counters.md; tests compare all three.
  */
 
 /** What carries messages to peers. */

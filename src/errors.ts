@@ -26,6 +26,8 @@ export class NbcError extends Error {
   declare readonly peer?: number;
   /** `errno` of the system call that failed, positive as in C: `util.getSystemErrorName(-errno)` has its name. */
   declare readonly errno?: number;
+  /** `true` where a peer that does not answer may still read or write the buffers of the request: leave them alone. */
+  declare readonly buffersInUse?: true;
 
   constructor(code: string, message: string, context: ErrorContext = {}, options?: ErrorOptions) {
     super(message, options);

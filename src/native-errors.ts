@@ -171,7 +171,7 @@ export function errorFromFailure(failure: NativeFailure, prefix: string, context
   const known = { ...context, peer, errno };
   const error =
     ERROR_OF_CODE[code]?.(failure, prefix, known) ?? new NbcError(code, prefix + (failure.detail ?? code), known);
-  return failure.buffersInUse ? withSentence(error, BUFFERS_IN_USE) : error;
+  return failure.buffersInUse ? Object.assign(withSentence(error, BUFFERS_IN_USE), { buffersInUse: true }) : error;
 }
 
 /** The stack begins with the message, and is what programs print. */

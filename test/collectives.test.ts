@@ -1,8 +1,7 @@
 /**
- * All operations on up to 17 ranks. One job per number of ranks and progress mode goes through all shapes:
- * programs/collectives.ts says which. From five ranks on, in the short form and in one mode for each number; from nine
- * on, each number has every variant once. NBC_TEST_BRIEF leaves only some numbers of ranks (NBC_TEST_RANKS says
- * which), each in one mode; they share the variants, so that each variant occurs once with one of these numbers.
+ * All operations on up to 17 ranks, a job for each number of ranks and progress mode; programs/collectives.ts says what
+ * it runs. From five ranks on, a number of ranks has one mode. NBC_TEST_BRIEF leaves some numbers (NBC_TEST_RANKS),
+ * which share the cases.
  */
 import assert from 'node:assert/strict';
 import { BRIEF, reports, runRanks } from './helpers.js';

@@ -2,9 +2,10 @@
  * Mistakes end in errors that say what is wrong, in bounded time: arguments, options, ranks that disagree.
  */
 import assert from 'node:assert/strict';
-import { spawnSync, type ChildProcess } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { init, type InitOptions, NbcError, OptionError } from 'node-nbc';
 import { CROSS_MEMORY, describeJob, modes, type RankResult, reports, runJob, runRanks, skip } from './helpers.js';
+import { run } from './support/commands.js';
 import { withEnvironment } from './support/environment.js';
 
 describe('wrong arguments', () => {
@@ -22,6 +23,8 @@ describe('ranks that disagree', () => {
     [100, 200],
     [200, 100],
     [8, 9],
+    [0, 8],
+    [8, 0],
     [100, 1000],
     [1000, 100],
     [255, 256],
@@ -192,7 +195,7 @@ describe('wrong options', () => {
     await assert.rejects(init(verbs), { name: 'OptionError', argument: 'verbs.gid', message: /gidIndex/ });
   });
 
-  it("transport 'verbs' on a machine without rdma-core names what is missing; everything else works", function () {
+  it("transport 'verbs' on a machine without rdma-core names what is missing; everything else works", async function () {
     if (process.getuid?.() !== 0) skip(this, 'only root can hide a library from one process');
     const program = `
       import { init } from 'node-nbc';
@@ -204,8 +207,8 @@ describe('wrong options', () => {
       for path in $(ldconfig -p | sed -n 's/.*libibverbs.so.1 .* => //p'); do mount --bind /dev/null "$path" || exit; done
       exec "$0" --input-type=module -e "$1"`;
     const args = ['--mount', 'bash', '-c', hide, process.execPath, program];
-    const { stdout, stderr, status } = spawnSync('unshare', args, { encoding: 'utf8' });
-    assert.equal(status, 0, stderr);
+    const { stdout, stderr, code } = await run('unshare', args);
+    assert.equal(code, 0, stderr);
     assert.match(stdout, /^ERR_NBC_TRANSPORT .*libibverbs.*(apt install|build again)/);
     assert.match(stdout, /shm works/);
   });

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { skip } from './helpers.js';
+import { BRIEF, skip } from './helpers.js';
 import { run } from './support/commands.js';
 import { LIMIT_S } from './support/limit.js';
 import { ROOT } from './support/launch.js';
@@ -103,7 +103,7 @@ describe('npm run figures', () => {
 
     for (const [kernel, modes] of [
       ['compression', MODES],
-      ['fft3d', [...MODES, 'test-on-init, with tests']],
+      ...(BRIEF ? [] : ([['fft3d', [...MODES, 'test-on-init, with tests']]] as const)),
     ] as const) {
       it(`${kernel}: a bar for each mode, with its numbers`, () => barsOf(kernel, modes));
     }
@@ -123,6 +123,23 @@ describe('npm run figures', () => {
         );
       }
     }
+
+    it('training: what each variant takes, and the curves of one process and of several ranks', async () => {
+      const { code, stderr } = await figures('--quick', '--only', 'training');
+      assert.equal(code, 0, stderr);
+      const { data, text } = read('training');
+      checkFacts(data);
+      assert.equal(data.rows.length, 2);
+      for (const word of ['loss, one process', 'accuracy, 2 ranks', 'non-blocking', 'computation'])
+        assert(text.has(word), `${word} in ${[...text].join('; ')}`);
+      for (const variant of ['blocking', 'nonblocking'] as const) {
+        const { total, communication } = (data.rows[1] as unknown as Record<typeof variant, Record<string, number>>)[
+          variant
+        ];
+        assert(communication > 0 && communication < total);
+        for (const part of [communication, total - communication]) assert(text.has(part.toFixed(1)), `${part}`);
+      }
+    });
 
     it('ialltoall: all modes with all intervals', async () => {
       const { code, stderr } = await figures('--quick', '--only', 'ialltoall');

@@ -68,6 +68,23 @@ export const modes = (): readonly ('thread' | 'manual')[] => (BRIEF ? [MODES[tur
 const MODES = ['thread', 'manual'] as const;
 let turn = 0;
 
+/** A test of its own for each scenario of a program: title, name, number of ranks. */
+export type ScenarioTests = readonly (readonly [title: string, name: string, ranks: number])[];
+
+/**
+ * Makes the tests. In brief, one for each number of ranks: the same job plays its scenarios one after the other, since
+ * to start ranks takes longer than most scenarios.
+ */
+export function playEach(tests: ScenarioTests, play: (names: string, ranks: number) => Promise<unknown>): void {
+  const jobs = BRIEF ? [...new Set(tests.map(([, , ranks]) => ranks))].map(together) : tests;
+  for (const [title, names, ranks] of jobs) it(title, () => play(names, ranks));
+
+  function together(ranks: number): ScenarioTests[number] {
+    const own = tests.filter((test) => test[2] === ranks);
+    return [own.map(([title]) => title).join('; '), own.map(([, name]) => name).join(), ranks];
+  }
+}
+
 /** Settings of crossMemory, which only shared memory reads. */
 export const CROSS_MEMORY = ['tcp', 'verbs'].includes(process.env['NBC_TRANSPORT'] ?? '')
   ? (['auto'] as const)

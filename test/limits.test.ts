@@ -56,6 +56,16 @@ describe('a limit of address space', () => {
 
 describe('a limit of descriptors', () => {
   for (const transport of ['auto', 'tcp']) {
+    it('is named by nbcrun where it keeps ranks from starting', async () => {
+      const nbcrun = new Launch(['-n', '32', '--label', PROGRAM, 'exchange'], { under: 'ulimit -n 64' });
+      const { code, stderr } = await nbcrun.end;
+      assert.equal(code, 125);
+      assert.match(
+        stderr,
+        /^nbcrun: could not start rank \d+ \(.*\): the limit of open files is reached \(ulimit -n\); raise/m,
+      );
+    });
+
     it(`is named with the remedy, whatever the last descriptor was for (transport '${transport}')`, async () => {
       const errors = told(await limited('-n 64', 'descriptors', { NBC_TRANSPORT: transport }));
       assert(errors.length > 0);

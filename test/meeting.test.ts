@@ -3,7 +3,6 @@
  * to reach them.
  */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, fstatSync, openSync, readdirSync, readlinkSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -13,6 +12,7 @@ import { join } from 'node:path';
 import { BootstrapError, type InitOptions, OptionError } from 'node-nbc';
 import type { Native, NativeJob } from '../src/native.js';
 import { reports, runRanks, skip } from './helpers.js';
+import { run } from './support/commands.js';
 import { ROOT } from './support/launch.js';
 
 const dist = (file: string): string => new URL(`../../dist/transport/${file}`, import.meta.url).href;
@@ -115,11 +115,11 @@ describe('the eager limit', () => {
 });
 
 describe('init() while another is under way', () => {
-  it('is refused, and the other goes on', () => {
+  it('is refused, and the other goes on', async () => {
     const store = { NBC_STORE: '127.0.0.1:1', NBC_SECRET: 'a secret of this test', NBC_RANK: '1', NBC_SIZE: '2' };
-    const env = { ...process.env, ...store, NBC_TRANSPORT: 'tcp', NBC_JOIN_TIMEOUT: '300', NBC_JOB_FD: undefined };
-    const child = spawnSync(process.execPath, ['--input-type=module', '-e', TWICE], { cwd: ROOT, env });
-    assert.deepEqual(JSON.parse(child.stdout.toString()), ['ERR_NBC_BOOTSTRAP', 'ERR_NBC_ALREADY_OPEN']);
+    const env = { ...store, NBC_TRANSPORT: 'tcp', NBC_JOIN_TIMEOUT: '300' };
+    const { stdout } = await run(process.execPath, ['--input-type=module', '-e', TWICE], env, { cwd: ROOT });
+    assert.deepEqual(JSON.parse(stdout), ['ERR_NBC_BOOTSTRAP', 'ERR_NBC_ALREADY_OPEN']);
   });
 });
 

@@ -117,7 +117,7 @@ describe('operations of nbcbench', () => {
     const { code, stdout, stderr } = await run(process.execPath, [
       ...[join(ROOT, 'dist/bench/nbcbench/main.js'), '--ops', 'ibarrier,iexscan', '--sizes', '8,64', '--json', '-'],
       ...['--buffers', 'plain', '--forms', 'nonblocking,persistent', '--same-buffers', '--start', 'gate'],
-      ...['--repetitions', '3', '--max-seconds', '2'],
+      ...['--repetitions', '3', '--max-seconds', '2', '--no-warm-up'],
     ]);
     assert.equal(code, 0, stderr);
     const rows = JSON.parse(stdout) as Record<string, unknown>[];

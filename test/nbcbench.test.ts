@@ -46,8 +46,11 @@ const FIELDS = [
 ];
 type Row = Record<string, string | number>;
 
-/** Small enough for a test: what is asserted does not get better with more repetitions. */
-const QUICK = ['--sizes', '8', '--repetitions', BRIEF ? '5' : '20', '--max-seconds', BRIEF ? '1' : '5'];
+/** Small enough for a test: what is asserted does not get better with more repetitions, or when all is compiled. */
+const QUICK = [
+  ...['--sizes', '8', '--repetitions', BRIEF ? '5' : '20', '--max-seconds', BRIEF ? '1' : '5'],
+  '--no-warm-up',
+];
 
 let scratch: string;
 
@@ -205,6 +208,7 @@ describe('nbcbench', () => {
         'forms',
         'same-buffers',
         'repetitions',
+        'no-warm-up',
         'json',
         'svg',
         'peers',
@@ -229,6 +233,7 @@ describe('nbcbench', () => {
           'thread,manual',
         ],
         ...['--buffers', 'both', '--repetitions', BRIEF ? '3' : '10', '--json', json, '--svg', svg],
+        ...(BRIEF ? ['--no-warm-up'] : []),
       ]);
       assert.equal(code, 0, stderr);
       const rows = JSON.parse(readFileSync(json, 'utf8')) as Row[];
@@ -298,7 +303,7 @@ describe('nbcbench', () => {
 
     it('crowd: all-to-all of many ranks over TCP, labelled for what it is', async () => {
       const what = ['crowd', '--ranks', '5', '--sizes', '64,4K', '--repetitions', '5', '--max-seconds', '2'];
-      const { code, stdout, stderr, left } = await nbcbench([...what, '--json', '-']);
+      const { code, stdout, stderr, left } = await nbcbench([...what, '--no-warm-up', '--json', '-']);
       assert.equal(code, 0, stderr);
       const { label, rows } = JSON.parse(stdout) as { label: string; rows: Row[] };
       assert.match(label, /^5 ranks on \d+ processors of one machine, TCP over loopback: .*not what a network/);
@@ -363,7 +368,8 @@ describe('nbcbench', () => {
         median_us: number;
         p99_us: number;
       }
-      const what = ['--sizes', '8,100K', '--repetitions', '25', '--max-seconds', '2', '--busy', '1'];
+      const sizes = BRIEF ? [8] : [8, 102_400];
+      const what = ['--sizes', sizes.join(), '--repetitions', '25', '--max-seconds', '2', '--busy', '1'];
       const { code, stdout, stderr, left } = await nbcbench(['against-node', ...what, '--json', '-']);
       assert.equal(code, 0, stderr);
       const rows = JSON.parse(stdout) as Case[];
@@ -371,7 +377,7 @@ describe('nbcbench', () => {
       const mechanisms = installed();
       assert(mechanisms.length >= 7);
       const cases = ['quiet', 'busy'].flatMap((load) =>
-        [8, 102_400].flatMap((bytes) => mechanisms.map(({ name }) => `${name} ${bytes} ${load}`)),
+        sizes.flatMap((bytes) => mechanisms.map(({ name }) => `${name} ${bytes} ${load}`)),
       );
       assert.deepEqual(
         rows.map(({ mechanism, bytes, load }) => `${mechanism} ${bytes} ${load}`),
@@ -388,7 +394,8 @@ describe('nbcbench', () => {
     it('pingpong: round trips, in turns with Open MPI over TCP', async function () {
       if (!OPEN_MPI) skip(this, 'mpicc.openmpi or mpirun.openmpi is missing (apt install libopenmpi-dev)');
       const what = ['pingpong', '--sizes', '8,64K', '--repetitions', '130', '--transport', 'tcp', '--peers', 'openmpi'];
-      const { code, stdout, stderr, left } = await nbcbench([...what, '--json', '-']);
+      const warm = BRIEF ? ['--no-warm-up'] : [];
+      const { code, stdout, stderr, left } = await nbcbench([...what, ...warm, '--json', '-']);
       assert.equal(code, 0, stderr);
       const rows = JSON.parse(stdout) as Row[];
       assert.deepEqual(

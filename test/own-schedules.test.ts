@@ -1,8 +1,8 @@
 /** communicator.start with schedules of the program's own, and the example that shows it. */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { runRanks } from './helpers.js';
+import { run } from './support/commands.js';
 import { ROOT } from './support/launch.js';
 
 describe("schedules of the program's own", () => {
@@ -17,11 +17,11 @@ describe("schedules of the program's own", () => {
   }
 
   for (const size of [1, 2, 5]) {
-    it(`make the collective of examples/statistics on ${size} ranks`, () => {
+    it(`make the collective of examples/statistics on ${size} ranks`, async () => {
       const main = join(ROOT, 'out/examples/statistics/main.js');
       const args = [join(ROOT, 'dist/cli/nbcrun.js'), '-n', String(size), main];
-      const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 60_000 });
-      assert.equal(status, 0, stdout + stderr);
+      const { code, stdout, stderr } = await run(process.execPath, args);
+      assert.equal(code, 0, stdout + stderr);
       assert.match(stdout, new RegExp(`1000 values of ${size} ranks, verified; the first: minimum -500,`));
     });
   }

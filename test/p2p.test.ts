@@ -1,5 +1,5 @@
 /** isend, irecv and startall between real processes: order, matching, and what happens when nothing is free. */
-import { runRanks } from './helpers.js';
+import { playEach, runRanks } from './helpers.js';
 
 describe('point-to-point messages', () => {
   const settings: Record<string, Record<string, string>> = {
@@ -11,16 +11,20 @@ describe('point-to-point messages', () => {
   };
   for (const [name, env] of Object.entries(settings)) {
     const play = (scenario: string, size: number) => runRanks('p2p', { size, args: [scenario], env });
-    describe(`with ${name}`, () => {
-      it('of one tag arrive in order, whatever their sizes', () => play('order', 3));
-      it('find the receive of their tag', () => play('tags', 2));
-      it('may go to oneself', () => play('self', 2));
-      it('cross in both directions', () => play('both', 2));
-      it('may have no bytes', () => play('zero', 2));
-      it('may be shorter than their receive, which tells their size', () => play('shorter', 2));
-      it('go both ways in one request', () => play('sendrecv', 3));
-      it('that go both ways fail where one is too long', () => play('sendrecvSizes', 2));
-      it('wait for slots and RTRs, and lose nothing', () => play('exhaustion', 2));
-    });
+    describe(`with ${name}`, () =>
+      playEach(
+        [
+          ['of one tag arrive in order, whatever their sizes', 'order', 3],
+          ['find the receive of their tag', 'tags', 2],
+          ['may go to oneself', 'self', 2],
+          ['cross in both directions', 'both', 2],
+          ['may have no bytes', 'zero', 2],
+          ['may be shorter than their receive, which tells their size', 'shorter', 2],
+          ['go both ways in one request', 'sendrecv', 3],
+          ['that go both ways fail where one is too long', 'sendrecvSizes', 2],
+          ['wait for slots and RTRs, and lose nothing', 'exhaustion', 2],
+        ],
+        play,
+      ));
   }
 });

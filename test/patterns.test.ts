@@ -21,8 +21,6 @@ import { until } from './support/until.js';
 const DRIVER = join(ROOT, 'out/bench/patterns/patterns.js');
 const PROGRAM = join(ROOT, 'build/patterns/patterns');
 
-const run = (command: string, args: readonly string[], input?: string) =>
-  spawnSync(command, args, { encoding: 'utf8', ...(input === undefined ? {} : { input }) });
 const driver = (...args: string[]): Promise<End> =>
   runCommand(process.execPath, [DRIVER, ...args], {}, { limitS: LIMIT_S.long });
 
@@ -65,13 +63,14 @@ describe('bench/patterns', () => {
       }
     });
 
-    it('answers every client of a dispatcher with more clients than workers, and messages without a front', () => {
+    it('answers every client of a dispatcher with more clients than workers, and messages without a front', async () => {
       for (const words of [
         ['design=dispatcher', 'clients=5', 'workers=2', 'response_bytes=16384'],
         ['request_bytes=8', 'response_bytes=8', 'clients=3', 'empty_pct=50'],
       ]) {
-        const { status, stdout, stderr } = run(PROGRAM, ['processors=one', 'warmup_ms=1', 'measure_ms=5', ...words]);
-        assert.equal(status, 0, stderr);
+        const settings = ['processors=one', 'warmup_ms=1', 'measure_ms=5', ...words];
+        const { code, stdout, stderr } = await runCommand(PROGRAM, settings);
+        assert.equal(code, 0, stderr);
         assert.deepEqual(faults(JSON.parse(stdout) as Row, {}), []);
       }
     });
@@ -156,7 +155,7 @@ describe('bench/patterns', () => {
 
     it('is one line for each case that is wrong, and the others are measured', () => {
       const lines = ['clients=0', 'request=send', 'request_bytes=12', 'measure_ms=1 processors=one', 'colour=red'];
-      const { status, stdout } = run(PROGRAM, ['-'], lines.join('\n'));
+      const { status, stdout } = spawnSync(PROGRAM, ['-'], { encoding: 'utf8', input: lines.join('\n') });
       assert.equal(status, 0);
       const answers = stdout
         .trim()

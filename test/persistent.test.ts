@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { NbcError, NeighborCommunicator, PersistentRequest } from 'node-nbc';
 import { NEIGHBOR_OPERATIONS, OPERATIONS } from 'node-nbc/schedules';
-import { runRanks } from './helpers.js';
+import { playEach, runRanks } from './helpers.js';
 
 describe('persistent requests', () => {
   const settings: Record<string, Record<string, string>> = {
@@ -14,12 +14,17 @@ describe('persistent requests', () => {
     const play = (scenario: string, size: number, nodeOptions: string[] = []) =>
       runRanks('persistent', { size, args: [scenario], env, nodeOptions });
     describe(`with ${name}`, () => {
-      it('are right for every operation, started in any order', () => play('operations', 3));
-      it('keep the messages of their starts apart', () => play('ahead', 3));
-      it('keep them apart under back-pressure', () => play('congested', 2));
-      it('send and receive messages', () => play('messages', 2));
-      it('can be awaited', () => play('awaited', 2));
-      it('say what cannot be done with them', () => play('states', 2));
+      playEach(
+        [
+          ['are right for every operation, started in any order', 'operations', 3],
+          ['keep the messages of their starts apart', 'ahead', 3],
+          ['keep them apart under back-pressure', 'congested', 2],
+          ['send and receive messages', 'messages', 2],
+          ['can be awaited', 'awaited', 2],
+          ['say what cannot be done with them', 'states', 2],
+        ],
+        play,
+      );
       it('fail when a peer has gone, each time', () => play('gone', 2));
       it('end with their world', () => play('closed', 2));
       it('give back what they hold when they are dropped', () => play('dropped', 2, ['--expose-gc']));

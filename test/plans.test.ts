@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type Data, strided } from 'node-nbc';
 import { Role, Schedule, type Shape } from 'node-nbc/schedules';
-import { runRanks } from './helpers.js';
+import { playEach, runRanks } from './helpers.js';
 
 const { OwnPlans, PlanCache } = (await import(
   new URL('../../dist/plans.js', import.meta.url).href
@@ -75,16 +75,21 @@ describe('plans', () => {
     assert(find(stays, recv, recv) > again, 'it is compiled again');
   });
 
-  const found: Record<string, string> = {
-    counts: 'notices counts and displacements that changed, and takes more shapes in turns than it remembers',
-    refused: 'refuses wrong counts after right ones, naming them',
-    parts: 'notices parts that moved, in their memory or to another one',
-    forms: 'notices parts of another form: strides, no part, in place',
-    alone: 'notices parts that moved where nothing is exchanged',
-    memory: 'refuses memory that is detached, resizable or overlaps, after a call that was right',
-    closed: 'is forgotten when the communicator is closed',
-  };
-  for (const [scenario, what] of Object.entries(found)) {
-    it(`of a call that is remembered: ${what}`, () => runRanks('remembered', { size: 3, args: [scenario] }));
-  }
+  describe('a call that is remembered', () =>
+    playEach(
+      [
+        [
+          'notices counts and displacements that changed, and takes more shapes in turns than it remembers',
+          'counts',
+          3,
+        ],
+        ['refuses wrong counts after right ones, naming them', 'refused', 3],
+        ['notices parts that moved, in their memory or to another one', 'parts', 3],
+        ['notices parts of another form: strides, no part, in place', 'forms', 3],
+        ['notices parts that moved where nothing is exchanged', 'alone', 3],
+        ['refuses memory that is detached, resizable or overlaps, after a call that was right', 'memory', 3],
+        ['is forgotten when the communicator is closed', 'closed', 3],
+      ],
+      (args, size) => runRanks('remembered', { size, args: [args] }),
+    ));
 });

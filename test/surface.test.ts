@@ -1,12 +1,13 @@
 /**
- * What the package says to programs that use it in ways that cannot work; and that its files import each other
- * without circles.
+ * What the package says to programs that use it in ways that cannot work; how its files are bundled; and that they
+ * import each other without circles.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, normalize } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { Communicator, NbcError, Request } from 'node-nbc';
 import { ROOT } from './support/launch.js';
 
@@ -37,6 +38,42 @@ describe('the public surface', () => {
     } finally {
       rmSync(folder, { recursive: true, force: true });
     }
+  });
+});
+
+describe('dist/', () => {
+  /** Imports these files of dist/ in a process of its own, and says whether that has loaded the addon. */
+  function loadsAddon(...files: string[]): boolean {
+    const urls = files.map((file) => pathToFileURL(join(ROOT, 'dist', file)).href);
+    const program = `import { readFileSync } from 'node:fs';
+      for (const url of ${JSON.stringify(urls)}) await import(url);
+      console.log(readFileSync('/proc/self/maps', 'latin1').includes('/nbc.node'));`;
+    const options = { encoding: 'utf8' } as const;
+    const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', program], options);
+    assert.match(stdout, /^(true|false)\n$/, stderr);
+    return stdout === 'true\n';
+  }
+
+  it('has each class once, whichever file is imported', async () => {
+    const files = readdirSync(join(ROOT, 'dist')).filter(
+      (name) => name.endsWith('.js') && name !== 'function-worker.js',
+    );
+    const surface: Record<string, unknown> = { ...(await import('node-nbc')) };
+    const found = new Set<string>();
+    for (const file of files) {
+      const inside = (await import(join(ROOT, 'dist', file))) as Record<string, unknown>;
+      for (const [name, value] of Object.entries(inside)) {
+        if (!Object.hasOwn(surface, name)) continue;
+        assert.equal(value, surface[name], `${name} of ${file}`);
+        if (file !== 'index.js') found.add(name);
+      }
+    }
+    assert.deepEqual([...found].sort(), Object.keys(surface).sort());
+  });
+
+  it('loads the addon where it is needed, and nowhere else', () => {
+    assert.equal(loadsAddon('index.js'), true);
+    assert.equal(loadsAddon('schedules/index.js', 'errors.js', 'transport/store/local.js', 'trace/merge.js'), false);
   });
 });
 

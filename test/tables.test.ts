@@ -15,6 +15,9 @@ const dist = (file: string): string => pathToFileURL(join(ROOT, 'dist', file)).h
 const { native } = (await import(dist('native.js'))) as typeof import('../src/native.js');
 const { allOptions } = (await import(dist('transport/options.js'))) as typeof import('../src/transport/options.js');
 const { COUNTERS } = (await import(dist('counters.js'))) as typeof import('../src/counters.js');
+const { CALLS, Kind, MESSAGE_STATES } = (await import(
+  dist('trace/events.js')
+)) as typeof import('../src/trace/events.js');
 const { OPERATIONS } = (await import(dist('operations/index.js'))) as typeof import('../src/operations/index.js');
 const { NEIGHBOR_OPERATIONS } = (await import(
   dist('operations/neighbor.js')
@@ -42,6 +45,32 @@ describe('the table of operations', () => {
 
 describe('tables of TypeScript and native code', () => {
   const names = native.names();
+  const nativeText = (file: string): string => readFileSync(join(ROOT, 'native', file), 'utf8');
+
+  it('are in native headers that were made from them', async () => {
+    const script = (await import(pathToFileURL(join(ROOT, 'scripts/headers.mjs')).href)) as {
+      encodingHeader: (encoding: unknown) => string;
+      countersHeader: (counters: unknown) => string;
+    };
+    const encoding = script.encodingHeader(await import('node-nbc/schedules'));
+    assert.equal(nativeText('engine/encoding.h'), encoding, 'run node scripts/headers.mjs');
+    assert.equal(nativeText('counters.h'), script.countersHeader(COUNTERS), 'run node scripts/headers.mjs');
+  });
+
+  for (const [enumeration, file, expected] of [
+    ['Kind', 'engine/trace.h', Object.keys(Kind)],
+    ['Call', 'engine/trace.h', CALLS],
+    ['State', 'libof/request.h', MESSAGE_STATES],
+  ] as const) {
+    it(`${enumeration} of native/${file} has the entries that traces are read with, in that order`, () => {
+      const [, body] = new RegExp(`enum class ${enumeration} : \\w+ \\{([^}]*)\\}`).exec(nativeText(file)) ?? [];
+      const entries = body.replaceAll(/\/\/.*/g, '').match(/\w+/g) ?? [];
+      assert.deepEqual(
+        entries,
+        expected.map((name) => name.toLowerCase()),
+      );
+    });
+  }
 
   it('each option that the table gives to native code is read there, once, and no other', () => {
     const given = allOptions().filter(({ rule }) => rule.native);
@@ -75,6 +104,8 @@ describe('tables of TypeScript and native code', () => {
     const error = errorFromFailure(failure, 'igather: ');
     assert.match(error.message, /8 bytes here, 16 there; .*do not use them again$/);
     assert.ok(error.stack?.includes(error.message));
+    assert.equal(error.buffersInUse, true);
+    assert.equal(errorFromFailure({ ...failure, buffersInUse: 0 }, '').buffersInUse, undefined);
   });
 
   it('each option is in docs/options.md with its variable and its default, and no other', () => {

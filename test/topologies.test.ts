@@ -1,7 +1,7 @@
 /** Topologies: grids, graphs, and what neighbours exchange. */
 import assert from 'node:assert/strict';
 import { ArgumentError, dimsCreate } from 'node-nbc';
-import { BRIEF, runRanks } from './helpers.js';
+import { BRIEF, playEach, runRanks } from './helpers.js';
 
 describe('dimsCreate', () => {
   const expected: [number, number | number[], number[]][] = [
@@ -62,15 +62,25 @@ describe('communicators with a topology', () => {
   const play = (scenario: string, size: number, env: Record<string, string> = {}) =>
     runRanks('topologies', { size, args: [scenario], env });
   for (const size of BRIEF ? [1, 2, 4] : [1, 2, 3, 4, 6, 8]) {
-    it(`are grids: coordinates, ranks, shifts and parts, on ${size}`, () => play('grids', size));
-    it(`exchange with the neighbours of a grid, on ${size}`, () => play('carts', size));
-    it(`exchange with the neighbours of random graphs, on ${size}`, () => play('graphs', size));
+    playEach(
+      [
+        [`are grids: coordinates, ranks, shifts and parts, on ${size}`, 'grids', size],
+        [`exchange with the neighbours of a grid, on ${size}`, 'carts', size],
+        [`exchange with the neighbours of random graphs, on ${size}`, 'graphs', size],
+      ],
+      play,
+    );
   }
   it('exchange without a progress thread, with the eager limit of the paper', () =>
     play('carts,graphs', 4, { NBC_PROGRESS: 'manual', NBC_EAGER_LIMIT: '255' }));
-  it('have persistent forms', () => play('persistent', 4));
-  it('exchange ghost layers within one array', () => play('ghosts', 4));
-  it('have parts in one ArrayBuffer, or in many', () => play('memories', 3));
-  it('end where memory to receive into was transferred meanwhile', () => play('transferred', 3));
-  it('refuse wrong arguments, and graphs and grids that do not fit together', () => play('mistakes', 3));
+  playEach(
+    [
+      ['have persistent forms', 'persistent', 4],
+      ['exchange ghost layers within one array', 'ghosts', 4],
+      ['have parts in one ArrayBuffer, or in many', 'memories', 3],
+      ['end where memory to receive into was transferred meanwhile', 'transferred', 3],
+      ['refuse wrong arguments, and graphs and grids that do not fit together', 'mistakes', 3],
+    ],
+    play,
+  );
 });

@@ -1,5 +1,5 @@
 /** world.values: values of any kind, on 1 to 4 ranks. */
-import { runRanks } from './helpers.js';
+import { playEach, runRanks } from './helpers.js';
 
 describe('values', () => {
   const settings: Record<string, Record<string, string>> = {
@@ -13,8 +13,13 @@ describe('values', () => {
       for (const size of [1, 2, 4]) {
         it(`reach the ranks they are for, on ${size} ranks`, () => play('collectives', size));
       }
-      it('may be on their way together', () => play('atOnce', 3));
-      it('that cannot be cloned fail on all ranks, and leave the communicator usable', () => play('failures', 3));
+      playEach(
+        [
+          ['may be on their way together', 'atOnce', 3],
+          ['that cannot be cloned fail on all ranks, and leave the communicator usable', 'failures', 3],
+        ],
+        play,
+      );
       it('fail when a peer has gone', () => play('gone', 2));
     });
   }

@@ -38,6 +38,7 @@ interface MeasureOptions {
   maxSeconds: number;
   start: Start | 'auto';
   bind: boolean;
+  warmUp: boolean;
   delays?: number[];
   links: string[];
   peers: Peers;
@@ -125,6 +126,7 @@ async function crowd(options: {
   transport: string[];
   repetitions: number;
   maxSeconds: number;
+  warmUp: boolean;
   peers: Peers;
   json?: string;
 }): Promise<void> {
@@ -269,6 +271,10 @@ function sameBuffersOption(): Option {
   return new Option('--same-buffers', 'do not write the buffers anew before each repetition').default(false);
 }
 
+function warmUpOption(): Option {
+  return new Option('--no-warm-up', 'measure at once, to see that all works: figures are larger');
+}
+
 function peersOption(text: string): Option {
   return new Option('--peers [list]', `${text}: ${peerNames.join(', ')} (default: both)`)
     .argParser(parse.parsePeers)
@@ -314,6 +320,7 @@ const program = new Command('nbcbench')
       .default('auto'),
   )
   .option('--no-bind', 'leave it to the kernel on which processors ranks run')
+  .addOption(warmUpOption())
   .option('--delays <list>', 'measure with each of these delays of the network, in ms', parse.parseDelays)
   .option('--links <list>', 'the network interfaces to delay, by tc, as root', parse.parseInterfaces, [])
   .addOption(peersOption('also build and measure these peers, where installed, and print ratios'))
@@ -375,6 +382,7 @@ program
   .option('--transport <list>', 'auto, shm, tcp; peers use TCP if it is tcp', parse.parseTransports, ['tcp'])
   .option('--repetitions <n>', 'measured repetitions of each size', parse.parsePositive, 100)
   .option('--max-seconds <s>', 'for each size: stop before all repetitions', parse.parseSeconds, 10)
+  .addOption(warmUpOption())
   .addOption(peersOption('also these peers, where installed'))
   .option('--json <file>', 'write the rows as JSON; "-" is standard output')
   .action(crowd);
@@ -400,6 +408,7 @@ program
   .option('--progress <list>', 'thread, manual', parse.parseProgress, ['thread'])
   .addOption(sameBuffersOption())
   .option('--no-bind', 'leave it to the kernel on which processors ranks run')
+  .addOption(warmUpOption())
   .addOption(peersOption('also these peers, where installed'))
   .option('--json <file>', 'write the figures as JSON; "-" is standard output')
   .action(pingPong);

@@ -22,6 +22,8 @@ export interface Settings {
   /** Limit for one implementation in one pass of one combination; measured is what fits in. */
   maxSeconds: number;
   start: Start | 'auto';
+  /** Whether combinations run for a while before they are measured. */
+  warmUp: boolean;
   /** Buffers are written before the first repetition of a batch only, not before each. */
   sameBuffers?: boolean;
   /** Whether ranks get a processor each, if there are enough. */
@@ -73,7 +75,7 @@ export interface Listener {
 /** A batch takes about this long: short against what disturbs a machine, long against waking the ranks for it. */
 const BATCH_MS = 20;
 const BATCH_LIMIT = 50;
-/** Repetitions at the beginning of a batch that don't count: the caches belong to who was on turn before. */
+/** Repetitions at the beginning of a batch that don't count: the caches hold the data of another process. */
 const LEAD_IN = 5;
 /** How long an implementation runs a new combination before measurements begin. */
 const WARM_UP_MS = 100;
@@ -163,7 +165,8 @@ export async function measure(
     listener.progress(step / steps, `starting ${ranks} ranks`);
     const teams = await launch(implementations, ranks, placement, listener);
     try {
-      await warmUp(teams, settings.ops, starts, listener);
+      if (settings.warmUp) await warmUp(teams, settings.ops, starts, listener);
+      await tellEmpty(teams, starts, listener);
       for (const delay of delays) {
         if (delay !== undefined) settings.setDelay?.(delay);
         const start = startWith(delay);
@@ -265,6 +268,9 @@ async function warmUp(
       }
     }
   }
+}
+
+async function tellEmpty(teams: readonly Team[], starts: readonly Start[], listener: Listener): Promise<void> {
   for (const team of teams) {
     for (const start of starts) {
       const empty = await emptyRepetition(team, start, listener);
@@ -410,7 +416,7 @@ async function takeTurns(
   tell(0);
   for (const series of all) {
     const each = (await runBatch(series, 3, listener)) / 3;
-    const warmUps = clamp(WARM_UP_MS / each, 0, WARM_UP_LIMIT);
+    const warmUps = settings.warmUp ? clamp(WARM_UP_MS / each, 0, WARM_UP_LIMIT) : 0;
     const pace = warmUps > 0 ? (await runBatch(series, warmUps, listener)) / warmUps : each;
     series.batch = clamp(BATCH_MS / pace, 1, BATCH_LIMIT);
   }

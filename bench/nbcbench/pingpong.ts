@@ -29,9 +29,11 @@ export interface PingPongSettings {
   sameBuffers: boolean;
   /** Whether ranks get a processor each. */
   bind: boolean;
+  /** Whether there are round trips before those that are measured. */
+  warmUp: boolean;
 }
 
-/** Of a batch, and those at its beginning that do not count: the caches belong to who was on turn before. */
+/** Of a batch, and those at its beginning that do not count: the caches hold the data of another process. */
 const BATCH = 100;
 const LEAD_IN = 5;
 /** Round trips before any is measured, in batches; they end after that time at the latest. */
@@ -47,7 +49,7 @@ interface Player {
 
 export async function measurePingPong(
   implementations: readonly Implementation[],
-  { sizes, repetitions, maxSeconds, sameBuffers, bind }: PingPongSettings,
+  { sizes, repetitions, maxSeconds, sameBuffers, bind, warmUp: warm }: PingPongSettings,
   listener: Listener,
 ): Promise<PingPong[]> {
   const placement = place(2, bind);
@@ -79,7 +81,7 @@ export async function measurePingPong(
     await each(({ job }) => job.command('calibrate'));
     for (const [at, bytes] of sizes.entries()) {
       listener.progress(at / sizes.length, `round trips of ${formatBytes(bytes)}`);
-      await each(({ job }) => warmUp(job, bytes));
+      if (warm) await each(({ job }) => warmUp(job, bytes));
       for (const player of players) Object.assign(player, { found: [], milliseconds: 0 });
       for (let done = false; !done;) {
         done = true;

@@ -51,6 +51,7 @@ async function measureRatios(peers: readonly Implementation[], repetitions: numb
       start: 'auto',
       repetitions,
       bind,
+      warmUp: true,
     } as const;
     results.push(...(await measure(implementations, settings, listener)));
     const large = sizes.filter((bytes) => bytes >= LARGE_BYTES);

@@ -25,12 +25,14 @@ struct Opening {
   } tcp;
   std::vector<uint32_t> neighbours;  // processes of ranks to be watched, by rank; 0: not (job/watch.h)
 
+  int64_t watchdog = 0;  // milliseconds (addon/reporter.h); 0: none
   EngineOptions engine;
   shm::ShmOptions shm;
   verbs::VerbsOptions verbs;
 
   template <typename Reader>
   void read_options(Reader& from) {
+    from("watchdog", watchdog);
     engine.read_options(from);
     shm.read_options(from);
     verbs.read_options(from);

@@ -10,7 +10,7 @@
 
 #include "addon/errors.h"
 #include "addon/fabrics.h"
-#include "addon/hang_report.h"
+#include "addon/reporter.h"
 #include "fabric/descriptor.h"
 
 namespace nbc::addon {
@@ -101,7 +101,7 @@ void World::open_engine(const Opening& opening, tcp::Socket listener, napi_value
   static const int registered = std::atexit(at_process_end);
   static_cast<void>(registered);
   g_engine.store(engine_.get());
-  report_on_signal(engine_.get());
+  reporter::report(engine_.get(), opening.watchdog);
   // Registered after the thread-safe function, so it runs before Node.js takes that away: the progress thread must end
   // first.
   napi_add_env_cleanup_hook(env_, at_environment_end, this);
@@ -118,7 +118,7 @@ void World::close(bool environment_ends) {
   if (!is_open()) return;
   napi_remove_env_cleanup_hook(env_, at_environment_end, this);
   g_engine.store(nullptr);
-  report_on_signal(nullptr);
+  reporter::report(nullptr, 0);
   watch_.reset();
   poll_.reset();
   engine_.reset();

@@ -1,8 +1,11 @@
-// What a hanging process says of itself: the operations and messages that are pending.
+// What a rank says of itself when somebody asks: the operations and messages that are pending.
 #include <algorithm>
+#include <chrono>
 #include <string>
+#include <utility>
 
 #include "engine/engine.h"
+#include "fabric/clock.h"
 
 namespace nbc {
 
@@ -30,7 +33,50 @@ const char* name_of(libof::State state) {
   return "?";
 }
 
-constexpr int64_t kPatience = 200;  // ms: a thread that hangs with the lock does not give it up
+// How long a thread that asks waits for the lock at once. In between it looks whether the caller has answered.
+constexpr int64_t kAttempt = 20;  // ms
+
+const char* name_of(Status::Caller caller) {
+  switch (caller) {
+    case Status::Caller::waits:
+      return "waits";
+    case Status::Caller::awaits:
+      return "awaits";
+    case Status::Caller::program:
+      break;
+  }
+  return "program";
+}
+
+const char* place_of(Status::Caller caller) {
+  switch (caller) {
+    case Status::Caller::waits:
+      return "in wait()";
+    case Status::Caller::awaits:
+      return "in the event loop, where the program awaits";
+    case Status::Caller::program:
+      break;
+  }
+  return "in the program";
+}
+
+std::string seconds(int64_t milliseconds) {
+  return std::to_string(milliseconds / 1000) + "." + std::to_string(milliseconds % 1000 / 100) + " s";
+}
+
+// A string of JSON. Names of operations may be a user's.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (c == '\n') {
+      out += "\\n";
+    } else if (static_cast<unsigned char>(c) >= 0x20) {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
 
 }  // namespace
 
@@ -52,31 +98,91 @@ Awaited Engine::awaited(uint32_t slot) {
   return found;
 }
 
-std::string Engine::describe_pending() {
-  const bool locked = lock_.lock_within(kPatience);
-  std::string text = locked ? "pending:" : "pending, while a thread holds the engine:";
-  text += active_.head == nullptr ? " nothing\n" : "\n";
-  for (const Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
-    text += "request " + std::to_string(operation->slot);
-    if (operation->loaded == nullptr) {
-      text += ", a message";
-    } else if (operation->loaded->messages) {
-      text += ", messages";
-    } else {
-      if (!operation->loaded->name.empty()) text += ", " + operation->loaded->name;
-      text += ", collective " + std::to_string(operation->tag) + ", round " + std::to_string(operation->round) +
-              " of " + std::to_string(operation->loaded->plan.rounds.size());
-    }
-    text += ", waits for " + std::to_string(operation->outstanding);
-    if (operation->ticket != 0) text += ", one of them the function of its operator";
+std::string Status::text() const {
+  std::string text = std::string(place_of(caller)) + (pending == 0 ? ", nothing is pending\n" : "; pending:\n");
+  for (const Operation& operation : operations) {
+    text += "  " + operation.title + ", for " + seconds(operation.milliseconds) + ", waits for " +
+            std::to_string(operation.outstanding);
+    if (operation.function) text += ", one of them the function of its operator";
     text += "\n";
+    for (const Message& message : operation.messages) {
+      text += "    rank " + std::to_string(message.peer) + ", " + std::to_string(message.bytes) + " bytes, tag " +
+              std::to_string(message.tag) + ", " + message.state + "\n";
+    }
+  }
+  if (pending > operations.size()) text += "  and " + std::to_string(pending - operations.size()) + " more\n";
+  return text;
+}
+
+std::string Status::json() const {
+  std::string peers_text;
+  for (const uint32_t peer : peers) peers_text += (peers_text.empty() ? "" : ",") + std::to_string(peer);
+  const int64_t longest = operations.empty() ? 0 : operations.front().milliseconds;
+  return std::string("{\"caller\":\"") + name_of(caller) + "\",\"pending\":" + std::to_string(pending) +
+         ",\"longest\":" + std::to_string(longest) + ",\"peers\":[" + peers_text + "],\"text\":" + quoted(text()) +
+         "}\n";
+}
+
+Status Engine::describe(Status::Caller caller) const {
+  Status status;
+  status.caller = caller;
+  status.steps = counters_.rounds + counters_.started;
+  const int64_t now = now_milliseconds();
+  for (const Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
+    if (++status.pending > Status::kMost) continue;
+    Status::Operation& one = status.operations.emplace_back();
+    one.slot = operation->slot;
+    one.outstanding = operation->outstanding;
+    one.function = operation->ticket != 0;
+    one.milliseconds = now - operation->began;
+    if (operation->loaded == nullptr || operation->loaded->messages) {
+      one.title = operation->loaded == nullptr ? "a message" : "messages";
+    } else {
+      const std::string& name = operation->loaded->name;
+      one.title = (name.empty() ? "" : name + ", ") + "collective " + std::to_string(operation->tag) + ", round " +
+                  std::to_string(operation->round) + " of " + std::to_string(operation->loaded->plan.rounds.size());
+    }
     libof_.visit_requests(*operation, [&](const libof::Request& request) {
-      text += "  rank " + std::to_string(request.peer) + ", " + std::to_string(request.bytes) + " bytes, tag " +
-              std::to_string(request.key.tag) + ", " + name_of(request.state) + "\n";
+      status.peers.push_back(request.peer);
+      if (one.messages.size() < Status::kMost)
+        one.messages.push_back({request.peer, request.bytes, request.key.tag, name_of(request.state)});
     });
   }
-  if (locked) lock_.unlock();
-  return text;
+  std::sort(status.peers.begin(), status.peers.end());
+  status.peers.erase(std::unique(status.peers.begin(), status.peers.end()), status.peers.end());
+  return status;
+}
+
+void Engine::answer_if_asked() {
+  // seq_cst, also in ask(): a caller that took its ticket before the ring sees the question, or the ring ends its sleep
+  if (!asked_.load(std::memory_order_seq_cst)) return;
+  const std::lock_guard<std::mutex> guard(answer_mutex_);
+  if (!asked_.exchange(false)) return;
+  answer_ = describe(Status::Caller::waits);
+  answered_.notify_all();
+}
+
+std::optional<Status> Engine::ask(int64_t milliseconds) {
+  const int64_t until = now_milliseconds() + milliseconds;
+  std::optional<Status> found;
+  asked_.store(true, std::memory_order_seq_cst);
+  fabric_->ring_self(Sleeper::caller);
+  do {
+    // A caller in wait() keeps the lock while it sleeps, and answers. Whoever else has it gives it up soon.
+    if (lock_.lock_within(kAttempt)) {
+      found = describe(watched_ > 0 ? Status::Caller::awaits : Status::Caller::program);
+      lock_.unlock();
+      // While this thread had the lock, the progress thread may have tried it, and have gone to sleep.
+      fabric_->ring_self(Sleeper::progress);
+    }
+    std::unique_lock<std::mutex> guard(answer_mutex_);
+    if (!found) answered_.wait_for(guard, std::chrono::milliseconds(kAttempt), [this] { return answer_.has_value(); });
+    if (answer_) found = std::exchange(answer_, std::nullopt);
+  } while (!found && now_milliseconds() < until);
+  const std::lock_guard<std::mutex> guard(answer_mutex_);
+  asked_.store(false, std::memory_order_relaxed);
+  answer_.reset();
+  return found;
 }
 
 }  // namespace nbc

@@ -377,6 +377,7 @@ bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanosec
     if (now >= limit) break;
     if (busy) continue;
     const uint32_t ticket = fabric_->ticket(Sleeper::caller);
+    answer_if_asked();
     const uint32_t need = arrivals_needed(true);
     fabric_->arm(Sleeper::caller, need);
     const bool news = last_pass(Effort::helping);

@@ -1,4 +1,4 @@
-// The encoding of schedules. Made from src/schedules/encoding.ts by scripts/encoding.mjs; a test compares the two.
+// The encoding of schedules. Made from src/schedules/encoding.ts by scripts/headers.mjs; a test compares the two.
 // Every structure visits its fields in the order in which they are encoded: uint32_t is one word, uint64_t two, the low
 // word first.
 #pragma once

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "engine/relax.h"
+#include "fabric/clock.h"
 
 namespace nbc {
 namespace {
@@ -122,6 +123,7 @@ void Engine::activate(Operation& operation) {
   by_slot_[operation.slot] = &operation;
   active_.push(&operation);
   operation.number = ++counters_.started;
+  operation.began = now_milliseconds();
 }
 
 Engine::Operation& Engine::new_operation(uint32_t slot) {

@@ -17,10 +17,13 @@
 // Threads: one calling thread (the JavaScript thread that opened the world), one progress thread.
 #pragma once
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -32,6 +35,7 @@
 #include "engine/plan.h"
 #include "engine/slots.h"
 #include "engine/spin_history.h"
+#include "engine/status.h"
 #include "engine/temporary.h"
 #include "engine/trace.h"
 #include "engine/user_work.h"
@@ -179,9 +183,9 @@ class Engine : private libof::Calls {
   UserWork& user_work() { return *user_work_; }
   // What the request in a slot waits for; all zero if there is none, or if it has ended.
   Awaited awaited(uint32_t slot);
-  // For a process that hangs: the pending operations and messages, a line each. From a thread that does not drive. It
-  // waits for the lock a moment; then it reads without, since nothing changes where the thread with the lock hangs.
-  std::string describe_pending();
+  // What this rank does and waits for, from a thread that neither drives nor calls the rest; one such thread at a time.
+  // Nothing if whoever drives does not answer within that time.
+  std::optional<Status> ask(int64_t milliseconds);
   // What has happened so far, while nobody else has the engine. Nothing is read if there is no trace.
   void read_trace(const std::function<void(const Trace::Lists&)>& read);
   // Adds all counters to the visitor; takes the lock.
@@ -199,6 +203,7 @@ class Engine : private libof::Calls {
     uint32_t round = 0;                  // next round to start
     uint32_t slot = 0;
     uint64_t number = 0;  // of its start, for traces
+    int64_t began = 0;    // now_milliseconds() at its start, for reports
     uint32_t tag = 0;
     uint64_t context = 0;
     uint32_t repetition = 0;  // number of the start of a persistent collective, from 0; wraps
@@ -251,9 +256,12 @@ class Engine : private libof::Calls {
   bool withdraw(Operation& operation);
   void end_failed(Operation& operation);
   void advance_ready();
-  uint64_t work() const { return fabric_->work() + local_work_.cost(); }
+  uint64_t work() const { return fabric_->work() + local_work_.cost() + temporary_.surplus(); }
   bool has_short_work() const;
+  bool work_locally();
   void report_failure(Operation& operation);
+  Status describe(Status::Caller caller) const;
+  void answer_if_asked();
   void spread_failure(Operation& operation);
   // Calls that differ: calls.cc.
   void note_call(Group& group, const Operation& operation);
@@ -353,6 +361,11 @@ class Engine : private libof::Calls {
   // the other's, seq_cst: the calling thread in leave(), the progress thread before it goes to sleep for good.
   std::atomic<bool> unattended_{false};
   std::atomic<bool> dozing_{false};
+  // asked_: ask() wants a caller in wait() to answer. Stored by both, under answer_mutex_ or by the one that asks.
+  std::atomic<bool> asked_{false};
+  std::mutex answer_mutex_;  // guards answer_
+  std::condition_variable answered_;
+  std::optional<Status> answer_;
   std::atomic<bool> stop_{false};  // stored (release) by the closing thread, loaded (acquire) by the progress thread
   std::thread thread_;
 };

@@ -103,17 +103,25 @@ void Engine::advance_ready() {
   } while (libof_.give_up_cancelled() || !mismatches_.empty());
 }
 
-// One look at everything that can move. Unless the caller wants to leave, at most one piece of a transfer and one piece
-// of local work; the progress thread does not begin the second while the calling thread waits for the lock.
+// One piece of local work, or else of temporary memory that is too much. False: there is neither.
+bool Engine::work_locally() {
+  if (local_work_.cost() > 0) {
+    if (LocalTask* const task = local_work_.piece()) go_on_locally(static_cast<Operation&>(*task));
+    return true;
+  }
+  if (temporary_.surplus() == 0) return false;
+  temporary_.release_piece();
+  return true;
+}
+
+// One look at everything that can move. Unless the caller wants to leave, at most one piece of a transfer and one of
+// work_locally(); the progress thread does not begin the second while the calling thread waits for the lock.
 bool Engine::pass(Effort effort) {
   at_once_ = kAtOnce;
   bool moved = libof_.progress(effort);
   if (user_work_->has_results() && take_results()) moved = true;
   advance_ready();
-  if (effort != Effort::look && local_work_.cost() > 0 && !lock_.wanted()) {
-    moved = true;
-    if (LocalTask* const task = local_work_.piece()) go_on_locally(static_cast<Operation&>(*task));
-  }
+  if (effort != Effort::look && !lock_.wanted() && work_locally()) moved = true;
   fabric_->flush();
   return moved;
 }

@@ -63,6 +63,9 @@ class ExposedMemory {
   virtual ~ExposedMemory() = default;
   virtual void* allocate(size_t bytes) = 0;  // nullptr when there is no more
   virtual void release(void* block) = 0;
+  // What this part of a block holds is not needed any more. Where that makes a later release() of a large block shorter
+  // (8 MiB of shared memory: 0.8 ms), the pages go back to the system. `part` is page-aligned.
+  virtual void discard(void* /*part*/, size_t /*bytes*/) {}
   virtual size_t used() const = 0;
   // Why allocate() gave nothing, for the text of an error.
   virtual std::string why() const = 0;

@@ -267,6 +267,7 @@ TEST(what_is_revoked_amid_its_pieces_is_not_written_any_more) {
 
 // Sixteen puts are in flight: a poll copies some of them, and says that there is work left.
 TEST(a_poll_copies_a_bounded_number_of_bytes) {
+  constexpr size_t kLongest = std::max(kShareFrom, kStagingBytes);  // what is copied at once
   const auto copied = [](const Side& side) {
     const BulkCounters& counters = side.bulk.counters();
     return counters.mapped_bytes + counters.cross_memory_bytes + counters.staged_bytes;
@@ -286,19 +287,19 @@ TEST(a_poll_copies_a_bounded_number_of_bytes) {
       }
       uint64_t before = 0;
       a.poll(Effort::look);
-      CHECK(copied(a) <= room_of(Effort::look) + std::max(kShareFrom, kStagingBytes));
+      CHECK(copied(a) <= room_of(Effort::look) + kLongest);
       CHECK(a.bulk.work() > 0);
       before = copied(a);
       a.poll(Effort::pass);
       CHECK(copied(a) > before);
-      CHECK(copied(a) - before <= room_of(Effort::pass) + kPieceBytes);
+      CHECK(copied(a) - before <= room_of(Effort::pass) + kLongest);
       while (b.arrived.size() < kBulkSlots) {
         before = copied(a) + copied(b);
         b.poll(Effort::pass);
-        CHECK(copied(a) + copied(b) - before <= room_of(Effort::pass) + kPieceBytes);
+        CHECK(copied(a) + copied(b) - before <= room_of(Effort::pass) + kLongest);
         before = copied(a) + copied(b);
         a.poll(Effort::pass);
-        CHECK(copied(a) + copied(b) - before <= room_of(Effort::pass) + kPieceBytes);
+        CHECK(copied(a) + copied(b) - before <= room_of(Effort::pass) + kLongest);
       }
       for (uint32_t i = 0; i < kBulkSlots; ++i) CHECK_EQ(first_difference(to[i].data(), bytes, i), bytes);
     }

@@ -425,4 +425,38 @@ TEST(a_trace_has_every_event_or_counts_it) {
 
 }  // namespace
 
+// A rank that sleeps in wait() has the engine, and answers by itself.
+TEST(a_rank_says_what_it_waits_for) {
+  run_over_threads(2, mode(true), 1, [](TestRank& me, Meeting& meeting) {
+    if (me.rank == 1) {
+      const std::optional<Status> idle = me.engine->ask(60'000);
+      CHECK(idle.has_value());
+      CHECK(idle->caller == Status::Caller::program);
+      CHECK_EQ(idle->pending, 0u);
+      CHECK_EQ(idle->text(), std::string("in the program, nothing is pending\n"));
+      meeting.meet();
+      me.wait(me.isend(me.filled(8, false, 1), 0, 7));
+      return;
+    }
+    std::thread asker([&] {
+      std::optional<Status> status;
+      do {
+        status = me.engine->ask(60'000);
+        CHECK(status.has_value());
+      } while (status->caller != Status::Caller::waits);
+      CHECK_EQ(status->pending, 1u);
+      CHECK_EQ(status->operations.size(), 1u);
+      CHECK_EQ(status->peers.size(), 1u);
+      CHECK_EQ(status->peers[0], 1u);
+      const Status::Message message = status->operations[0].messages.at(0);
+      CHECK_EQ(message.bytes, 8u);
+      CHECK_EQ(message.tag, 7u);
+      CHECK(status->json().find("\"caller\":\"waits\",\"pending\":1,\"longest\":") == 1);
+      meeting.meet();
+    });
+    me.wait(me.irecv(me.plain(8), 1, 7));
+    asker.join();
+  });
+}
+
 TEST_MAIN(60)

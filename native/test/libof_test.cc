@@ -1274,9 +1274,9 @@ TEST(a_flood_stays_in_its_window_and_harms_nobody) {
   }
 }
 
-// Relief writes RTRs for receives that are then satisfied eagerly after all. Neither the wishes nor the RTRs may pile
+// Under backpressure RTRs are written for receives that are then satisfied eagerly. Neither these nor queued ones pile
 // up, and an RTR must not be written for a later use of the same request.
-TEST(relief_that_was_not_needed_leaves_nothing_behind) {
+TEST(rtrs_that_were_not_needed_leave_nothing_behind) {
   for (const bool asynchronous : {false, true}) {
     constexpr uint32_t kWindow = 400;
     PumpedJob job(2, asynchronous, options_with(true, kWindow));

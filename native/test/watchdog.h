@@ -1,5 +1,5 @@
 // Runs a test program under a limit of time. The tests run in a child; this process watches it. When the limit is hit
-// it prints what every thread of the child does, and ends the child.
+// it prints what every thread of the child does, and of the processes that the tests have started, and ends the child.
 //
 // The limit counts what the machine can do (limit.h).
 //
@@ -25,6 +25,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
 
 #include "test/limit.h"
 
@@ -68,7 +69,16 @@ inline std::string first_line(const std::string& path) {
   return line;
 }
 
-// Prints where a thread of the child is. This process has the same program at the same addresses.
+// Whether a process has this program, at the same addresses, and this handler: it was forked, and has executed nothing.
+inline bool is_forked(pid_t process) {
+  const auto program = [](const std::string& path) {
+    char text[4096] = "";
+    return readlink(path.c_str(), text, sizeof text - 1) > 0 ? std::string(text) : std::string();
+  };
+  return program("/proc/" + std::to_string(process) + "/exe") == program("/proc/self/exe");
+}
+
+// Prints where a thread of a forked process is.
 inline void print_stack(pid_t child, pid_t thread) {
   Watched& at = watched();
   at.answered.store(0, std::memory_order_release);
@@ -94,7 +104,10 @@ inline void print_stack(pid_t child, pid_t thread) {
   }
 }
 
+// Of a process, and of all that it has started.
 inline void print_threads(pid_t child) {
+  const bool forked = is_forked(child);
+  std::vector<pid_t> started;
   const std::string folder = "/proc/" + std::to_string(child) + "/task";
   DIR* tasks = opendir(folder.c_str());
   if (tasks == nullptr) return;
@@ -106,9 +119,15 @@ inline void print_threads(pid_t child) {
     const size_t state = stat.rfind(')') + 2;
     std::printf("  thread %d (%s), state %c, in the kernel at %s\n", thread, first_line(path + "/comm").c_str(),
                 state < stat.size() ? stat[state] : '?', first_line(path + "/wchan").c_str());
-    print_stack(child, thread);
+    if (forked) print_stack(child, thread);
+    std::ifstream children(path + "/children");
+    for (pid_t one = 0; children >> one;) started.push_back(one);
   }
   closedir(tasks);
+  for (const pid_t one : started) {
+    std::printf(" process %d, which process %d has started:\n", one, child);
+    print_threads(one);
+  }
 }
 
 // Waits until the child has ended. False: the limit was hit.

@@ -60,6 +60,18 @@ TEST(a_program_that_hangs_is_ended_and_its_threads_are_told) {
   CHECK(outcome.says("0 passed, 1 failed\n"));
 }
 
+TEST(processes_that_a_program_has_started_are_told_of) {
+  const Outcome forked = run("has_a_child_that_waits_for_ever", 1), other = run("has_a_child_with_another_program", 1);
+  for (const Outcome* outcome : {&forked, &other}) {
+    CHECK_EQ(outcome->status, 2);
+    const size_t child = outcome->output.find(" process ");
+    CHECK(child != std::string::npos);
+    CHECK(outcome->output.find("  thread ", child) != std::string::npos);
+  }
+  // Nothing but a copy of the program answers the signal that asks for the stack; it would end any other.
+  CHECK(other.says("(sleep)"));
+}
+
 TEST(a_program_that_ends_too_early_is_a_failure_of_the_test_it_was_in) {
   check_outcome("is_aborted", 2, {"not ok is_aborted — ended by signal Aborted\n0 passed, 1 failed\n"});
   check_outcome("exits", 2, {"not ok exits — ended with status 7\n0 passed, 1 failed\n"});

@@ -33,7 +33,7 @@ async function measure(op, { quick }) {
     ...['--ops', op, '--ranks', '2', '--transport', 'tcp', '--buffers', 'plain', '--sizes', sizes.join()],
     ...['--intervals', INTERVALS.join(), '--progress', 'thread,manual', '--ways', WAYS.join()],
     ...['--repetitions', `${repetitions}`, '--max-seconds', quick ? '0.1' : '0.4', '--json', '-'],
-    ...(quick ? [] : ['--peers', PEER]),
+    ...(quick ? ['--no-warm-up', '--start', 'gate'] : ['--peers', PEER]),
   ]);
   const rows = JSON.parse(output).map(({ implementation, way, progress, ...row }) => ({
     mode: implementation === PEER ? MPI : progress === 'thread' ? THREAD : way,

@@ -1,6 +1,6 @@
 /**
  * What processes do that did not end in time: each thread, and where it sleeps in the kernel. Ranks also say which
- * operations and messages are pending (native/addon/hang_report.h).
+ * operations and messages are pending (native/addon/reporter.h).
  */
 import { readdirSync, readFileSync } from 'node:fs';
 
@@ -20,8 +20,10 @@ function read(...path) {
   }
 }
 
-const stateOf = (...task) => /\) (\S)/.exec(read(...task, 'stat'))?.[1];
-const isAlive = (pid) => !['Z', 'X', undefined].includes(stateOf(pid));
+/** The state letter of a process or of one of its threads; undefined if it has gone. */
+export const stateOf = (...task) => /\) (\S)/.exec(read(...task, 'stat'))?.[1];
+/** Not if it has ended and its parent has not waited for it. */
+export const isAlive = (pid) => !['Z', 'X', undefined].includes(stateOf(pid));
 
 function tasksOf(pid) {
   try {

@@ -15,25 +15,32 @@ export const MOCHA = [
 ];
 
 /** They compare times, or want the whole machine for a virtual one: nothing else may run beside them. */
-const ALONE = ['control-delay', 'figures', 'slow-link', 'rdma-guest'];
+const ALONE = ['control-delay', 'slow-link', 'rdma-guest'];
 /** The files that take longest; they start first, so that none of them runs at the end beside nothing. */
 const LONG = [
   'prebuilt',
   'collectives',
   'schedules/algorithms',
   'nbcbench',
-  'package',
+  'create-op',
+  'patterns',
   'nbcrun',
+  'package',
+  'launchers',
+  'figures',
+  'bootstrap',
   'property',
   'exits',
-  'launchers',
+  'lifetime',
+  'progress',
+  'joining',
 ];
 
 /**
  * What the quick run has of the tests in TypeScript: every file, each scenario once (NBC_TEST_BRIEF), and few random
  * programs. Files that are named here are left to `npm run test:all`: other programs than node-nbc take their time.
  */
-const QUICK_ENV = { NBC_TEST_BRIEF: '1', NBC_TEST_RUNS: '2', NBC_TEST_RANKS: '2,3,5' };
+const QUICK_ENV = { NBC_TEST_BRIEF: '1', NBC_TEST_RUNS: '1', NBC_TEST_RANKS: '2,3,5' };
 const NOT_QUICK = ['rdma-guest', 'slurm'];
 
 /** The same tests over TCP, of those whose jobs can run over any transport: each scenario once. */

@@ -31,11 +31,12 @@ const MAX_RANKS = 1024;
 
 const HELP = `
 The program's own options follow its name; nbcrun does not look at them. Rank 0 reads standard input, the others
-have none. Each rank finds NBC_RANK, NBC_SIZE, NBC_JOB_FD, NBC_STORE and NBC_SECRET in its environment, which is
-what init() needs.
+have none. Each rank finds NBC_RANK, NBC_SIZE, NBC_JOB_FD, NBC_REPORT_FD, NBC_STORE and NBC_SECRET in its environment,
+which is what init() needs.
 
-SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH are passed on to all ranks; a second SIGINT (Ctrl-C)
-kills them. When a rank fails, the others are ended: SIGTERM, and SIGKILL after --grace. What a rank leaves in
+SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGWINCH are passed on to all ranks; a second SIGINT (Ctrl-C) kills them.
+SIGUSR2 and SIGQUIT (Ctrl-\\) make nbcrun say what every rank waits for, and so does the first SIGINT of a job that is
+stuck. NBC_WATCHDOG=30s in the environment has it say so by itself when an operation makes no step for that long. When a rank fails, the others are ended: SIGTERM, and SIGKILL after --grace. What a rank leaves in
 its process group ends with it. If nbcrun itself is killed, so are the ranks.
 
 With --store it starts no ranks, but serves the store by which -n ranks that something else starts find each other, until all

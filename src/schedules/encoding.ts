@@ -4,7 +4,7 @@
  * An encoded schedule is a flat array of 32-bit words. The header comes first, then for each round the number of its
  * elements and these elements. An element is its kind, followed by its fields in the order of ELEMENTS. The builder and
  * the decoder (schedule.ts) follow these tables. The native compiler follows native/engine/encoding.h, which
- * `node scripts/encoding.mjs` makes from this file; a test compares the two.
+ * `node scripts/headers.mjs` makes from this file; a test compares the two.
  */
 
 /** First word of an encoded schedule: 'NBC2', little-endian. */

@@ -6,9 +6,11 @@
 /** Numbers of an event. */
 const WORDS = 8;
 
-const Kind = { CALL: 0, OPERATION: 1, ROUND: 2, END: 3, DRIVING: 4, MESSAGE: 5 } as const;
+/** As Trace::Kind has them. */
+export const Kind = { CALL: 0, OPERATION: 1, ROUND: 2, END: 3, DRIVING: 4, MESSAGE: 5 } as const;
 
-const CALLS = ['start', 'test', 'wait', 'look', 'startall'] as const;
+/** As Trace::Call has them. */
+export const CALLS = ['start', 'test', 'wait', 'look', 'startall'] as const;
 
 /** States of a message, as libof::State has them. */
 export const MESSAGE_STATES = [

@@ -157,6 +157,12 @@ const COMMON = {
   /** Time limit, in milliseconds, of `wait()` and of awaited requests (default 0: none). Variable NBC_TIMEOUT. */
   timeout: integer('NBC_TIMEOUT', 0, MAX_TIMEOUT, 'milliseconds'),
   /**
+   * How long, in milliseconds, an operation may be pending without any step of this rank until it is reported (default
+   * 0: never). Under `nbcrun` the report says what every rank of the job waits for; else this rank writes its own to
+   * standard error. Nothing else happens. In the variable NBC_WATCHDOG, a unit may follow: `30s`.
+   */
+  watchdog: native(duration('NBC_WATCHDOG', 0, MAX_TIMEOUT)),
+  /**
    * Whether large plain buffers may be copied straight from process to process. `'auto'` (default): where the system
    * allows it. `'off'`: always through shared memory. Variable NBC_CROSS_MEMORY.
    */
@@ -344,6 +350,18 @@ function integer(variable: string, fallback: number, max: number, unit: string, 
     parse: (text) => (/^\s*-?\d+\s*$/.test(text) ? Number(text) : undefined),
     accepts: (value) => Number.isInteger(value) && (value as number) >= min && (value as number) <= max,
   };
+}
+
+const UNITS: Readonly<Record<string, number>> = { '': 1, ms: 1, s: 1000, m: 60_000 };
+
+/** Milliseconds; in the environment, with a unit. */
+function duration(variable: string, fallback: number, max: number): Rule<number> {
+  const rule = integer(variable, fallback, max, 'milliseconds');
+  const parse = (text: string): number | undefined => {
+    const found = /^\s*(\d+)\s*(ms|s|m|)\s*$/.exec(text);
+    return found === null ? undefined : Number(found[1]) * UNITS[found[2]];
+  };
+  return { ...rule, parse, expected: `${rule.expected} (in the environment, also with a unit: 500ms, 30s, 2m)` };
 }
 
 function names(variable: string): Rule<string> {

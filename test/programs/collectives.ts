@@ -1,12 +1,10 @@
 /**
- * Runs all operations through all their shapes, and checks every byte on every rank. Arguments: the progress mode, the
- * form ('full', 'short' or 'once'), and where several jobs share the cases, which of how many this one is.
+ * Runs all operations in all their variants, and checks every byte on every rank. Arguments: the progress mode, the
+ * form, and where several jobs share the cases, which of how many this one is.
  *
  * A variant is an algorithm or the default, plain or alloc() memory or both, in place or not, places with gaps or not.
- * For each operation and size, variants and roots take turns, so that each variant and each root occurs. On up to four
- * ranks, small sizes go through every combination of them instead. Large sizes share them: each variant and each root
- * occurs with one of these sizes. In the short form, so do the small sizes, and the medium ones; in the form 'once',
- * all sizes but the largest do together.
+ * In the form 'full' each has every small and medium length and a large one; in 'short' one of each kind; in 'once' one
+ * of all. Lengths, roots and operators take turns.
  *
  * Nothing separates the operations, so ranks run ahead of each other by as much as the operations allow.
  */
@@ -25,7 +23,6 @@ const MEDIUM = [
 ];
 /** Of a message, or of all blocks together. */
 const LARGE = [512 * 1024 - 1, 512 * 1024, 512 * 1024 + 1, 3 * 1024 * 1024 - 64];
-const COMBINED_MAX_RANKS = 4;
 
 /** Mixed: a rank has one kind or the other. */
 const MEMORIES = ['plain', 'alloc', 'mixed'] as const;
@@ -60,49 +57,37 @@ function blocksOf(name: OperationName, size: number): number {
   return Math.max(1, ...ranksOf(one).flatMap((rank) => [oracle.send(one, rank) ?? 0, oracle.recv(one, rank) ?? 0]));
 }
 
-/** Every `shares`-th: with `turn` from 0 to `shares` - 1, each is there once. */
-const share = <T>(list: readonly T[], turn: number, shares: number): T[] =>
-  list.filter((_, index) => index % shares === turn % shares);
+/** Lists of lengths: a variant has one of each list. */
+function listsOf(form: string, blocks: number): number[][] {
+  const medium = MEDIUM.filter((count) => count * blocks <= Math.max(...LARGE));
+  const large = LARGE.map((bytes) => Math.floor(bytes / blocks));
+  if (form === 'full') return [...[...SMALL, ...medium].map((count) => [count]), large];
+  // The oracle of a reduction takes its time for the larger ones.
+  return form === 'short' ? [SMALL, medium, large] : [[...SMALL, ...medium, large[0]]];
+}
 
 function runsOf(size: number, form: string): Run[] {
-  const runs: (Variant & Omit<Case, 'op'>)[] = [];
+  const runs: Run[] = [];
   for (const [index, operation] of OPERATIONS.entries()) {
     const variants = variantsOf(operation);
     const roots = ORACLES[operation.name].rooted ? ranksOf({ size }) : [0];
-    const combined = variants.flatMap((variant) => roots.map((root) => ({ ...variant, root, size })));
-    const inTurns = Array.from({ length: Math.max(variants.length, roots.length) }, (_, i) => {
-      return { ...variants[i % variants.length], root: roots[i % roots.length], size };
-    });
-    const blocks = blocksOf(operation.name, size);
-    const medium = MEDIUM.filter((count) => count * blocks <= Math.max(...LARGE));
-    const large = LARGE.map((bytes) => Math.floor(bytes / blocks));
-    if (form === 'once') {
-      // The oracle of a reduction takes its time for the larger ones.
-      const counts = [...SMALL, ...medium, large[0]];
-      runs.push(...inTurns.map((run, turn) => ({ ...run, count: counts[(turn + index) % counts.length] })));
-      continue;
-    }
-    const brief = form === 'short';
-    const some = size > COMBINED_MAX_RANKS ? inTurns : combined;
-    for (const [turn, count] of SMALL.entries()) {
-      runs.push(...(brief ? share(inTurns, turn, SMALL.length) : some).map((run) => ({ ...run, count })));
-    }
-    for (const [turn, count] of medium.entries()) {
-      runs.push(...(brief ? share(inTurns, turn, medium.length) : inTurns).map((run) => ({ ...run, count })));
-    }
-    for (const [turn, count] of large.entries()) {
-      runs.push(...share(inTurns, turn, large.length).map((run) => ({ ...run, count })));
+    const lists = listsOf(form, blocksOf(operation.name, size));
+    for (let turn = 0; turn < Math.max(variants.length, roots.length); turn++) {
+      for (const [number, list] of lists.entries()) {
+        const root = roots[(turn + number) % roots.length];
+        const count = list[(turn + index) % list.length];
+        runs.push(withOperator({ ...variants[turn % variants.length], size, root, count }, runs.length));
+      }
     }
   }
-  // Operators take turns, too.
-  return runs.map((run, number) => withOperator(run, number));
+  return runs;
 }
 
 const mode = process.argv[2] as 'thread' | 'manual';
 const world = await init({ progress: mode });
 const { rank, size } = world;
 const [turn = 0, jobs = 1] = process.argv.slice(4).map(Number);
-const runs = share(runsOf(size, process.argv[3]), turn, jobs);
+const runs = runsOf(size, process.argv[3]).filter((_, number) => number % jobs === turn);
 
 /** Gaps come between blocks. */
 const longest = GuardedPool.roomFor(Math.max(...LARGE) + 2 * size);

@@ -1,7 +1,4 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import fc from 'fast-check';
 import {
   decodeSchedule,
@@ -15,7 +12,6 @@ import {
   ScheduleError,
   type ScheduleElement,
 } from 'node-nbc/schedules';
-import { ROOT } from '../support/launch.js';
 import { blocksOf } from './local.js';
 import { simulate, SimulationError } from './simulator.js';
 
@@ -60,13 +56,6 @@ describe('Schedule', () => {
         '  copy 4 B × 3 (+40 to +12) × 2 (+6 to +4) from send+1 to temp+2',
       ].join('\n'),
     );
-  });
-
-  it('has one encoding in both languages', async () => {
-    const script = pathToFileURL(join(ROOT, 'scripts/encoding.mjs')).href;
-    const { header } = (await import(script)) as { header: (encoding: unknown) => string };
-    const native = readFileSync(join(ROOT, 'native/engine/encoding.h'), 'utf8');
-    assert.equal(native, header(await import('node-nbc/schedules')), 'run node scripts/encoding.mjs');
   });
 
   it('leaves out copies of no bytes and rounds of no elements, but not messages of no bytes', () => {

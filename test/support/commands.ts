@@ -1,7 +1,7 @@
 /** Runs a command to its end, as a launcher that is no part of this package, and says where a server may listen. */
 import { spawn } from 'node:child_process';
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
+import { createServer, type ListenOptions, type Server } from 'node:net';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describeHang, familyOf } from './hang.js';
@@ -48,13 +48,33 @@ export function run(
   });
 }
 
-/** A port that was free a moment ago. */
+/**
+ * A port that nobody else takes before, or after, who is told it listens there: the kernel gives none of these to those
+ * who do not care, and no other test takes it as long as this process lives.
+ */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  const [lowest] = readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').split('\t').map(Number);
+  for (;;) {
+    const port = FIRST_PORT + Math.floor(Math.random() * ((lowest > FIRST_PORT ? lowest : 32_768) - FIRST_PORT));
+    // A name that ends with this process.
+    if (!(await listens({ path: `\0nbc-test-port-${port}` }))) continue;
+    const other = await listens({ port });
+    if (!other) continue;
+    await new Promise((resolve) => other.close(resolve));
+    return port;
+  }
+}
+
+/** Above those of the usual services. */
+const FIRST_PORT = 10_000;
+
+/** Undefined if somebody else listens there. */
+function listens(where: ListenOptions): Promise<Server | undefined> {
+  return new Promise((resolve) => {
+    const server = createServer().unref();
+    server.once('error', () => resolve(undefined));
+    server.listen(where, () => resolve(server));
+  });
 }
 
 /** The commands that a guide shows for a shell. */

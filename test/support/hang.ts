@@ -7,8 +7,13 @@ interface Hang {
   REPORT_ENV: Record<string, string>;
   /** A process with all that it has started, as far as that lives. */
   familyOf: (pid: number) => number[];
+  /** R running, S sleeping, T stopped, …; undefined if it has gone. */
+  stateOf: (pid: number) => string | undefined;
+  /** Not if it has ended and its parent has not waited for it. */
+  isAlive: (pid: number) => boolean;
   describeHang: (pids: readonly number[]) => Promise<string>;
 }
 
 const root = dirname(createRequire(import.meta.url).resolve('node-nbc/package.json'));
-export const { REPORT_ENV, familyOf, describeHang } = (await import(join(root, 'scripts/test/hang.mjs'))) as Hang;
+const hang = (await import(join(root, 'scripts/test/hang.mjs'))) as Hang;
+export const { REPORT_ENV, familyOf, describeHang, isAlive, stateOf } = hang;

@@ -1,5 +1,6 @@
 /** What /proc tells about processes: who is alive, whose child, and who holds the memory of a job. */
 import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
+import { isAlive } from './hang.js';
 
 /** Gone processes answer undefined: they may go at any moment. */
 function ask<T>(question: () => T): T | undefined {
@@ -9,18 +10,6 @@ function ask<T>(question: () => T): T | undefined {
     return undefined;
   }
 }
-
-/**
- * The state letter: R running, S sleeping, T stopped, …; undefined for a process that has ended, waited for by its
- * parent or not.
- */
-export function stateOf(pid: number): string | undefined {
-  const stat = ask(() => readFileSync(`/proc/${pid}/stat`, 'latin1'));
-  const state = stat === undefined ? undefined : /\) (\S)/.exec(stat)?.[1];
-  return state === 'Z' || state === 'X' ? undefined : state;
-}
-
-export const isAlive = (pid: number): boolean => stateOf(pid) !== undefined;
 
 /** Kills a process, if it is still there. */
 export const kill = (pid: number): void => void ask(() => process.kill(pid, 'SIGKILL'));

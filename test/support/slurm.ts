@@ -23,15 +23,16 @@ import {
 import { hostname, tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { freePort, run } from './commands.js';
+import { isAlive } from './hang.js';
 import type { End } from './launch.js';
-import { isAlive, kill, processesWith } from './processes.js';
+import { kill, processesWith } from './processes.js';
 import { until } from './until.js';
 
 export const NODES = ['127.0.0.1', '127.0.0.2'];
 const CPUS_PER_NODE = 8;
 /** Where Debian has daemons; a user's PATH may lack it. */
 const PATH = `${process.env['PATH']}:/usr/sbin:/sbin`;
-const QUESTION_MS = 5_000;
+const QUESTION_S = 5;
 
 /** The programs that are not installed. */
 export function missingPrograms(): string[] {
@@ -165,11 +166,11 @@ export class Slurm {
     args: readonly string[],
     good: (answer: string) => boolean,
   ): Promise<void> {
-    await until(`${what} answers`, () => {
+    await until(`${what} answers`, async () => {
       const gone = this.#daemons.find(({ pid }) => pid === undefined || !isAlive(pid));
       if (gone !== undefined) throw new Error(`${gone.spawnargs.slice(3).join(' ')} has ended`);
-      const { status, stdout } = spawnSync(command, args, { env: this.#env, encoding: 'utf8', timeout: QUESTION_MS });
-      return status === 0 && good(stdout);
+      const { code, stdout } = await run(command, args, this.#env, { limitS: QUESTION_S });
+      return code === 0 && good(stdout);
     });
   }
 }

@@ -177,7 +177,7 @@ std::string measure(const Case& c) {
 
   const auto until = [&](uint64_t ns, auto&& done) { wait_for(children, control.error, now_ns() + ns, done); };
   until(kSlackNs, [&] { return control.met[connected].load(std::memory_order_acquire) == c.clients + 1; });
-  // Phases are announced with release: who reads them reads what all processes prepared.
+  // Phases are announced with release: a process that reads one sees what all processes prepared.
   const auto stay = [&](Phase phase, uint32_t ms, uint32_t requests) {
     control.phase.store(phase, std::memory_order_release);
     const uint64_t end = now_ns() + uint64_t{ms} * 1'000'000;

@@ -105,8 +105,8 @@ class MixedFabric final : public Fabric {
   std::unique_ptr<FarFabric> far_;
   bool known_;                       // the routes were given
   std::vector<job::Route> routes_;   // by peer; decided once, when both have opened at the latest
-  Sleeper armed_ = Sleeper::nobody;  // whom arm() was called for, until disarm()
-  bool far_first_ = false;           // who is polled first
+  Sleeper armed_ = Sleeper::nobody;  // the sleeper that arm() was called for, until disarm()
+  bool far_first_ = false;           // which of both is polled first
 };
 
 }  // namespace nbc::mixed

@@ -73,6 +73,8 @@ void Arena::release(void* block) {
   free_.emplace(start, length);
 }
 
+void Arena::discard(void* part, size_t bytes) { segment_->punch(rank_, offset_of(part), bytes); }
+
 size_t Arena::used() const {
   const std::lock_guard<std::mutex> guard(mutex_);
   return used_;

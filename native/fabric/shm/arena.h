@@ -24,6 +24,7 @@ class Arena final : public ExposedMemory {
   // Page-aligned and zeroed; nullptr when the arena is exhausted. Any thread.
   void* allocate(size_t bytes) override;
   void release(void* block) override;
+  void discard(void* part, size_t bytes) override;
 
   bool contains(const void* p) const {
     return static_cast<const std::byte*>(p) >= base_ && static_cast<const std::byte*>(p) < base_ + bytes_;

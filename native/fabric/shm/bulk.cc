@@ -33,7 +33,7 @@ uint16_t why_not() { return static_cast<uint16_t>(errno == ESRCH ? Error::peer_c
 
 // How many pieces a side claims at once that waits: an eighth of the portion if both copy, all of it if one does.
 uint32_t claim_of(size_t bytes, bool shared) {
-  return static_cast<uint32_t>(std::clamp(shared ? bytes / 8 : bytes, kPieceBytes, kLargestClaim) / kPieceBytes);
+  return static_cast<uint32_t>(std::clamp(shared ? bytes / 8 : bytes, kSmallestClaim, kLargestClaim) / kPieceBytes);
 }
 
 void leave(Gate& gate) {

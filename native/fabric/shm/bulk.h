@@ -85,7 +85,9 @@ enum BulkFlags : uint16_t {
 
 // Below this a put is one copy by the sender: sharing the work costs more cache misses than it saves.
 constexpr size_t kShareFrom = 96 * 1024;
-constexpr size_t kPieceBytes = 64 * 1024;
+// Copied at once by a call that does not wait.
+constexpr size_t kPieceBytes = 32 * 1024;
+constexpr size_t kSmallestClaim = 64 * 1024;
 constexpr size_t kLargestClaim = 512 * 1024;
 constexpr size_t kStagingBytes = 128 * 1024;
 
@@ -98,7 +100,7 @@ constexpr uint64_t room_of(Effort effort) {
       return 16 * 1024;
     case Effort::pass:
     case Effort::driving:
-      return 64 * 1024;
+      return kPieceBytes;
     case Effort::helping:
       break;
   }

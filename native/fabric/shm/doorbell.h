@@ -53,8 +53,8 @@ void doorbell_disarm(DoorbellLine& bell);
 bool doorbell_add_progress(DoorbellLine& bell);
 bool doorbell_is_armed(const DoorbellLine& bell);
 void doorbell_sleep(DoorbellLine& bell, Sleeper who, uint32_t ticket, int64_t nanoseconds);
-// Writing side. The caller has done F2 after its last write. Counts the messages, and returns whom the caller has to
-// wake for them.
+// Writing side. The caller has done F2 after its last write. Counts the messages, and returns which sleeper the caller
+// has to wake for them.
 Armed doorbell_count(DoorbellLine& bell, uint32_t messages);
 // The armed sleeper, whatever count it needs.
 Armed doorbell_take(DoorbellLine& bell);

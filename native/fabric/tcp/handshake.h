@@ -3,7 +3,7 @@
 //
 //   acceptor                                    connector
 //   Challenge: magic, version, job, nonce  --->
-//                                         <---  Answer: who, to whom, settings, nonce, proof
+//                                         <---  Answer: sender, receiver, settings, nonce, proof
 //   Reply: verdict, settings, proof        --->
 //
 // The key is made anew for each job, so a process of another job, or of an earlier attempt at this one, knows another

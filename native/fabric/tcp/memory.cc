@@ -32,6 +32,8 @@ void Memory::release(void* block) {
   blocks_.erase(found);
 }
 
+void Memory::discard(void* part, size_t bytes) { madvise(part, bytes, MADV_DONTNEED); }
+
 size_t Memory::used() const {
   const std::lock_guard<std::mutex> guard(mutex_);
   return used_;

@@ -12,6 +12,7 @@ class Memory final : public ExposedMemory {
   ~Memory() override;
   void* allocate(size_t bytes) override;
   void release(void* block) override;
+  void discard(void* part, size_t bytes) override;
   size_t used() const override;
   std::string why() const override { return "the system has no more memory for this process"; }
 

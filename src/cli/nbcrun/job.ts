@@ -5,10 +5,12 @@
  * alone, which passes it on once, and whatever children a rank leaves behind end with its group.
  */
 import { spawn, type ChildProcess, type StdioOptions } from 'node:child_process';
+import type { Duplex } from 'node:stream';
 import { constants } from 'node:os';
 import { STARTER } from '../../binaries.js';
 import { Guardian } from './guardian.js';
 import { labelLines } from './label.js';
+import { type Answers, askAll, describe, isStuck, RankLine } from './report.js';
 import { Terminal } from './terminal.js';
 
 export interface JobSettings {
@@ -29,7 +31,7 @@ export interface JobSettings {
   timeoutMs: number | undefined;
   /** A rank has ended, in whatever manner, and will not come again. */
   rankEnded: (rank: number) => void;
-  /** Tells the user something, one line. */
+  /** Tells the user something. */
   say: (text: string) => void;
 }
 
@@ -44,11 +46,23 @@ export const ExitCode = {
 export const codeOfSignal = (signal: NodeJS.Signals): number => 128 + constants.signals[signal];
 
 /** Passed on to every rank as they come. SIGTSTP is treated apart, SIGKILL and SIGSTOP never arrive here. */
-const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2', 'SIGWINCH'] as const;
+const FORWARDED = ['SIGTERM', 'SIGHUP', 'SIGUSR1', 'SIGWINCH'] as const;
+/** These ask what the ranks wait for. SIGQUIT is Ctrl-\\ of a terminal. */
+const REPORTING = ['SIGQUIT', 'SIGUSR2'] as const;
 /** After one of these the job is expected to end, and need not be told why. */
-const ENDING: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'];
+const ENDING: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 /** How long output that a rank's stray descendants keep open is waited for after the last rank has ended. */
 const STRAY_OUTPUT_MS = 500;
+
+const FILES = ': the limit of open files is reached (ulimit -n); raise it, or use fewer ranks';
+/** What a user can do about a rank that could not be started, by the code of the system. */
+const ADVICE: Partial<Record<string, string>> = {
+  EAGAIN: ': the limit of processes is reached (ulimit -u); use fewer ranks',
+  EMFILE: FILES,
+  ENFILE: FILES,
+  ENOMEM: ': not enough memory; use fewer ranks',
+  E2BIG: ': the arguments and the environment are too long',
+};
 
 interface End {
   rank: number;
@@ -62,6 +76,10 @@ export class Job {
   readonly #guardian = new Guardian();
   /** Ranks that have not ended. */
   readonly #running = new Map<number, ChildProcess>();
+  /** Of the ranks that have not ended. */
+  readonly #lines = new Map<number, RankLine>();
+  /** What ranks wait for, while they are being asked. */
+  #answers: Promise<Answers> | undefined;
   readonly #outputs: Promise<void>[] = [];
   readonly #timers: NodeJS.Timeout[] = [];
   readonly #handlers: [NodeJS.Signals, () => void][] = [];
@@ -100,13 +118,14 @@ export class Job {
     const processor = processors.length > 0 ? `${processors[rank % processors.length]}` : '-';
     const input = rank > 0 ? 'ignore' : process.stdin.isTTY ? 'pipe' : 'inherit';
     const output = label ? 'pipe' : 'inherit';
-    const stdio: StdioOptions = [input, output, output, jobFd];
+    const stdio: StdioOptions = [input, output, output, jobFd, 'pipe'];
     const env = {
       ...process.env,
       ...environment,
       NBC_RANK: `${rank}`,
       NBC_SIZE: `${size}`,
       NBC_JOB_FD: '3',
+      NBC_REPORT_FD: '4',
     };
     let child: ChildProcess;
     try {
@@ -124,6 +143,8 @@ export class Job {
     }
     this.#guardian.watch(pid);
     this.#running.set(rank, child);
+    const socket = child.stdio[4] as Duplex;
+    this.#lines.set(rank, new RankLine(socket, () => void this.#report('an operation makes no step')));
     child.once('exit', (code, signal) => this.#ended({ rank, pid, code, signal }));
     if (input === 'pipe') this.#terminal = new Terminal(child.stdin!);
     if (!label) return;
@@ -134,14 +155,7 @@ export class Job {
   }
 
   #notStarted(rank: number, error: NodeJS.ErrnoException): void {
-    const advice =
-      error.code === 'EAGAIN'
-        ? ': the limit of processes is reached (ulimit -u); use fewer ranks'
-        : error.code === 'ENOMEM'
-          ? ': not enough memory; use fewer ranks'
-          : error.code === 'E2BIG'
-            ? ': the arguments and the environment are too long'
-            : '';
+    const advice = ADVICE[error.code ?? ''] ?? '';
     this.#settings.say(`could not start rank ${rank} (${error.message})${advice}`);
     this.#end(ExitCode.LAUNCHER);
     if (this.#running.size === 0) this.#finish?.();
@@ -149,6 +163,8 @@ export class Job {
 
   #ended(end: End): void {
     this.#running.delete(end.rank);
+    this.#lines.get(end.rank)?.close();
+    this.#lines.delete(end.rank);
     // Its process group may live on without it. At this very moment nobody else can have its number.
     signalGroup(end.pid, 'SIGKILL');
     this.#guardian.forget(end.pid);
@@ -183,7 +199,9 @@ export class Job {
       `the job did not end within ${timeoutMs / 1000} s (--timeout); ending ${count(this.#running.size, 'rank')}: ` +
         list([...this.#running.keys()]),
     );
-    this.#end(ExitCode.TIMEOUT);
+    void this.#report('out of time', true).then(() => {
+      if (this.#exitCode === undefined) this.#end(ExitCode.TIMEOUT);
+    });
   }
 
   /** Decides the outcome and ends what still runs: kindly first. */
@@ -212,6 +230,8 @@ export class Job {
 
   #listen(): void {
     for (const signal of FORWARDED) this.#on(signal, () => this.#forward(signal));
+    for (const signal of REPORTING) this.#on(signal, () => void this.#report(`asked by ${signal}`));
+    this.#on('SIGINT', () => void this.#interrupt());
     this.#on('SIGTSTP', () => {
       // SIGSTOP: a rank that handles SIGTSTP would go on, and the others would wait for it.
       for (const child of this.#running.values()) signalGroup(child.pid!, 'SIGSTOP');
@@ -231,12 +251,30 @@ export class Job {
     }
   }
 
-  #forward(signal: NodeJS.Signals): void {
-    if (signal === 'SIGINT' && this.#asked === 'SIGINT') {
-      this.#exitCode ??= codeOfSignal(signal);
+  /** The first Ctrl-C of a stuck job first says what it waits for. A second one kills. */
+  async #interrupt(): Promise<void> {
+    if (this.#asked === 'SIGINT') {
+      this.#exitCode ??= codeOfSignal('SIGINT');
       this.#kill();
       return;
     }
+    this.#asked = 'SIGINT';
+    await this.#report('interrupted', true);
+    this.#forward('SIGINT');
+  }
+
+  /** Says what every rank waits for. @param ifStuck the job ends: only if some operation has waited for long */
+  async #report(why: string, ifStuck = false): Promise<void> {
+    const { size, say } = this.#settings;
+    const asking = this.#answers !== undefined;
+    this.#answers ??= askAll(this.#lines).finally(() => (this.#answers = undefined));
+    const answers = await this.#answers;
+    // The watchdogs of several ranks find the same. What ends the job says why in any case.
+    if (ifStuck ? !isStuck(answers) : asking) return;
+    say([`${why}; the job at this moment:`, ...describe(answers, size)].join('\n  '));
+  }
+
+  #forward(signal: NodeJS.Signals): void {
     if (ENDING.includes(signal)) this.#asked = signal;
     for (const child of this.#running.values()) child.kill(signal);
   }

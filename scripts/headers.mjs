@@ -1,4 +1,5 @@
-// Makes native/engine/encoding.h from src/schedules/encoding.ts: `npm run build`, then `node scripts/encoding.mjs`.
+// Makes native/engine/encoding.h from src/schedules/encoding.ts, and native/counters.h from src/counters.ts:
+// `npm run build`, then `node scripts/headers.mjs`. Tests compare what is in the repository with what this makes.
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
@@ -30,12 +31,12 @@ function structure(name, fields, words) {
 }
 
 /** The text of native/engine/encoding.h. */
-export function header(encoding) {
+export function encodingHeader(encoding) {
   const { FIELD_WORDS, ELEMENTS, HEADER, DIMENSION } = encoding;
   const types = Object.fromEntries(Object.keys(FIELD_WORDS).map((type, index) => [type, index]));
   const pascal = (kind) => kind[0] + kind.slice(1).toLowerCase();
   return [
-    `// The encoding of schedules. Made from src/schedules/encoding.ts by scripts/encoding.mjs; a test compares the two.
+    `// The encoding of schedules. Made from src/schedules/encoding.ts by scripts/headers.mjs; a test compares the two.
 // Every structure visits its fields in the order in which they are encoded: uint32_t is one word, uint64_t two, the low
 // word first.
 #pragma once
@@ -65,7 +66,36 @@ constexpr uint8_t kTypeBytes[kElementTypes] = {${encoding.TYPE_BYTES.join(', ')}
   ].join('\n\n');
 }
 
+/** The text of native/counters.h. */
+export function countersHeader(counters) {
+  const names = Object.keys(counters);
+  return `// Every counter of stats(), with the name that JavaScript sees. Made from src/counters.ts, which describes them, by
+// scripts/headers.mjs; a test compares the two.
+#pragma once
+#include <cstdint>
+#include <functional>
+
+namespace nbc {
+
+enum class Counter : uint8_t {
+${names.map((name) => `  ${snake(name)},`).join('\n')}
+};
+
+inline constexpr const char* kCounterNames[] = {
+${names.map((name) => `    "${name}",`).join('\n')}
+};
+
+constexpr const char* name_of(Counter counter) { return kCounterNames[static_cast<size_t>(counter)]; }
+
+using CounterVisitor = std::function<void(Counter, double)>;
+
+}  // namespace nbc
+`;
+}
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const encoding = await import(new URL('../dist/schedules/encoding.js', import.meta.url));
-  writeFileSync(new URL('../native/engine/encoding.h', import.meta.url), header(encoding));
+  const load = (file) => import(new URL(`../dist/${file}`, import.meta.url));
+  const write = (file, text) => writeFileSync(new URL(`../native/${file}`, import.meta.url), text);
+  write('engine/encoding.h', encodingHeader(await load('schedules/encoding.js')));
+  write('counters.h', countersHeader((await load('counters.js')).COUNTERS));
 }

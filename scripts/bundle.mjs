@@ -1,0 +1,92 @@
+#!/usr/bin/env node
+/**
+ * Makes dist/ of what tsc has compiled to out/library. To import node-nbc then opens 11 files, not a hundred, which
+ * took a third of the time that a rank needs to start. Each module still has its file in dist/, which exports what the
+ * bundle has of it: so it exists once in a process, whichever way it is imported.
+ */
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+
+const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), '..');
+const FROM = join(ROOT, 'out/library');
+const TO = join(ROOT, 'dist');
+
+/** What programs import, the file of a worker, and the commands. */
+const ENTRIES = ['index.js', 'schedules/index.js', 'function-worker.js', 'cli/nbcrun.js', 'cli/nbctrace.js'];
+/**
+ * Export what all modules export, each name with the number of its module: the first what needs no addon, for those who
+ * say that there is none.
+ */
+const ALL = ['plain.js', 'native-code.js'];
+const ADDON = 'native.js';
+
+const OPTIONS = {
+  absWorkingDir: FROM,
+  outdir: TO,
+  outbase: FROM,
+  bundle: true,
+  splitting: true,
+  write: false,
+  metafile: true,
+  format: 'esm',
+  platform: 'node',
+  target: 'node20',
+  packages: 'external',
+  // Messages name classes and functions.
+  keepNames: true,
+  logLevel: 'error',
+};
+
+const { inputs } = (await build({ ...OPTIONS, entryPoints: ENTRIES })).metafile;
+const modules = Object.keys(inputs).filter((path) => !ENTRIES.includes(path));
+const needsAddon = (path) =>
+  path === ADDON ||
+  inputs[path].imports.some((one) => one.kind === 'import-statement' && !one.external && needsAddon(one.path));
+const { outputs } = (await build({ ...OPTIONS, entryPoints: modules })).metafile;
+const names = new Map(Object.values(outputs).map(({ entryPoint, exports }) => [entryPoint, exports]));
+
+const made = new Map();
+const all = Object.fromEntries(ALL.map((entry) => [entry, '']));
+for (const [number, path] of modules.entries()) {
+  const own = names.get(path);
+  const entry = ALL[Number(needsAddon(path))];
+  const above = relative(dirname(path), entry);
+  const from = above.startsWith('.') ? above : `./${above}`;
+  made.set(path, `export { ${own.map((name) => `${name}_${number} as ${name}`).join(', ')} } from '${from}';\n`);
+  all[entry] += `export { ${own.map((name) => `${name} as ${name}_${number}`).join(', ')} } from './${path}';\n`;
+}
+const virtual = ({ onResolve, onLoad }) => {
+  onResolve({ filter: /^[^./]/ }, ({ path }) => (ALL.includes(path) ? { path, namespace: 'all' } : undefined));
+  onLoad({ filter: /./, namespace: 'all' }, ({ path }) => ({ contents: all[path], resolveDir: FROM }));
+};
+const { outputFiles } = await build({
+  ...OPTIONS,
+  entryPoints: [...ENTRIES, ...ALL].map((path) => ({ in: path, out: path.slice(0, -'.js'.length) })),
+  plugins: [{ name: 'all', setup: virtual }],
+});
+for (const { path, text } of outputFiles) made.set(relative(TO, path), text);
+// Types, and modules that have nothing else.
+for (const path of readdirSync(FROM, { recursive: true })) {
+  if (/\.(js|d\.ts)$/.test(path) && !made.has(path)) made.set(path, readFileSync(join(FROM, path), 'utf8'));
+}
+
+for (const [path, text] of made) {
+  if (path.startsWith('..')) throw new Error(`${path} lies outside of src/`);
+  const file = join(TO, path);
+  mkdirSync(dirname(file), { recursive: true });
+  // What is the same keeps its time, for tsc.
+  if (read(file) !== text) writeFileSync(file, text);
+}
+for (const path of readdirSync(TO, { recursive: true })) {
+  if (/\.(js|d\.ts)$/.test(path) && !path.startsWith('bench/') && !made.has(path)) rmSync(join(TO, path));
+}
+
+function read(file) {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,42 @@
+/**
+ * Jobs that make no step, for the reports of nbcrun. Says "ready RANK PID" before the call that hangs. Scenarios:
+ *
+ * - `elsewhere`: all but rank 1 are in a collective: rank 0 in wait(), the others in their event loops.
+ * - `circle`: each rank waits for a message of the next one.
+ * - `outside`: rank 1 does not call init(); rank 0 waits for its message.
+ * - `steps`: the ranks meet every 20 ms, and end.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Communicator, init, SUM } from 'node-nbc';
+
+const ready = (rank: string | number): void => console.log(`ready ${rank} ${process.pid}`);
+
+async function elsewhere(world: Communicator): Promise<void> {
+  const value = new Float64Array(100);
+  if (world.rank === 1) for (;;);
+  else if (world.rank === 0) world.iallreduce(value, value.slice(), SUM).wait();
+  else await world.iallreduce(value, value.slice(), SUM);
+}
+
+function circle(world: Communicator): void {
+  world.irecv(new Uint8Array(8), (world.rank + 1) % world.size, 5).wait();
+}
+
+async function steps(world: Communicator): Promise<void> {
+  for (let i = 0; i < 30; i++) {
+    await world.ibarrier();
+    await sleep(20);
+  }
+}
+
+const [scenario] = process.argv.slice(2);
+if (scenario === 'outside' && process.env['NBC_RANK'] === '1') {
+  ready(1);
+  await new Promise(() => setInterval(() => undefined, 1000));
+}
+const world = await init();
+ready(world.rank);
+if (scenario === 'steps') await steps(world);
+else if (scenario === 'elsewhere') await elsewhere(world);
+else circle(world);
+await world.close();

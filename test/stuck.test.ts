@@ -1,0 +1,102 @@
+/** What nbcrun and the watchdog say of a job that is stuck: docs/jobs.md. */
+import assert from 'node:assert/strict';
+import { fileURLToPath } from 'node:url';
+import { runJob } from './helpers.js';
+import { Launch, type LaunchOptions } from './support/launch.js';
+import { until } from './support/until.js';
+
+const STUCK = fileURLToPath(new URL('./programs/stuck.js', import.meta.url));
+
+describe('a job that is stuck', () => {
+  const launches: Launch[] = [];
+  const launch = (size: number, scenario: string, options: LaunchOptions = {}, ...more: string[]): Launch => {
+    const one = new Launch(['-n', `${size}`, ...more, STUCK, scenario], options);
+    launches.push(one);
+    return one;
+  };
+  afterEach(() => {
+    for (const one of launches.splice(0)) one.cleanUp();
+  });
+
+  /** Asks by a signal until the report has what is expected: a rank may not have come to the call that hangs. */
+  async function report(one: Launch, signal: NodeJS.Signals, expected: RegExp): Promise<string> {
+    for (;;) {
+      const before = one.stderr.length;
+      one.child.kill(signal);
+      const text = await until('a report', () => one.stderr.length > before && one.stderr.slice(before));
+      if (expected.test(text)) return text;
+    }
+  }
+
+  for (const transport of ['auto', 'tcp']) {
+    it(`says which rank is elsewhere, over ${transport}`, async () => {
+      const one = launch(4, 'elsewhere', { env: { NBC_TRANSPORT: transport } });
+      await one.ready(4);
+      const text = await report(one, 'SIGUSR2', /rank 0 is in wait(.*\n)+.*rank 1, which has nothing pending: it is/);
+      assert.match(text, /^nbcrun: asked by SIGUSR2; the job at this moment:$/m);
+      assert.match(text, /rank 0 is in wait\(\); pending:\n.* iallreduce \(recursive-doubling\), collective 0, round/);
+      assert.match(text, /rank 1 is in the program, nothing is pending$/m);
+      assert.match(text, /rank [23] is in the event loop, where the program awaits; pending:$/m);
+      assert.match(text, /waits? for rank 1, which has nothing pending: it is elsewhere in its program$/m);
+    });
+  }
+
+  it('names the circle, at Ctrl-\\, and goes on', async () => {
+    const one = launch(3, 'circle');
+    await one.ready(3);
+    const text = await report(one, 'SIGQUIT', /in a circle: 0 -> 1 -> 2 -> 0$/m);
+    assert.match(text, /a message, for \d+\.\d s, waits for 1\n.*rank 1, 8 bytes, tag 5, recv_waiting_eager$/m);
+    assert.equal(one.child.exitCode, null);
+    assert.equal(one.processes().length, 4);
+  });
+
+  it('says which rank has not called init(), and which is stopped', async () => {
+    const one = launch(3, 'outside');
+    const [, , stopped] = await one.ready(3);
+    process.kill(stopped, 'SIGSTOP');
+    const text = await report(one, 'SIGUSR2', /which has not called init\(\)$/m);
+    assert.match(text, /^ {2}rank 1 has not called init\(\)$/m);
+    assert.match(text, /^ {2}rank 2 does not answer: it is stopped, or ends$/m);
+  });
+
+  it('is described at the first Ctrl-C, which also ends it', async () => {
+    const one = launch(2, 'circle');
+    await one.ready(2);
+    // Longer than a person waits: 2 s.
+    await report(one, 'SIGUSR2', /for [2-9]\.\d s, waits/);
+    const before = one.stderr.length;
+    one.child.kill('SIGINT');
+    const { code, stderr } = await one.end;
+    assert.equal(code, 130);
+    assert.match(
+      stderr.slice(before),
+      /^nbcrun: interrupted; the job at this moment:\n(.*\n)+.*circle: 0 -> 1 -> 0\n$/,
+    );
+  });
+
+  it('is described when --timeout ends it', async () => {
+    const one = launch(2, 'circle', {}, '--timeout', '6');
+    const { code, stderr } = await one.end;
+    assert.equal(code, 124);
+    assert.match(stderr, /did not end within 6 s \(--timeout\); ending 2 ranks: 0, 1\nnbcrun: out of time; the job at/);
+  });
+
+  it('is described once by itself where there is a watchdog, and a job that makes steps is not', async () => {
+    const stuck = launch(3, 'elsewhere', { env: { NBC_WATCHDOG: '500ms' } });
+    await until('its report', () => stuck.stderr.includes('elsewhere in its program'));
+    assert.match(stuck.stderr, /^nbcrun: an operation makes no step; the job at this moment:$/m);
+    const steps = await launch(2, 'steps', { env: { NBC_WATCHDOG: '20s' } }).end;
+    assert.deepEqual([steps.code, steps.stderr], [0, '']);
+    assert(stuck.stderr.match(/at this moment/g)!.length <= 3, 'at most one for each rank');
+  });
+
+  it('has a report of each rank where nbcrun did not start it', async () => {
+    const env = { NBC_WATCHDOG: '500ms' };
+    const error = await runJob('stuck', { size: 2, args: ['circle'], env, limitS: 5 }).then(
+      () => assert.fail('it ended'),
+      (failure: unknown) => failure as Error,
+    );
+    const own = /node-nbc: no step for as long as the watchdog waits: in wait\(\); pending:\n {2}a message, for/g;
+    assert.equal(error.message.match(own)?.length, 2, error.message);
+  });
+});
