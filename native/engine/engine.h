@@ -269,6 +269,7 @@ class Engine : private libof::Calls {
   Group* open_group(uint64_t context) const;
   Group* group_of(uint64_t context) const;
   bool differs(const libof::MessageKey& key, Rank peer, Signature theirs, Mismatch& out) override;
+  bool knows(uint64_t context) const override { return open_group(context) != nullptr; }
   void mismatch(Mismatch& found, bool told) override;
   void settle_mismatches();
   bool ask_peers();

@@ -16,6 +16,8 @@ namespace {
 
 // From one peer: no program gets so far.
 constexpr size_t kMostNotices = size_t{1} << 16;
+// That wait. What comes beyond is not compared.
+constexpr size_t kMostInquiries = 4096;
 
 }  // namespace
 
@@ -41,6 +43,12 @@ bool LibOF::ends(Peer& peer, const MessageKey& key, Signature theirs) {
   }
   tell(peer.rank, *known);
   return true;
+}
+
+// Its sender asks once. So where this rank does not know the communicator yet, the inquiry waits for that.
+void LibOF::take_inquiry(Peer& peer, const MessageKey& key, Signature theirs) {
+  if (ends(peer, key, theirs) || calls_ == nullptr || !has_calls(key.context)) return;
+  if (!calls_->knows(key.context) && inquiries_.size() < kMostInquiries) inquiries_.push_back({peer.rank, key, theirs});
 }
 
 const Mismatch* LibOF::mismatch_of(uint64_t context) const {
@@ -109,6 +117,11 @@ void LibOF::compare_kept(uint64_t context) {
         kept.push_back({peer->rank, rtr->key, rtr->signature});
     });
   }
+  const auto asked = std::stable_partition(inquiries_.begin(), inquiries_.end(), [&](const Kept& inquiry) {
+    return communicator_of(inquiry.key.context) != context;
+  });
+  kept.insert(kept.end(), asked, inquiries_.end());
+  inquiries_.erase(asked, inquiries_.end());
   // The first difference ends them all.
   for (const Kept& each : kept) {
     if (ends(*peers_[each.peer], each.key, each.signature)) return;

@@ -122,7 +122,7 @@ bool LibOF::drain_eager(Peer& peer) {
     if (kind == EagerKind::inquiry || kind == EagerKind::mismatch) {
       ++peer.matched;
       if (kind == EagerKind::inquiry) {
-        ends(peer, key, about);
+        take_inquiry(peer, key, about);
       } else if (!read_notice(peer, key, about, payload)) {
         return true;
       }

@@ -61,6 +61,8 @@ class Calls {
   virtual ~Calls() = default;
   // A peer is in this call with this signature. True: it differs from what is known of the call; `out` is complete.
   virtual bool differs(const MessageKey& key, Rank peer, Signature theirs, Mismatch& out) = 0;
+  // False: this rank has not made the communicator yet, or has closed it.
+  virtual bool knows(uint64_t context) const = 0;
   // Two calls differ, found here or told by a peer. Once for each communicator.
   virtual void mismatch(Mismatch& found, bool told) = 0;
 };
@@ -236,6 +238,7 @@ class LibOF {
   void keep(Peer& peer, const MessageKey& key, EagerKind kind, uint32_t about, const std::byte* payload, size_t bytes);
   bool differ(const Peer& peer, const MessageKey& key, Signature own, Signature theirs);
   bool ends(Peer& peer, const MessageKey& key, Signature theirs);
+  void take_inquiry(Peer& peer, const MessageKey& key, Signature theirs);
   bool read_notice(Peer& peer, const MessageKey& key, Signature other, const std::byte* payload);
   bool send_notices(Peer& peer);
   void write_notice(Peer& peer, const Mismatch& mismatch);
@@ -300,6 +303,7 @@ class LibOF {
   std::vector<Revoking> revoking_;
   Calls* calls_ = nullptr;
   std::unordered_map<uint64_t, Mismatch> mismatches_;  // by communicator
+  std::vector<Kept> inquiries_;                        // about communicators that this rank does not know yet
   Counters counters_;
   Trace trace_ = nullptr;
   void* trace_context_ = nullptr;

@@ -1656,6 +1656,7 @@ TEST(a_poison_that_is_asked_for_passes_a_full_window) {
 TEST(a_mismatch_is_told_before_the_poisons_that_follow_from_it) {
   struct Calls : libof::Calls {
     bool differs(const MessageKey&, Rank, Signature, Mismatch&) override { return false; }
+    bool knows(uint64_t) const override { return true; }
     void mismatch(Mismatch&, bool told) override {
       ++count;
       CHECK(told && receive != nullptr && !receive->done());
@@ -1686,6 +1687,38 @@ TEST(a_mismatch_is_told_before_the_poisons_that_follow_from_it) {
   std::deque<Receive> receives;
   for (uint32_t i = 0; i < kSlots; ++i) receives.emplace_back(job[1], 0, MessageKey{13, 0, i}, 8, i).check_data();
   job.check_idle();
+}
+
+// Who asks does so once, and may do it before the peer has made the communicator.
+TEST(an_inquiry_waits_until_its_communicator_is_known) {
+  struct Calls : libof::Calls {
+    bool differs(const MessageKey& key, Rank peer, Signature theirs, Mismatch& out) override {
+      if (known) out = {key.context, key.tag, {1, peer}, {5, theirs}};
+      return known;
+    }
+    bool knows(uint64_t) const override { return known; }
+    void mismatch(Mismatch& what, bool) override { found.push_back(what); }
+    bool known = false;
+    std::vector<Mismatch> found;
+  };
+  for (const bool asynchronous : {false, true}) {
+    PumpedJob job(2, asynchronous);
+    Calls calls;
+    job[1].of.set_calls(&calls);
+    Receive receive(job[1], 0, {13, 0, 0}, 8, 1);  // so it looks into this mailbox
+    CHECK(job[0].of.inquire(1, {12, 7, 0}, 6));
+    Send send(job[0], 1, {13, 0, 0}, 8, 1);
+    job.pump();
+    receive.check_data();
+    calls.known = true;
+    job[1].of.compare_kept(28);
+    CHECK(calls.found.empty());
+    for (int i = 0; i < 2; ++i) job[1].of.compare_kept(12);
+    CHECK_EQ(calls.found.size(), 1u);
+    CHECK_EQ(calls.found.front().tag, 7u);
+    CHECK_EQ(calls.found.front().calls[1], 6u);
+    job.check_idle();
+  }
 }
 
 // What a failed operation does not receive any more: small messages vanish, the sender of a large one learns why.
