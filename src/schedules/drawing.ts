@@ -48,8 +48,8 @@ const TITLE = 26;
  * @throws {ScheduleError} if the schedules do not fit together: see {@link checkSchedules}
  */
 export function svg(schedules: readonly (Schedule | DecodedSchedule)[], { title }: DrawingOptions = {}): string {
-  const [problem] = checkSchedules(schedules);
-  if (problem !== undefined) throw new ScheduleError(`cannot be drawn: ${problem.message}`);
+  const problems = checkSchedules(schedules);
+  if (problems.length > 0) throw new ScheduleError(`cannot be drawn: ${problems[0].message}`);
   const decoded = schedules.map((one) => (one instanceof Schedule ? decodeSchedule(one.encode()) : one));
   const { boxes, messages } = layOut(decoded);
   const steps = Math.max(1, ...boxes.flat().map(({ to }) => to));
