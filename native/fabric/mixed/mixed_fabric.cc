@@ -21,6 +21,8 @@ MixedFabric::MixedFabric(std::unique_ptr<shm::ShmFabric> near, std::unique_ptr<F
 // shared memory says why.
 Connect MixedFabric::connect(Rank peer) {
   if (routes_[peer] == Route::unknown) routes_[peer] = near_->route_to(peer);
+  // It may open between two looks, and this one decides.
+  if (routes_[peer] == Route::unknown) return near_->never_opens(peer) ? Connect::closed : Connect::later;
   return to(peer).connect(peer);
 }
 
