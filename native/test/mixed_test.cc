@@ -401,6 +401,28 @@ TEST(a_rank_that_appears_later_is_waited_for_asleep) {
   }
 }
 
+// Whether it has opened is looked at once for each connect(): two looks may disagree.
+TEST(a_rank_that_opens_meanwhile_is_connected_later) {
+  for (uint32_t i = 0; i < repetitions(1500, 300); ++i) {
+    TwoHosts job(3);
+    std::atomic<bool> looks{false};
+    run_threads(3, [&](Rank rank) {
+      if (rank == 1) return;
+      if (rank == 2) {
+        while (!looks.load(std::memory_order_acquire)) sched_yield();
+        const auto fabric = job.make(rank);
+        return;
+      }
+      const auto fabric = job.make(rank);
+      looks.store(true, std::memory_order_release);
+      Connect answer;
+      while ((answer = fabric->connect(2)) == Connect::later) {
+      }
+      CHECK(answer == Connect::ready);
+    });
+  }
+}
+
 TEST(a_rank_that_closes_wakes_its_waiters) {
   for (const Rank leaver : {1u, 2u}) {
     for (const bool progress_thread : {true, false}) {

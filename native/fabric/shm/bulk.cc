@@ -164,6 +164,7 @@ void Bulk::fill(Link& link, Put& put, BulkSlot& slot, uint64_t& room, Portion po
   if (arena_->contains(from)) flags |= kSourceInArena;
   slot.source = (flags & kSourceInArena) != 0 ? arena_->offset_of(from) : reinterpret_cast<uintptr_t>(from);
   slot.destination = put.to.address + put.announced;
+  slot.key = put.to.key;
   slot.bytes = length;
   put.announced += length;
   slot.total = put.error == Error::none ? put.announced : put.told;
@@ -277,9 +278,10 @@ bool Bulk::stop(BulkSlot& slot, Error error, uint64_t told) {
 }
 
 const Link::Revoked* Bulk::find_revoked(const Link& link, const BulkSlot& slot) {
-  const bool in_arena = (slot.flags & kDestinationInArena) != 0;
+  const uint32_t in_arena = slot.key & kInArena;
   const auto found = std::find_if(link.revoked.begin(), link.revoked.end(), [&](const Link::Revoked& r) {
-    return ((r.buffer.key & kInArena) != 0) == in_arena && slot.destination >= r.buffer.address &&
+    const bool before = static_cast<int32_t>(slot.key - key_of(r.since, in_arena != 0)) < 0;  // they wrap
+    return before && (r.buffer.key & kInArena) == in_arena && slot.destination >= r.buffer.address &&
            slot.destination < r.buffer.address + r.bytes;
   });
   return found != link.revoked.end() ? &*found : nullptr;

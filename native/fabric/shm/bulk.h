@@ -44,6 +44,7 @@ struct alignas(kLine) BulkSlot {
   std::atomic<uint32_t> next;
   std::atomic<uint32_t> done;
   uint32_t claim;  // pieces that one side claims at once if it waits
+  uint32_t key;    // of the memory that it is for
 };
 static_assert(sizeof(BulkSlot) == kLine);
 constexpr uint32_t kBulkSlots = kBulkBytes / sizeof(BulkSlot);
@@ -67,7 +68,8 @@ struct alignas(kLine) Gate {
 };
 static_assert(sizeof(Gate) <= kFabricBytes);
 
-// The key of exposed memory: bit 0 says that the address is an offset in the arena, the rest counts revocations.
+// The key of exposed memory: bit 0 says that the address is an offset in the arena, the rest counts revocations. Memory
+// that was taken back may be exposed once more before its revocation is concealed: what is for that has a later key.
 constexpr uint32_t kInArena = 1;
 constexpr uint32_t key_of(uint32_t revocations, bool in_arena) { return revocations << 1 | (in_arena ? kInArena : 0); }
 
@@ -151,6 +153,7 @@ struct Link {
   struct Revoked {
     ExposedBuffer buffer;
     size_t bytes;
+    uint32_t since;  // `revocations` with this one
     Error why;
     uint64_t told;
   };
@@ -254,8 +257,8 @@ bool Bulk::revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Error wh
     return r.buffer.address == buffer.address && r.buffer.key == buffer.key;
   };
   if (std::none_of(link.revoked.begin(), link.revoked.end(), same)) {
-    link.revoked.push_back({buffer, bytes, why, told});
-    link.gate_in->revocations.fetch_add(1, std::memory_order_seq_cst);
+    const uint32_t since = link.gate_in->revocations.fetch_add(1, std::memory_order_seq_cst) + 1;
+    link.revoked.push_back({buffer, bytes, since, why, told});
     if (!link.outdated) ++outdated_;
     link.outdated = true;
   }
