@@ -42,8 +42,17 @@ export async function render(operations) {
   return format(`${lines.join('\n')}\n`, { ...options, parser: 'markdown', proseWrap: 'always' });
 }
 
+/** The picture of docs/schedules.md, drawn by the library. */
+export function picture({ bcastBinomial, svg }) {
+  const ranks = Array.from({ length: 8 }, (_, rank) => rank);
+  const shapes = ranks.map((rank) => ({ rank, size: 8, root: 0, bytes: 1024, inPlace: false }));
+  return svg(shapes.map(bcastBinomial), { title: 'ibcast of 1 KiB, binomial tree, 8 ranks' });
+}
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const { OPERATIONS } = await import('../dist/operations/index.js');
   const { NEIGHBOR_OPERATIONS } = await import('../dist/operations/neighbor.js');
+  const schedules = await import('../dist/schedules/index.js');
   writeFileSync(TARGET, await render([...OPERATIONS, ...NEIGHBOR_OPERATIONS]));
+  writeFileSync(resolve(ROOT, 'docs/figures/schedule.svg'), picture(schedules));
 }

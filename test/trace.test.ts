@@ -96,6 +96,41 @@ describe('traces', () => {
     assert.deepEqual(merged.traceEvents, all);
   });
 
+  it('are drawn by nbctrace', async () => {
+    await traced(['overlap', folder]);
+    const picture = join(folder, 'picture.svg');
+    const { code, stdout, stderr } = await run(process.execPath, [NBCTRACE, folder, '--svg', picture]);
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /picture\.svg: the picture$/m);
+    const text = readFileSync(picture, 'utf8');
+    const bars = (kind: string): { x: number; width: number }[] =>
+      [...text.matchAll(new RegExp(`<rect class="${kind}" x="([\\d.]+)" y="\\d+" width="([\\d.]+)"`, 'g'))]
+        .map(([, x, width]) => ({ x: Number(x), width: Number(width) }))
+        .slice(0, -1); // the last one is in the legend
+    const { operations } = summarize(traceOf(0));
+    assert.equal(bars('operation').length, operations + summarize(traceOf(1)).operations);
+    assert.equal(bars('computes').length, 2);
+    // The exchange is pending where no call is.
+    const exchange = bars('operation').toSorted((a, b) => b.width - a.width)[0];
+    const covered = bars('call').filter(({ x, width }) => x <= exchange.x && x + width >= exchange.x + exchange.width);
+    assert.deepEqual(covered, []);
+    for (const { x, width } of bars('operation')) assert(x >= 130 && x + width <= 900);
+  });
+
+  it('are not drawn where the window has nothing, or is none', async () => {
+    await traced(['overlap', folder]);
+    for (const [window, error] of [
+      ['100000:100001', /there is nothing in this window/],
+      ['5:3', /Give two times in milliseconds/],
+      ['now', /Give two times in milliseconds/],
+    ] as const) {
+      const args = [NBCTRACE, folder, '--svg', join(folder, 'none.svg'), '--window', window];
+      const { code, stderr } = await run(process.execPath, args);
+      assert.equal(code, 1);
+      assert.match(stderr, error);
+    }
+  });
+
   it('have the rank in their name', async () => {
     const env = { NBC_TRACE: join(folder, 'a.json') };
     const { code, stderr } = await run(process.execPath, [NBCRUN, '-n', '2', program('trace'), 'exits'], env);

@@ -307,8 +307,8 @@ TEST(a_sleeper_that_waits_for_several_messages_is_woken_by_the_last) {
   });
 }
 
-// Steps of a random number of messages between all; everybody waits for all of a step, and sleeps because now and then
-// somebody is late.
+// Steps of a random number of messages between all. Everybody waits for all of a step, and sleeps because now and then
+// somebody is late. In each 32nd step rank 1 starts only when rank 0 is about to sleep, however busy the machine is.
 TEST(no_wake_up_is_lost) {
   constexpr uint32_t kSteps = repetitions(3000, 1000);
   for (const bool progress_thread : {true, false}) {
@@ -317,9 +317,14 @@ TEST(no_wake_up_is_lost) {
     run_mixed(job, mode(progress_thread), [&](TestRank& me, Meeting& meeting) {
       Random own(me.rank + 7);
       for (uint32_t step = 0; step < kSteps; ++step) {
+        const bool late = step % 32 == 0;
+        const auto count = [&](Rank from, Rank to) -> uint32_t {
+          if (late && from == 1 && to == 0) return 1;
+          return Random(step * 16 + from * 4 + to + 1).below(3);
+        };
         std::vector<uint32_t> requests;
+        if (late && me.rank == 1) job.until_armed(0, Sleeper::caller);
         for (Rank peer = 0; peer < 4; ++peer) {
-          const auto count = [&](Rank from, Rank to) { return Random(step * 16 + from * 4 + to + 1).below(3); };
           for (uint32_t i = count(peer, me.rank); i > 0; --i) requests.push_back(me.irecv(me.plain(8), peer, 1));
           for (uint32_t i = count(me.rank, peer); i > 0; --i)
             requests.push_back(me.isend(me.filled(8, false, i), peer, 1));
@@ -330,7 +335,7 @@ TEST(no_wake_up_is_lost) {
       meeting.meet();
       parks.fetch_add(static_cast<uint32_t>(me.counter("parks")));
     });
-    CHECK(parks.load() > kSteps / 200);  // otherwise nothing was tested; how often depends on what else runs
+    CHECK(parks.load() > 0);  // otherwise nothing was tested; how often depends on what else runs
   }
 }
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env node
 /** nbctrace: makes one trace of those of all ranks, and says what they overlap. */
-import { readdirSync, statSync } from 'node:fs';
+import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { writeChrome } from '../trace/file.js';
-import { mergeTraces, type RankTrace, readTrace } from '../trace/merge.js';
+import { mergeTraces, onOneClock, type RankTrace, readTrace } from '../trace/merge.js';
 import { isTraceOfRank } from '../trace/names.js';
+import { drawTraces, type Window } from '../trace/picture.js';
 import { type Summary, summarize } from '../trace/summary.js';
 import { version } from './version.js';
 
@@ -18,10 +19,13 @@ program spent outside of calls of the library, and time in which the progress th
 
 Examples:
   $ nbctrace traces                        traces/trace.json, from traces/rank-*.json
-  $ nbctrace a/rank-0.json b/rank-1.json -o job.json`;
+  $ nbctrace a/rank-0.json b/rank-1.json -o job.json
+  $ nbctrace traces --svg overlap.svg --window 10:60`;
 
 interface Options {
   output?: string;
+  svg?: string;
+  window?: Window;
 }
 
 /** The files that ranks have written; of a folder, those that nbcrun --trace makes ranks write. */
@@ -60,6 +64,12 @@ function print(traces: readonly RankTrace[]): void {
   }
 }
 
+function parseWindow(text: string): Window {
+  const [from, to] = text.split(':').map(Number);
+  if (!(from >= 0 && to > from)) throw new InvalidArgumentError('Give two times in milliseconds, for example 0:50.');
+  return [from, to];
+}
+
 function run(names: readonly string[], options: Options): void {
   const traces = filesOf(names).map(readTrace);
   traces.sort((a, b) => a.metadata.rank - b.metadata.rank);
@@ -67,6 +77,10 @@ function run(names: readonly string[], options: Options): void {
   const metadata = traces.map((trace) => trace.metadata);
   writeChrome(output, mergeTraces(traces), metadata);
   print(traces);
+  if (options.svg !== undefined) {
+    writeFileSync(options.svg, drawTraces(onOneClock(traces), options.window));
+    process.stdout.write(`${options.svg}: the picture\n`);
+  }
   const { size } = metadata[0];
   if (traces.length !== size) process.stdout.write(`${traces.length} traces of ${size} ranks\n`);
   process.stdout.write(`${output}: open it in https://ui.perfetto.dev\n`);
@@ -79,6 +93,8 @@ const cli: Command = new Command('nbctrace')
   .version(version)
   .argument('<files...>', 'traces of ranks, or a folder with rank-0.json, rank-1.json, …')
   .option('-o, --output <file>', 'the trace to be written (default: trace.json, in the folder)')
+  .option('--svg <file>', 'also draw a picture: what each rank computes, calls and has pending')
+  .option('--window <from:to>', 'what the picture shows, in milliseconds since the first event', parseWindow)
   .addHelpText('after', HELP)
   .showHelpAfterError('(nbctrace --help explains)')
   .exitOverride();

@@ -19,6 +19,7 @@ export * from './barrier.js';
 export * from './bcast.js';
 export * from './box.js';
 export * from './circulant.js';
+export { type DrawingOptions, svg } from './drawing.js';
 export type { ReduceShape } from './combine.js';
 export * from './check.js';
 export type { AlltoallvShape } from './exchange.js';

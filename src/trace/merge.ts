@@ -32,11 +32,19 @@ export function readTrace(file: string): RankTrace {
 
 /** Events of all ranks, on one clock. */
 export function* mergeTraces(traces: readonly RankTrace[]): Generator<ChromeEvent> {
+  for (const { events } of onOneClock(traces)) yield* events;
+}
+
+/** The same traces, with the times of the first rank's machine. */
+export function onOneClock(traces: readonly RankTrace[]): RankTrace[] {
   const offsets = alignClocks(traces);
-  for (const { events, metadata } of traces) {
+  return traces.map(({ events, metadata }) => {
     const offset = offsets.get(metadata.boot) ?? 0;
-    for (const event of events) yield event.ts === undefined ? event : { ...event, ts: event.ts + offset };
-  }
+    return {
+      metadata,
+      events: events.map((event) => (event.ts === undefined ? event : { ...event, ts: event.ts + offset })),
+    };
+  });
 }
 
 /** What is added to the times of each machine, by its boot. */

@@ -22,7 +22,7 @@ type Interval = readonly [from: number, to: number];
 export function summarize({ events, metadata: { rank, leftOut } }: RankTrace): Summary {
   const calls = slices(events, Track.PROGRAM);
   const operations = pendingOperations(events);
-  const pending = union(operations);
+  const pending = union(operations.map(({ from, to }) => [from, to]));
   return {
     rank,
     operations: operations.length,
@@ -35,15 +35,15 @@ export function summarize({ events, metadata: { rank, leftOut } }: RankTrace): S
 }
 
 /** On one track. */
-function slices(events: readonly ChromeEvent[], track: number): Interval[] {
+export function slices(events: readonly ChromeEvent[], track: number): Interval[] {
   return events.filter(({ ph, tid }) => ph === 'X' && tid === track).map(({ ts, dur }) => [ts!, ts! + dur!]);
 }
 
 /** Those that have ended. Rounds of an operation lie inside it. */
-function pendingOperations(events: readonly ChromeEvent[]): Interval[] {
+export function pendingOperations(events: readonly ChromeEvent[]): { from: number; to: number; name: string }[] {
   const begun = new Map<string, { ts: number; depth: number }>();
-  const found: Interval[] = [];
-  for (const { ph, cat, id2, ts } of events) {
+  const found: { from: number; to: number; name: string }[] = [];
+  for (const { ph, cat, id2, ts, name } of events) {
     if (cat !== 'operation' || id2 === undefined) continue;
     const open = begun.get(id2.local);
     if (ph === 'b') {
@@ -51,7 +51,7 @@ function pendingOperations(events: readonly ChromeEvent[]): Interval[] {
       else open.depth++;
     } else if (open !== undefined && --open.depth === 0) {
       begun.delete(id2.local);
-      found.push([open.ts, ts!]);
+      found.push({ from: open.ts, to: ts!, name });
     }
   }
   return found;

@@ -20,9 +20,11 @@ MixedFabric::MixedFabric(std::unique_ptr<shm::ShmFabric> near, std::unique_ptr<F
 // Until the peer has opened nobody knows which way it is to be reached, so neither side begins. Where there is none,
 // shared memory says why.
 Connect MixedFabric::connect(Rank peer) {
-  if (routes_[peer] == Route::unknown) routes_[peer] = near_->route_to(peer);
-  // It may open between two looks, and this one decides.
-  if (routes_[peer] == Route::unknown) return near_->never_opens(peer) ? Connect::closed : Connect::later;
+  if (routes_[peer] == Route::unknown) {
+    routes_[peer] = near_->route_to(peer);
+    // Shared memory must not look once more: the peer may open between two looks.
+    if (routes_[peer] == Route::unknown) return near_->connect(peer, Route::unknown);
+  }
   return to(peer).connect(peer);
 }
 

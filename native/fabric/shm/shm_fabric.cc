@@ -88,11 +88,12 @@ void ShmFabric::visit_counters(const CounterVisitor& visit) const {
   add(Counter::parks, counters_.parks);
 }
 
-Connect ShmFabric::connect(Rank peer) {
+Connect ShmFabric::connect(Rank peer) { return connect(peer, route_to(peer)); }
+
+Connect ShmFabric::connect(Rank peer, Route route) {
   if (rejected_.count(peer) > 0) return Connect::broken;
   if (job::is_elsewhere(*segment_, peer)) return Connect::refused;
-  const Route route = route_to(peer);
-  if (route == Route::unknown) return never_opens(peer) ? Connect::closed : Connect::later;
+  if (route == Route::unknown) return job::never_opens(*segment_, peer) ? Connect::closed : Connect::later;
   const RankLine& line = segment_->line(peer);
   if (line.eager_limit != options_.eager_limit || (line.reach & job::kBySharedMemory) == 0) return Connect::refused;
   if (route != Route::shared_memory) return Connect::broken;

@@ -96,7 +96,8 @@ class ShmFabric final : public Fabric {
   // why.
   void open(bool far, const std::string& why_not_far);
   Route route_to(Rank peer) const;  // unknown until the peer has opened
-  bool never_opens(Rank peer) const { return job::never_opens(*segment_, peer); }
+  // connect(), where route_to() has said this.
+  Connect connect(Rank peer, Route route);
   // Sleeping on a descriptor instead of the doorbell's futex. open_sockets() throws FabricError.
   void open_sockets();
   int descriptor(Sleeper who) const { return socket_of(who).descriptor(); }
