@@ -32,7 +32,11 @@ describe('a job that is stuck', () => {
     it(`says which rank is elsewhere, over ${transport}`, async () => {
       const one = launch(4, 'elsewhere', { env: { NBC_TRANSPORT: transport } });
       await one.ready(4);
-      const text = await report(one, 'SIGUSR2', /rank 0 is in wait(.*\n)+.*rank [23] is in the event(.*\n)+.*rank 1, which has/);
+      const text = await report(
+        one,
+        'SIGUSR2',
+        /rank 0 is in wait(.*\n)+.*rank [23] is in the event(.*\n)+.*rank 1, which has/,
+      );
       assert.match(text, /^nbcrun: asked by SIGUSR2; the job at this moment:$/m);
       assert.match(text, /rank 0 is in wait\(\); pending:\n.* iallreduce \(recursive-doubling\), collective 0, round/);
       assert.match(text, /rank 1 is in the program, nothing is pending$/m);
@@ -54,7 +58,7 @@ describe('a job that is stuck', () => {
     const one = launch(3, 'outside');
     const [, , stopped] = await one.ready(3);
     process.kill(stopped, 'SIGSTOP');
-    const text = await report(one, 'SIGUSR2', /which has not called init\(\)$/m);
+    const text = await report(one, 'SIGUSR2', /rank 2 does not answer(.*\n)+.*which has not called init\(\)$/m);
     assert.match(text, /^ {2}rank 1 has not called init\(\)$/m);
     assert.match(text, /^ {2}rank 2 does not answer: it is stopped, or ends$/m);
   });
