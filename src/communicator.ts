@@ -689,6 +689,28 @@ export class Communicator {
     for (const end of ends) if (end.status === 'rejected') throw end.reason;
   }
 
+  /**
+   * Ends this communicator on all its ranks, whatever they do: operations that are pending there fail with a
+   * {@link RevokedError}, and so do all that are started later, with those of `values`, `dup` and `split`. Any rank
+   * may call it, at any time, several times or at the same time as others. Communicators that were made from this one
+   * go on. It still has to be closed.
+   *
+   * It returns at once. A rank that computes learns of it from its next call.
+   *
+   * Source: MPIX_Comm_revoke of User Level Failure Mitigation (ULFM).
+   */
+  revoke(): void {
+    this.requireOpen('revoke');
+    this.endEverywhere();
+    this.control.endEverywhere();
+    this.values.revoke();
+  }
+
+  /** @internal One of the communicators that {@link revoke} ends. */
+  endEverywhere(): void {
+    this.world.native.revokeCommunicator(this.handle);
+  }
+
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }

@@ -60,6 +60,7 @@ export {
   OperatorError,
   OptionError,
   PeerClosedError,
+  RevokedError,
   ScheduleError,
   SystemError,
   UnreachableError,
