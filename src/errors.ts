@@ -172,6 +172,18 @@ export class RevokedError extends NbcError {
   }
 }
 
+/** The signal of an operation has fired; `cause` is its reason. */
+export class AbortError extends NbcError {
+  constructor(context: ErrorContext, cause: unknown) {
+    const why = cause instanceof Error ? cause.message : show(cause);
+    super('ERR_NBC_ABORTED', `${context.operation} was aborted by its signal: ${why}`, context, { cause });
+  }
+
+  static {
+    this.prototype.name = 'AbortError';
+  }
+}
+
 interface TruncatedContext extends ErrorContext {
   bytesHere: number | undefined;
   bytesThere: number | undefined;

@@ -1,5 +1,5 @@
 /** Failures that nobody has asked about: a warning at the end of the process, as Node.js has it for promises. */
-import type { NbcError } from './errors.js';
+import { AbortError, type NbcError } from './errors.js';
 
 /** Errors that are kept. A program that loses more of them learns that there are more. */
 const MOST = 1000;
@@ -7,8 +7,9 @@ const MOST = 1000;
 const unasked = new Set<NbcError>();
 let watching = false;
 
-/** A request has failed, and nobody waits for it. */
+/** A request has failed, and nobody waits for it. That the program has aborted it, it knows. */
 export function failedUnseen(error: NbcError): void {
+  if (error instanceof AbortError) return;
   if (!watching) {
     watching = true;
     process.on('exit', report);

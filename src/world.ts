@@ -2,6 +2,7 @@
  * The open world of this process: starts, waits and settles, with the slot table (slots.ts) and the bridge to the event
  * loop (event-loop.ts).
  */
+import { Aborts } from './aborts.js';
 import { callPlace } from './call-places.js';
 import { ContextNumbers } from './contexts.js';
 import { ClosedError, ExhaustedError, NbcError, tellPlaces, TimeoutError } from './errors.js';
@@ -41,6 +42,8 @@ export class World {
   open = true;
   readonly communicators = new Set<Member>();
   readonly functions: Functions;
+  /** Signals of pending requests. */
+  readonly aborts = new Aborts(this);
 
   private readonly slots: SlotTable;
   private readonly loop: EventLoop;
@@ -281,7 +284,7 @@ export class World {
 
   private settleAs(request: Pending, error: NbcError | null): void {
     if (error === null && request.length === LENGTH_AWAITED) request.length = this.slots.lengthOf(request.slot);
-    request.error = error;
+    request.error = this.aborts.size > 0 ? this.aborts.ended(request, error) : error;
     if (this.copies && !this.native.collect(request.slot)) request.error ??= this.lost(request);
     request.send = null;
     request.receive = null;

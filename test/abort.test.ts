@@ -8,15 +8,16 @@ const TRANSPORTS: Record<string, (rank: number) => Record<string, string | undef
   // Neighbours are on different hosts.
   mixed: (rank) => ({ NBC_TRANSPORT: 'auto', NBC_HOST: rank % 2 === 0 ? 'a' : 'b', NBC_JOB_FD: undefined }),
 };
-const SCENARIOS = ['everywhere', 'computes', 'later', 'large', 'atOnce', 'afterMismatch'];
+/** Some to a job, since to start ranks takes longer than most of them. */
+const SCENARIOS = ['everywhere,computes,later,atOnce,afterMismatch', 'large', 'signals,firedBefore,manyWithOneSignal'];
 
-describe('a communicator that is revoked', function () {
+describe('a communicator that is revoked, by the program or by a signal,', function () {
   this.timeout(240_000);
 
   for (const [transport, env] of Object.entries(TRANSPORTS)) {
     for (const mode of ['thread', 'manual']) {
       for (const scenario of BRIEF ? [SCENARIOS.join()] : SCENARIOS) {
-        it(`ends on all ranks ('${transport}', '${mode}', ${scenario})`, async () => {
+        it(`ends on all ranks: ${scenario} ('${transport}', '${mode}')`, async () => {
           const results = await runRanks('abort', {
             size: 3,
             args: [scenario],

@@ -45,7 +45,8 @@ bool LibOF::ends(Peer& peer, const MessageKey& key, Signature theirs) {
   const Mismatch* known = mismatch_of(key.context);
   if (known == nullptr) {
     Mismatch found;
-    if (!has_calls(key.context) || theirs == 0 || calls_ == nullptr || !calls_->differs(key, peer.rank, theirs, found)) return false;
+    if (!has_calls(key.context) || theirs == 0 || calls_ == nullptr || !calls_->differs(key, peer.rank, theirs, found))
+      return false;
     end_communicator(found);
     known = mismatch_of(key.context);
   }

@@ -1,6 +1,16 @@
 /** Communicators that are revoked. Three ranks: one waits, one awaits, one computes. */
 import assert from 'node:assert/strict';
-import { type Communicator, init, MismatchError, type Request, RevokedError, SUM } from 'node-nbc';
+import { getEventListeners } from 'node:events';
+import {
+  AbortError,
+  ArgumentError,
+  type Communicator,
+  init,
+  MismatchError,
+  type Request,
+  RevokedError,
+  SUM,
+} from 'node-nbc';
 import { play, report } from './scenario.js';
 
 /** Nothing may hang; this is what a very busy machine may need. */
@@ -23,6 +33,20 @@ function revokedBy(...ranks: number[]) {
     assert.equal(error.code, 'ERR_NBC_REVOKED');
     assert(ranks.includes(error.revokedBy), error.message);
     assert.match(error.message, /^\w+: rank \d of the world has revoked the communicator/);
+    return true;
+  };
+}
+
+function withAbort(): { signal: AbortSignal; abort: () => void } {
+  const controller = new AbortController();
+  return { signal: controller.signal, abort: () => controller.abort(new Error('no longer wanted')) };
+}
+
+function abortedBy(signal: AbortSignal) {
+  return (error: unknown): boolean => {
+    assert(error instanceof AbortError, String(error));
+    assert.deepEqual([error.name, error.code, error.cause], ['AbortError', 'ERR_NBC_ABORTED', signal.reason]);
+    assert.match(error.message, /^\w+ was aborted by its signal: no longer wanted$/);
     return true;
   };
 }
@@ -145,6 +169,94 @@ const scenarios = {
       await comm.close();
       await other.close();
     }
+  },
+
+  /** The signal of rank 1 fires: its requests say so, those of the others that it has revoked. */
+  async signals() {
+    for (const size of [8, LARGE]) {
+      const comm = await world.dup();
+      const { signal, abort } = withAbort();
+      const [next, before] = [(rank + 1) % 3, (rank + 2) % 3];
+      const options = rank === 1 ? { signal } : {};
+      // They need rank 2, or rank 2 itself, which has not made these calls.
+      const requests = [
+        comm.irecv(new Uint8Array(size), before, 2, options),
+        comm.isendrecv(new Uint8Array(LARGE), next, new Uint8Array(8), before, 3, 4, options),
+        ...(rank === 2 ? [] : [comm.ibarrier(options), comm.ibcast(new Uint8Array(size), 2, options)]),
+      ];
+      if (rank === 1) {
+        assert.equal(getEventListeners(signal, 'abort').length, 1);
+        setTimeout(abort, 5);
+      }
+      for (const request of requests) {
+        const error = await request.then(
+          () => assert.fail(),
+          (thrown: unknown) => thrown,
+        );
+        if (rank !== 1) revokedBy(1)(error);
+        else abortedBy(signal)(error);
+      }
+      assert.equal(getEventListeners(signal, 'abort').length, 0);
+      together();
+      await comm.close();
+    }
+  },
+
+  /** A signal that has fired before the call: nothing is sent, and nothing else happens. */
+  async firedBefore() {
+    const comm = await world.dup();
+    const { signal, abort } = withAbort();
+    const receives = comm.recvInit(new Uint8Array(8), (rank + 1) % 3, 3);
+    abort();
+    const aborted = abortedBy(signal);
+    const small = new Uint8Array(8);
+    for (const request of [
+      comm.isend(small, 0, 1, { signal }),
+      comm.irecv(small, 0, 1, { signal }),
+      comm.ibcast(small, 0, { signal, algorithm: 'binomial' }),
+      comm.ialltoallw([null, null, null], [null, null, null], { signal }),
+      comm.iallgatherv(small, new Uint8Array(24), [8, 8, 8], null, { signal }),
+    ]) {
+      assert.throws(() => request.wait(), aborted);
+      await assert.rejects(async () => await request, aborted);
+    }
+    receives.start({ signal });
+    assert.throws(() => receives.wait(), aborted);
+    assert.equal(getEventListeners(signal, 'abort').length, 0);
+    // All ranks are in step.
+    comm.ibarrier().wait();
+    const message = comm.isend(small.fill(5), (rank + 2) % 3, 3);
+    receives.start({ signal: new AbortController().signal });
+    receives.wait();
+    message.wait();
+    receives.free();
+    for (const signal of [null, 1, {}, new EventTarget()] as unknown as AbortSignal[]) {
+      const refused = (error: unknown): boolean => error instanceof ArgumentError && error.argument === 'signal';
+      assert.throws(() => comm.irecv(small, 0, 1, { signal }), refused);
+      assert.throws(() => comm.ibarrier({ signal }), refused);
+    }
+    const unused = new AbortController();
+    assert.throws(() => comm.bcastInit(small, 0, { signal: unused.signal }), ArgumentError);
+    await comm.close();
+  },
+
+  /** Thousands of operations with one signal: their listener goes, and to fire it then does nothing. */
+  async manyWithOneSignal() {
+    const { signal, abort } = withAbort();
+    const warnings: Error[] = [];
+    process.on('warning', (warning) => warnings.push(warning));
+    for (let round = 0; round < 20; round++) {
+      const requests = Array.from({ length: 50 }, () => world.ibarrier({ signal }));
+      assert(getEventListeners(signal, 'abort').length <= 1);
+      for (const request of requests) await request;
+      assert.equal(getEventListeners(signal, 'abort').length, 0);
+      const dropped = world.iallreduce(new Float64Array(8), new Float64Array(8), SUM, { signal });
+      while (getEventListeners(signal, 'abort').length > 0) await new Promise((resolve) => setImmediate(resolve));
+      assert(dropped.done);
+    }
+    abort();
+    assert.deepEqual(warnings, []);
+    together();
   },
 
   async atOnce() {
