@@ -20,8 +20,9 @@ enum class Error : uint32_t {
   too_many_requests = 10,  // more messages pending than can be told apart
   operator_failed = 11,    // the function of an operator of the user's threw
   calls_differ = 12,       // two ranks of the communicator have called different collectives
+  revoked = 13,            // a rank has revoked the communicator
 };
-constexpr uint32_t kLastError = static_cast<uint32_t>(Error::calls_differ);
+constexpr uint32_t kLastError = static_cast<uint32_t>(Error::revoked);
 
 // Packed by TypeScript (src/signatures.ts): what the ranks that call a collective together have to agree in. Native
 // code compares it, and knows nothing of what is in it but the last bit, which it sets itself. 0: nothing is compared.
@@ -31,7 +32,7 @@ constexpr Signature kPersistentCall = 1u << 31;
 
 // Two calls of one communicator that should be the same and are not: the first that some rank has found. When it is
 // closed, also a call that the second rank has not made (its call is 0), or whose message it has not received (the
-// calls are equal).
+// calls are equal). Or no calls, and both are 0: the first rank has revoked the communicator. Either ends it.
 struct Mismatch {
   uint64_t context = 0;  // of the messages
   uint32_t tag = 0;
@@ -39,12 +40,14 @@ struct Mismatch {
   Signature calls[2] = {0, 0};
   uint64_t bytes = kUnknownBytes;  // of the first of the two calls
   static constexpr uint64_t kUnknownBytes = UINT64_MAX;
+  bool revoked() const { return calls[0] == 0 && calls[1] == 0; }
+  Error error() const { return revoked() ? Error::revoked : Error::calls_differ; }
 };
 
 // What is known about a request that failed.
 struct RequestFailure {
   Error error = Error::none;
-  uint32_t peer = 0;        // world rank of the other side
+  uint32_t peer = 0;        // world rank of the other side; revoked: of the one that has called it
   uint64_t bytes_here = 0;  // truncated: the size of the message on this rank, and on the peer
   uint64_t bytes_there = 0;
   // mismatch, unreachable, memory: the reason that the fabric gives; operator_failed: that of the function's thread

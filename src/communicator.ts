@@ -5,9 +5,10 @@
  * All ranks of a communicator start its collectives in the same order, with matching sizes, as MPI demands. The methods
  * here check arguments, look up the plan for the shape of the call, and start it: schedules/ says what a plan does.
  */
+import { checkSignal, type OperationOptions, type SignalLike } from './aborts.js';
 import { OFFSET } from './contexts.js';
 import type { Stats } from './counters.js';
-import { ArgumentError, ClosedError, type ErrorContext, NbcError, show } from './errors.js';
+import { AbortError, ArgumentError, ClosedError, type ErrorContext, NbcError, show } from './errors.js';
 import { connect, type Context, duplicate, splitByColor } from './groups.js';
 import { errorFromNative, throwMismatch } from './native-errors.js';
 import { type AlgorithmOf, OPERATIONS, type OperationName } from './operations/index.js';
@@ -36,7 +37,7 @@ import { LENGTH_AWAITED, type World } from './world.js';
 const inspect = Symbol.for('nodejs.util.inspect.custom');
 
 /** Options of the collective of that name: `CollectiveOptions<'ibcast'>`. */
-export interface CollectiveOptions<Name extends OperationName> {
+export interface CollectiveOptions<Name extends OperationName> extends OperationOptions {
   /** Default: chosen by size and number of ranks. Equal on all ranks. docs/algorithms.md lists them. */
   algorithm?: AlgorithmOf<Name> | undefined;
 }
@@ -430,7 +431,10 @@ export class Communicator {
    *
    * @param tag 0 to 32767, the same on both sides
    */
-  isend(buffer: Data, dest: number, tag = 0): Request {
+  isend(buffer: Data, dest: number, tag = 0, options?: OperationOptions): Request {
+    if (options?.signal !== undefined) {
+      return this.withSignal('isend', options.signal, () => this.isend(buffer, dest, tag));
+    }
     this.checkMessage('isend', 'dest', dest, tag);
     if (buffer instanceof Layout) {
       return this.startMessages('isend', { argument: 'buffer', data: buffer, peer: dest, tag }, null);
@@ -454,7 +458,10 @@ export class Communicator {
    *   of the buffer stays as it was. A longer message is a {@link TruncatedError}. A layout with gaps has exactly the
    *   size of the message
    */
-  irecv(buffer: Data, source: number, tag = 0): Request {
+  irecv(buffer: Data, source: number, tag = 0, options?: OperationOptions): Request {
+    if (options?.signal !== undefined) {
+      return this.withSignal('irecv', options.signal, () => this.irecv(buffer, source, tag));
+    }
     this.checkMessage('irecv', 'source', source, tag);
     if (buffer instanceof Layout) {
       return this.startMessages('irecv', null, { argument: 'buffer', data: buffer, peer: source, tag });
@@ -484,7 +491,10 @@ export class Communicator {
    * @throws {ScheduleError} if the schedule cannot run: a rank that the communicator does not have, elements of one
    *   round that touch the same bytes while one writes
    */
-  start(schedule: Schedule, send: Data | null, recv: Data | null): Request {
+  start(schedule: Schedule, send: Data | null, recv: Data | null, options?: OperationOptions): Request {
+    if (options?.signal !== undefined) {
+      return this.withSignal('start', options.signal, () => this.start(schedule, send, recv));
+    }
     return this.run('start', this.ownPlans.find(schedule, send, recv), memoryOf(send), memoryOf(recv));
   }
 
@@ -546,8 +556,13 @@ export class Communicator {
     source: number | null,
     sendTag = 0,
     recvTag = 0,
+    options?: OperationOptions,
   ): Request {
     const operation = 'isendrecv';
+    if (options?.signal !== undefined) {
+      const again = (): Request => this.isendrecv(send, dest, recv, source, sendTag, recvTag);
+      return this.withSignal(operation, options.signal, again);
+    }
     this.checkMessage(operation, 'dest', dest ?? this.rank, sendTag, 'sendTag');
     this.checkMessage(operation, 'source', source ?? this.rank, recvTag, 'recvTag');
     return this.startMessages(
@@ -689,6 +704,33 @@ export class Communicator {
     for (const end of ends) if (end.status === 'rejected') throw end.reason;
   }
 
+  /**
+   * Ends this communicator on all its ranks, whatever they do: operations that are pending there fail with a
+   * {@link RevokedError}, and so do all that are started later, with those of `values`, `dup` and `split`. Any rank
+   * may call it, at any time, several times or at the same time as others. Communicators that were made from this one
+   * go on. It still has to be closed.
+   *
+   * It returns at once. A rank that computes learns of it from its next call.
+   *
+   * Source: MPIX_Comm_revoke of User Level Failure Mitigation (ULFM).
+   */
+  revoke(): void {
+    this.requireOpen('revoke');
+    this.endEverywhere();
+    this.control.endEverywhere();
+    this.values.revoke();
+  }
+
+  /** @internal After close() what is in progress goes on. */
+  revokeIfOpen(): void {
+    if (!this.closed) this.revoke();
+  }
+
+  /** @internal One of the communicators that {@link revoke} ends. */
+  endEverywhere(): void {
+    this.world.native.revokeCommunicator(this.handle);
+  }
+
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
@@ -735,9 +777,13 @@ export class Communicator {
     send: Data | InPlace | null,
     recv: Data | InPlace | null,
     root: number,
-    options: Hints | undefined,
+    options: LaunchOptions | undefined,
     op?: Op,
   ): Request {
+    if (options?.signal !== undefined) {
+      const again = (): Request => this.launch(plans, send, recv, root, hintsOf(options), op);
+      return this.withSignal(plans.operation.name, options.signal, again);
+    }
     const plan = plans.find(send, recv, root, NO_LISTS, options, op);
     return this.run(plans.operation.name, plan, viewOf(send), viewOf(recv), op);
   }
@@ -749,17 +795,31 @@ export class Communicator {
     recv: Data | InPlace | null,
     root: number,
     lists: readonly (Counts | null)[],
-    options: Hints | undefined,
+    options: LaunchOptions | undefined,
     op?: Op,
   ): Request {
     const called = this.called(plans);
+    if (options?.signal !== undefined) {
+      const again = (): Request => this.launchListed(plans, send, recv, root, lists, hintsOf(options), op);
+      return this.withSignal(called, options.signal, again);
+    }
     const plan = plans.find(send, recv, root, lists, options, op, called);
     return this.run(called, plan, viewOf(send), viewOf(recv), op);
   }
 
   /** @internal */
-  launchParts(plans: PlanCache, sends: unknown, recvs: unknown, peers: Peers, options: Hints | undefined): Request {
+  launchParts(
+    plans: PlanCache,
+    sends: unknown,
+    recvs: unknown,
+    peers: Peers,
+    options: LaunchOptions | undefined,
+  ): Request {
     const called = this.called(plans);
+    if (options?.signal !== undefined) {
+      const again = (): Request => this.launchParts(plans, sends, recvs, peers, hintsOf(options));
+      return this.withSignal(called, options.signal, again);
+    }
     const { recentParts } = plans;
     const found = options === undefined ? recentParts.find(sends, recvs) : null;
     if (found !== null) return this.run(called, found.plan, found.send, found.recv);
@@ -774,6 +834,24 @@ export class Communicator {
     const request = this.run(called, plan, placement.send, placement.recv);
     if (request.slot >= 0) request.arrived = placement.arrived;
     else placement.arrived?.();
+    return request;
+  }
+
+  /** Starts an operation that a signal ends; one that has fired keeps it from being started. */
+  private withSignal(operation: string, signal: SignalLike, start: () => Request): Request {
+    const context = this.during(operation);
+    checkSignal(signal, context);
+    if (this.prepares) {
+      throw new ArgumentError('signal', 'belongs to start() of the persistent request, not to its Init', context);
+    }
+    this.requireOpen(operation);
+    if (signal.aborted) {
+      const refused = this.ended(operation, NO_MESSAGE);
+      refused.error = new AbortError(context, signal.reason);
+      return refused;
+    }
+    const request = start();
+    if (request.slot >= 0) this.world.aborts.watch(request, signal, this);
     return request;
   }
 
@@ -1006,8 +1084,8 @@ export class NeighborCommunicator extends Communicator {
    *
    * Source: MPI_Ineighbor_allgather.
    */
-  ineighborAllgather(send: Data | null, recv: Data | null): Request {
-    return this.launch(this.neighborPlans.ineighborAllgather, send, recv, 0, undefined);
+  ineighborAllgather(send: Data | null, recv: Data | null, options?: OperationOptions): Request {
+    return this.launch(this.neighborPlans.ineighborAllgather, send, recv, 0, options);
   }
 
   /**
@@ -1017,9 +1095,15 @@ export class NeighborCommunicator extends Communicator {
    *
    * Source: MPI_Ineighbor_allgatherv.
    */
-  ineighborAllgatherv(send: Data | null, recv: Data | null, counts: Counts, displs: Counts | null): Request {
+  ineighborAllgatherv(
+    send: Data | null,
+    recv: Data | null,
+    counts: Counts,
+    displs: Counts | null,
+    options?: OperationOptions,
+  ): Request {
     const plans = this.neighborPlans.ineighborAllgatherv;
-    return this.launchListed(plans, send, recv, 0, [counts, displs], undefined);
+    return this.launchListed(plans, send, recv, 0, [counts, displs], options);
   }
 
   /**
@@ -1030,8 +1114,8 @@ export class NeighborCommunicator extends Communicator {
    *
    * Source: MPI_Ineighbor_alltoall.
    */
-  ineighborAlltoall(send: Data | null, recv: Data | null): Request {
-    return this.launch(this.neighborPlans.ineighborAlltoall, send, recv, 0, undefined);
+  ineighborAlltoall(send: Data | null, recv: Data | null, options?: OperationOptions): Request {
+    return this.launch(this.neighborPlans.ineighborAlltoall, send, recv, 0, options);
   }
 
   /**
@@ -1046,9 +1130,10 @@ export class NeighborCommunicator extends Communicator {
     recv: Data | null,
     recvCounts: Counts,
     recvDispls: Counts | null,
+    options?: OperationOptions,
   ): Request {
     const lists = [sendCounts, sendDispls, recvCounts, recvDispls];
-    return this.launchListed(this.neighborPlans.ineighborAlltoallv, send, recv, 0, lists, undefined);
+    return this.launchListed(this.neighborPlans.ineighborAlltoallv, send, recv, 0, lists, options);
   }
 
   /**
@@ -1057,9 +1142,9 @@ export class NeighborCommunicator extends Communicator {
    *
    * Source: MPI_Ineighbor_alltoallw.
    */
-  ineighborAlltoallw(sends: Parts, recvs: Parts): Request {
+  ineighborAlltoallw(sends: Parts, recvs: Parts, options?: OperationOptions): Request {
     const peers = { sends: this.destinations, recvs: this.sources };
-    return this.launchParts(this.neighborPlans.ineighborAlltoallw, sends, recvs, peers, undefined);
+    return this.launchParts(this.neighborPlans.ineighborAlltoallw, sends, recvs, peers, options);
   }
 
   /** @internal */
@@ -1176,6 +1261,14 @@ export class CartCommunicator extends NeighborCommunicator {
 
 Communicator.addPersistentForms(Communicator.prototype, OPERATIONS);
 Communicator.addPersistentForms(NeighborCommunicator.prototype, NEIGHBOR_OPERATIONS);
+
+/** What {@link Communicator.launch} and its like are given as options. */
+type LaunchOptions = Hints & OperationOptions;
+
+/** What a plan depends on. */
+function hintsOf({ algorithm }: Hints): Hints | undefined {
+  return algorithm === undefined ? undefined : { algorithm };
+}
 
 /** 'bcastInit' for 'ibcast'. */
 function initNameOf(operation: string): string {

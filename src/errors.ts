@@ -28,6 +28,10 @@ export class NbcError extends Error {
   declare readonly errno?: number;
   /** `true` where a peer that does not answer may still read or write the buffers of the request: leave them alone. */
   declare readonly buffersInUse?: true;
+  /** With option `debug`: file, line and column of the program where the operation was started. */
+  declare readonly calledAt?: string;
+  /** The same of where the program awaits it, where it does. */
+  declare readonly awaitedAt?: string;
 
   constructor(code: string, message: string, context: ErrorContext = {}, options?: ErrorOptions) {
     super(message, options);
@@ -153,6 +157,33 @@ export class ActiveError extends NbcError {
   }
 }
 
+/** A rank has revoked the communicator: `communicator.revoke()`. Nothing can be done with it but to close it. */
+export class RevokedError extends NbcError {
+  /** World rank of the one that has called it first, as far as this rank knows. */
+  readonly revokedBy: number;
+
+  constructor(message: string, revokedBy: number, context?: ErrorContext) {
+    super('ERR_NBC_REVOKED', message, context);
+    this.revokedBy = revokedBy;
+  }
+
+  static {
+    this.prototype.name = 'RevokedError';
+  }
+}
+
+/** The signal of an operation has fired; `cause` is its reason. */
+export class AbortError extends NbcError {
+  constructor(context: ErrorContext, cause: unknown) {
+    const why = cause instanceof Error ? cause.message : show(cause);
+    super('ERR_NBC_ABORTED', `${context.operation} was aborted by its signal: ${why}`, context, { cause });
+  }
+
+  static {
+    this.prototype.name = 'AbortError';
+  }
+}
+
 interface TruncatedContext extends ErrorContext {
   bytesHere: number | undefined;
   bytesThere: number | undefined;
@@ -203,7 +234,6 @@ export class BootstrapError extends NbcError {
 
 interface MismatchContext extends ErrorContext {
   ranks?: readonly [number, number];
-  calledAt?: string;
 }
 
 /**
@@ -216,13 +246,10 @@ interface MismatchContext extends ErrorContext {
 export class MismatchError extends NbcError {
   /** World ranks of the two calls; undefined where settings differ. */
   readonly ranks: readonly [number, number] | undefined;
-  /** File, line and column of the call of this rank that has failed, with option `debug`. */
-  readonly calledAt: string | undefined;
 
   constructor(message: string, context: MismatchContext = {}) {
     super('ERR_NBC_MISMATCH', message, context);
     this.ranks = context.ranks;
-    this.calledAt = context.calledAt;
   }
 
   static {
@@ -326,6 +353,26 @@ export class ExhaustedError extends NbcError {
   static {
     this.prototype.name = 'ExhaustedError';
   }
+}
+
+/** Tells where the program has made the call of a failed request, and where it awaits it, as far as that is known. */
+export function tellPlaces(error: NbcError, calledAt: string | undefined, awaitedAt: string | undefined): void {
+  const places: { calledAt?: string; awaitedAt?: string } = error;
+  if (calledAt !== undefined && places.calledAt === undefined) {
+    places.calledAt = calledAt;
+    addSentence(error, `; the program called ${error.operation} at ${calledAt}`);
+  }
+  if (awaitedAt !== undefined && places.awaitedAt === undefined) {
+    places.awaitedAt = awaitedAt;
+    addSentence(error, `; it awaits it at ${awaitedAt}`);
+  }
+}
+
+/** The stack begins with the message, and is what programs print. */
+export function addSentence(error: NbcError, sentence: string): void {
+  const { message, stack } = error;
+  error.message += sentence;
+  if (stack !== undefined) error.stack = stack.replace(message, () => error.message);
 }
 
 /** For messages: a value that is not what it should be. */

@@ -49,7 +49,9 @@ export type { AlgorithmOf, OperationName } from './operations/index.js';
 export type { Counts } from './operations/operation.js';
 export { PersistentRequest, startAll } from './persistent.js';
 export { Request, startall, testAll, waitAll, waitAny } from './request.js';
+export type { OperationOptions, SignalLike } from './aborts.js';
 export {
+  AbortError,
   ActiveError,
   ArgumentError,
   BootstrapError,
@@ -60,6 +62,7 @@ export {
   OperatorError,
   OptionError,
   PeerClosedError,
+  RevokedError,
   ScheduleError,
   SystemError,
   UnreachableError,

@@ -4,6 +4,7 @@
  */
 import {
   AbandonedError,
+  addSentence,
   ArgumentError,
   ClosedError,
   type ErrorContext,
@@ -12,6 +13,7 @@ import {
   NbcError,
   OperatorError,
   PeerClosedError,
+  RevokedError,
   ScheduleError,
   show,
   SystemError,
@@ -56,8 +58,6 @@ export interface NativeFailure {
   oneBytes?: number;
   otherRank?: number;
   otherCall?: number;
-  /** The same: where the program has made the call of the request. */
-  place?: string | undefined;
   /** 1: a peer that does not answer may still use the buffers of the request. */
   buffersInUse?: number;
 }
@@ -131,13 +131,10 @@ export const ERROR_OF_CODE: Readonly<Record<string, Maker | undefined>> = {
     const one = { rank: oneRank, signature: failure.oneCall!, bytes: failure.oneBytes };
     const ranks = [oneRank, otherRank] as const;
     const other = { rank: otherRank, signature: failure.otherCall! };
-    const { place } = failure;
-    const found = place === undefined ? { ranks } : { ranks, calledAt: place };
     if (other.signature === 0 || other.signature === one.signature) {
-      return new MismatchError(prefix + describeLeftOver(one, other), { ...context, ...found });
+      return new MismatchError(prefix + describeLeftOver(one, other), { ...context, ranks });
     }
-    const at = place === undefined ? '' : `; the program called ${context.operation} at ${place}`;
-    return new MismatchError(`${prefix}${describeMismatch(one, other)}; ${ENDED}${at}`, { ...context, ...found });
+    return new MismatchError(`${prefix}${describeMismatch(one, other)}; ${ENDED}`, { ...context, ranks });
   },
   ERR_NBC_SYSTEM: ({ peer, detail }, prefix, context) => {
     const why = detail ?? 'the system refused, or memory ran out';
@@ -149,6 +146,8 @@ export const ERROR_OF_CODE: Readonly<Record<string, Maker | undefined>> = {
     const what = `gave up a message of this request, because the operation had failed ${where}`;
     return new AbandonedError(`${prefix}${worldRank(peer)} ${what}`, { ...context, origin, reason: cause });
   },
+  ERR_NBC_REVOKED: ({ peer = 0 }, prefix, context) =>
+    new RevokedError(`${prefix}${worldRank(peer)} has revoked the communicator: close it`, peer, context),
   ERR_NBC_OPERATOR: ({ detail = '', thrown }, prefix, context) => {
     const cause = thrown?.value;
     const why = thrown === undefined ? detail : cause instanceof Error ? cause.message : show(cause);
@@ -171,14 +170,10 @@ export function errorFromFailure(failure: NativeFailure, prefix: string, context
   const known = { ...context, peer, errno };
   const error =
     ERROR_OF_CODE[code]?.(failure, prefix, known) ?? new NbcError(code, prefix + (failure.detail ?? code), known);
-  return failure.buffersInUse ? Object.assign(withSentence(error, BUFFERS_IN_USE), { buffersInUse: true }) : error;
-}
-
-/** The stack begins with the message, and is what programs print. */
-function withSentence(error: NbcError, sentence: string): NbcError {
-  const { message, stack } = error;
-  error.message += sentence;
-  if (stack !== undefined) error.stack = stack.replace(message, () => error.message);
+  if (failure.buffersInUse) {
+    addSentence(error, BUFFERS_IN_USE);
+    Object.assign(error, { buffersInUse: true });
+  }
   return error;
 }
 

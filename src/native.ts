@@ -155,6 +155,8 @@ export interface Native {
    */
   createCommunicator(members: Uint32Array, rank: number, contextHigh: number, contextLow: number): number;
   freeCommunicator(communicator: number): NativeFailure | undefined;
+  /** Ends it on all its ranks: what is pending fails there, and what is started later, with ERR_NBC_REVOKED. */
+  revokeCommunicator(communicator: number): void;
 
   /**
    * Validates an encoded schedule completely (ERR_NBC_SCHEDULE names the word and the reason) and compiles it. Returns

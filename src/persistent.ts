@@ -3,7 +3,8 @@
  *
  * Source: MPI 4.1, 3.9 (persistent communication requests) and 6.13 (persistent collective operations).
  */
-import { ActiveError, ArgumentError, ClosedError, type ErrorContext } from './errors.js';
+import { checkSignal, type OperationOptions } from './aborts.js';
+import { AbortError, ActiveError, ArgumentError, ClosedError, type ErrorContext } from './errors.js';
 import { NO_MESSAGE, Request } from './request.js';
 import { bytesOf, checkView } from './views.js';
 import { LENGTH_AWAITED, type World } from './world.js';
@@ -19,6 +20,7 @@ interface Held {
 /** The communicator of a request. */
 export interface Origin {
   requireOpen(operation: string): void;
+  revokeIfOpen(): void;
 }
 
 /**
@@ -80,13 +82,25 @@ export class PersistentRequest extends Request {
   /**
    * Starts the operation, and returns at once.
    *
+   * @param options a signal of this start. If it has fired already, the request fails, and nothing is started
    * @throws {ActiveError} if it is active: wait for it first
    * @throws {ClosedError} after {@link free}, or after its communicator was closed
    * @throws {ArgumentError} naming a buffer that was detached (transferred) since the Init method
    */
-  start(): void {
+  start(options?: OperationOptions): void {
     this.checkStart('start');
+    const signal = options?.signal;
+    if (signal === undefined) {
+      this.startUnchecked();
+      return;
+    }
+    checkSignal(signal, this.context());
+    if (signal.aborted) {
+      this.error = new AbortError(this.context(), signal.reason);
+      return;
+    }
     this.startUnchecked();
+    if (this.slot >= 0) this.world.aborts.watch(this, signal, this.origin);
   }
 
   /**

@@ -5,6 +5,7 @@
  */
 import { ArgumentError, NbcError, show, type TimeoutError } from './errors.js';
 import type { Awaiter } from './slots.js';
+import { seen } from './unasked.js';
 import type { World } from './world.js';
 
 const inspect = Symbol.for('nodejs.util.inspect.custom');
@@ -17,7 +18,7 @@ export const NO_MESSAGE = -1;
  * receives. They are kept alive; the request itself may be dropped, the operation goes on.
  *
  * Await it, `wait()` for it, or ask `test()` from time to time. A failed operation throws (or rejects) its error every
- * time it is asked; a failure nobody asks about is silent.
+ * time it is asked. A failure nobody asks about is in a warning at the end of the process.
  */
 export class Request implements PromiseLike<void> {
   // All fields are set here, so that all requests have one shape and the code that uses them stays fast.
@@ -103,7 +104,7 @@ export class Request implements PromiseLike<void> {
    */
   test(): boolean {
     if (this.slot >= 0 && !this.world.test(this)) return false;
-    if (this.error !== null) throw this.error;
+    if (this.error !== null) throw seen(this.error);
     return true;
   }
 
@@ -118,7 +119,7 @@ export class Request implements PromiseLike<void> {
   wait(timeoutMs?: number): void {
     const limit = timeoutMs === undefined ? this.world.timeout : toLimit(timeoutMs, 'wait');
     if (this.slot >= 0) this.world.wait(this, limit);
-    if (this.error !== null) throw this.error;
+    if (this.error !== null) throw seen(this.error);
   }
 
   /**
@@ -136,7 +137,8 @@ export class Request implements PromiseLike<void> {
     } else if (this.error === null) {
       ended = Promise.resolve();
     } else {
-      ended = Promise.reject(this.error);
+      this.world.tellPlaces(this, this.error);
+      ended = Promise.reject(seen(this.error));
     }
     return ended.then(onFulfilled, onRejected);
   }
@@ -187,7 +189,7 @@ export function waitAny(requests: readonly Request[], timeoutMs?: number): numbe
   countPending(requests);
   const index = requests.findIndex((request) => request.slot < 0);
   const error = requests[index].error;
-  if (error !== null) throw error;
+  if (error !== null) throw seen(error);
   return index;
 }
 
@@ -294,10 +296,14 @@ function slotsOf(requests: readonly Request[], count: number): Int32Array {
 }
 
 function throwFirstError(requests: readonly Request[]): void {
+  let first: NbcError | null = null;
   for (let index = 0; index < requests.length; index++) {
     const error = requests[index].error;
-    if (error !== null) throw error;
+    if (error === null) continue;
+    first ??= error;
+    seen(error);
   }
+  if (first !== null) throw first;
 }
 
 /** Says what the first pending request waits for. */

@@ -42,6 +42,7 @@ interface Carrier {
   ): PromiseLike<void>;
   isend(buffer: ArrayBufferView, dest: number, tag: number): PromiseLike<void>;
   irecv(buffer: ArrayBufferView, source: number, tag: number): PromiseLike<void>;
+  endEverywhere(): void;
   close(): Promise<void>;
 }
 
@@ -199,6 +200,11 @@ export class Values {
     } finally {
       if (this.receives.get(stream) === result) this.receives.delete(stream);
     }
+  }
+
+  /** @internal */
+  revoke(): void {
+    this.carrier.endEverywhere();
   }
 
   /** @internal */

@@ -2,9 +2,10 @@
  * The open world of this process: starts, waits and settles, with the slot table (slots.ts) and the bridge to the event
  * loop (event-loop.ts).
  */
+import { Aborts } from './aborts.js';
 import { callPlace } from './call-places.js';
 import { ContextNumbers } from './contexts.js';
-import { ClosedError, ExhaustedError, NbcError, TimeoutError } from './errors.js';
+import { ClosedError, ExhaustedError, NbcError, tellPlaces, TimeoutError } from './errors.js';
 import { EventLoop } from './event-loop.js';
 import { Functions } from './functions.js';
 import { SlotState, type Native, type NativeJob } from './native.js';
@@ -12,6 +13,7 @@ import { errorFromFailure, throwMismatch } from './native-errors.js';
 import { type Awaiter, type Pending, SlotTable } from './slots.js';
 import type { TraceWriter } from './trace/file.js';
 import { nativeOptions, type Settings } from './transport/options.js';
+import { failedUnseen, seen } from './unasked.js';
 
 /** What a receive has as its length before it is complete. */
 export const LENGTH_AWAITED = -2;
@@ -19,6 +21,12 @@ export const LENGTH_AWAITED = -2;
 /** What the world tells of its end: a communicator. */
 export interface Member {
   forget(): void;
+}
+
+/** Lines of the program: see call-places.ts. */
+interface Places {
+  readonly calledAt: string | undefined;
+  awaitedAt: string | undefined;
 }
 
 export class World {
@@ -34,6 +42,8 @@ export class World {
   open = true;
   readonly communicators = new Set<Member>();
   readonly functions: Functions;
+  /** Signals of pending requests. */
+  readonly aborts = new Aborts(this);
 
   private readonly slots: SlotTable;
   private readonly loop: EventLoop;
@@ -41,8 +51,8 @@ export class World {
   /** What requests have received stands in copies of their buffers: see {@link Native.collect}. */
   private readonly copies: boolean;
   private readonly contexts: ContextNumbers;
-  /** Where requests were started, with option `debug`. */
-  private readonly places: WeakMap<Pending, string | undefined> | null;
+  /** Where requests were started and are awaited, with option `debug`. */
+  private readonly places: WeakMap<Pending, Places> | null;
 
   constructor(
     native: Native,
@@ -77,13 +87,14 @@ export class World {
 
   /** Takes over a request that native code has just put into slot `nextSlot`. */
   track(request: Pending): void {
-    this.places?.set(request, callPlace());
+    if (this.places !== null) this.notePlaces(request, this.places);
     this.slots.track(request);
     this.loop.started();
   }
 
   /** Takes over a request that native code has just started again. */
   trackAgain(request: Pending): void {
+    if (this.places !== null) this.notePlaces(request, this.places);
     this.slots.trackAgain(request);
     this.loop.started();
   }
@@ -172,7 +183,9 @@ export class World {
   timeoutOf(request: Pending, limitMs: number, operation?: string): TimeoutError {
     const context = this.contextOf(request);
     const awaited = this.native.awaited(request.slot);
-    return new TimeoutError(limitMs, operation === undefined ? context : { ...context, operation }, awaited);
+    const error = new TimeoutError(limitMs, operation === undefined ? context : { ...context, operation }, awaited);
+    if (operation === undefined) this.tellPlaces(request, error);
+    return error;
   }
 
   /** One pass of progress, and functions of operators that wait for this thread. */
@@ -262,13 +275,16 @@ export class World {
       this.settleAs(request, null);
     } else {
       const message = `the world was closed while ${request.operation} was pending`;
-      this.settleAs(request, new ClosedError(message, this.contextOf(request)));
+      const error = new ClosedError(message, this.contextOf(request));
+      this.tellPlaces(request, error);
+      this.settleAs(request, error);
+      seen(error); // the program has closed the world itself
     }
   }
 
   private settleAs(request: Pending, error: NbcError | null): void {
     if (error === null && request.length === LENGTH_AWAITED) request.length = this.slots.lengthOf(request.slot);
-    request.error = error;
+    request.error = this.aborts.size > 0 ? this.aborts.ended(request, error) : error;
     if (this.copies && !this.native.collect(request.slot)) request.error ??= this.lost(request);
     request.send = null;
     request.receive = null;
@@ -278,6 +294,7 @@ export class World {
     this.slots.release(request);
     if (this.slots.pendingCount === 0) this.loop.allEnded();
     if (request.awaiters !== null) notify(request);
+    else if (request.error !== null) failedUnseen(request.error);
   }
 
   private lost(request: Pending): NbcError {
@@ -292,11 +309,30 @@ export class World {
 
   private failure(request: Pending): NbcError {
     const failure = this.native.explain(request.slot);
-    failure.place = this.places?.get(request);
     if (failure.code === 'ERR_NBC_OPERATOR') {
       failure.thrown = this.functions.thrownIn(request.slot, failure.detail ?? '');
     }
-    return errorFromFailure(failure, `${request.operation}: `, this.contextOf(request));
+    const error = errorFromFailure(failure, `${request.operation}: `, this.contextOf(request));
+    this.tellPlaces(request, error);
+    return error;
+  }
+
+  /** `await` reads `then` in the line that awaits, and calls it later. */
+  private notePlaces(request: Pending, all: WeakMap<Pending, Places>): void {
+    const places: Places = { calledAt: callPlace(), awaitedAt: undefined };
+    all.set(request, places);
+    const prototype = Object.getPrototypeOf(request) as { then: unknown };
+    const get = (): unknown => {
+      places.awaitedAt = callPlace() ?? places.awaitedAt;
+      return prototype.then;
+    };
+    Object.defineProperty(request, 'then', { get, configurable: true });
+  }
+
+  /** With option `debug`. */
+  tellPlaces(request: Pending, error: NbcError): void {
+    const places = this.places?.get(request);
+    if (places !== undefined) tellPlaces(error, places.calledAt, places.awaitedAt);
   }
 }
 

@@ -50,6 +50,15 @@ Napi::Value free_communicator(const Napi::CallbackInfo& info) {
   return failure_of(env, failure);
 }
 
+Napi::Value revoke_communicator(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  World& world = require_open(env);
+  const auto group = world.group(number(env, info[0], "communicator"));
+  if (group == nullptr) throw bad_argument("communicator", Reason::not_a_communicator).error(env);
+  world.engine().revoke(*group);
+  return env.Undefined();
+}
+
 Napi::Value compile(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   World& world = require_open(env);
@@ -85,6 +94,7 @@ Napi::Value release_plan(const Napi::CallbackInfo& info) {
 void export_communicators(Napi::Env env, Napi::Object exports) {
   exports.Set("createCommunicator", Napi::Function::New(env, create_communicator));
   exports.Set("freeCommunicator", Napi::Function::New(env, free_communicator));
+  exports.Set("revokeCommunicator", Napi::Function::New(env, revoke_communicator));
   exports.Set("compile", Napi::Function::New(env, compile));
   exports.Set("releasePlan", Napi::Function::New(env, release_plan));
 }

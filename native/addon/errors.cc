@@ -51,6 +51,8 @@ const char* code_of(Error error) {
       return "ERR_NBC_MISMATCH";
     case Error::operator_failed:
       return "ERR_NBC_OPERATOR";
+    case Error::revoked:
+      return "ERR_NBC_REVOKED";
   }
   return "ERR_NBC_UNKNOWN";
 }

@@ -50,6 +50,27 @@ Group* Engine::group_of(uint64_t context) const {
   return nullptr;
 }
 
+Group* Engine::group_of(const Operation& operation) const {
+  return operation.loaded != nullptr ? operation.loaded->group.get() : open_group(operation.context);
+}
+
+// Of a revoked communicator all operations end, of one with calls that differ those that are calls.
+bool Engine::ends(const Group& group, const Operation& operation) {
+  const LoadedPlan* loaded = operation.loaded.get();
+  if (loaded != nullptr && loaded->group.get() != &group) return false;
+  if (loaded == nullptr && communicator_of(operation.context) != group.context) return false;
+  return group.revoked() || (group.mismatched && loaded != nullptr && !loaded->messages);
+}
+
+void Engine::revoke(Group& group) {
+  enter();
+  const Rank rank = fabric_->rank();
+  libof_.end_communicator({group.context, 0, {rank, rank}, {0, 0}});
+  advance_ready();
+  fabric_->flush();
+  leave();
+}
+
 // This rank is in the call. Tags begin at 0, so what is in `made` stays where it is when that grows.
 void Engine::note_call(Group& group, const Operation& operation) {
   const uint32_t tag = operation.tag;
@@ -101,7 +122,7 @@ void Engine::grow_told(Group& group, uint32_t ahead) {
 void Engine::mismatch(Mismatch& found, bool told) {
   Group* const group = group_of(found.context);
   if (group == nullptr) return;
-  if (found.ranks[0] == fabric_->rank() && found.bytes == Mismatch::kUnknownBytes) {
+  if (!found.revoked() && found.ranks[0] == fabric_->rank() && found.bytes == Mismatch::kUnknownBytes) {
     for (const Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
       const bool is_it = operation->loaded != nullptr && operation->context == found.context &&
                          operation->tag == found.tag && operation->signature == found.calls[0];
@@ -127,15 +148,15 @@ void Engine::settle_mismatches() {
     }
     std::vector<Operation*> pending;
     for (Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
-      const LoadedPlan* loaded = operation->loaded.get();
-      if (loaded != nullptr && !loaded->messages && loaded->group.get() == group) pending.push_back(operation);
+      if (ends(*group, *operation)) pending.push_back(operation);
     }
     std::vector<Rank> peers;
     for (const Operation* operation : pending)
       libof_.visit_requests(*operation, [&](const libof::Request& request) { peers.push_back(request.peer); });
     for (const Rank peer : peers) libof_.tell(peer, found);
     for (Operation* operation : pending) {
-      if (operation->error == Error::none) operation->error = Error::calls_differ;
+      if (operation->error == Error::none) operation->error = found.error();
+      if (found.revoked()) operation->poison = libof::poison_of(found.ranks[0], Error::revoked);
       operation->told = true;
       end_failed(*operation);
     }
@@ -204,7 +225,7 @@ RequestFailure Engine::last_look(const Group* of) {
   for (const auto& [context, group] : groups_) {
     if (of != nullptr && group.get() != of) continue;
     Mismatch found = group->mismatch;
-    const bool differ = group->mismatched && !group->reported;
+    const bool differ = group->mismatched && !group->revoked() && !group->reported;
     // Of several, one that is an error.
     const bool is_worst = failure.error == Error::none || failure.mismatch.calls[1] == 0;
     if (!is_worst || !(differ || left_over(*group, found))) continue;

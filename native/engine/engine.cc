@@ -197,7 +197,8 @@ void Engine::run_plan(Operation& operation) {
     if (operation.temporary.data == nullptr) operation.error = Error::system;
   }
   operation.base[static_cast<size_t>(Role::temporary)] = operation.temporary.data;
-  if (operation.loaded->group->mismatched && !operation.loaded->messages) operation.error = Error::calls_differ;
+  if (const Group& group = *operation.loaded->group; group.mismatched && ends(group, operation))
+    operation.error = group.mismatch.error();
   ++unfinished_rounds_;
   at_once_ = kAtOnce;
   advance(operation);
@@ -206,12 +207,25 @@ void Engine::run_plan(Operation& operation) {
 bool Engine::message(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag, bool sends) {
   TracedCall traced(*this, Trace::Call::start);
   enter();
+  if (fabric_->alarmed()) libof_.look_around(true);
   Operation& operation = new_operation(slot);
   traced.started = operation.number;
   operation.buffers[0] = std::move(buffer);
+  operation.context = group.context + 1;
   const Rank world = group.members[peer];
+  if (group.revoked()) {
+    refuse_message(operation);
+    return after_start(slot);
+  }
   run_message(operation, world, {group.context + 1, tag, count_of(group, world, tag, sends)++}, sends);
   return after_start(slot);
+}
+
+// Its communicator is revoked.
+void Engine::refuse_message(Operation& operation) {
+  operation.last_round = true;
+  operation.error = Error::revoked;
+  finish(operation);
 }
 
 void Engine::run_message(Operation& operation, Rank peer, const libof::MessageKey& key, bool sends) {
@@ -298,7 +312,9 @@ Engine::Restart Engine::restart(uint32_t slot) {
   Operation& operation = *persistent.operation;
   activate(operation);
   traced.started = operation.number;
-  if (operation.loaded == nullptr) {
+  if (operation.loaded == nullptr && persistent.group->revoked()) {
+    refuse_message(operation);
+  } else if (operation.loaded == nullptr) {
     run_message(operation, persistent.peer, {operation.context, operation.tag, (*persistent.count)++},
                 persistent.sends);
   } else if (operation.loaded->messages) {

@@ -93,10 +93,11 @@ struct Group {
   std::vector<ToldCall> told;
   std::unordered_map<uint32_t, Signature> inits;  // this rank's, by tag: they may be started long after
   bool known = false;                             // to the engine
-  bool mismatched = false;                        // two calls differ: no collective of it runs any more
+  bool mismatched = false;                        // two calls differ, or it is revoked: no collective runs any more
   bool reported = false;                          // that, to the program
   Mismatch mismatch;
   bool failed = false;  // one of its collectives, so that messages may be left over
+  bool revoked() const { return mismatched && mismatch.revoked(); }
 };
 
 // A plan in use: shared by its owner in JavaScript and by the operations that run it.
@@ -156,6 +157,8 @@ class Engine : private libof::Calls {
 
   // Peers may speak of its calls from now on, until it is forgotten. A start does this, too, for a group that is new.
   void know_from_now(const std::shared_ptr<Group>& group);
+  // Ends the communicator on all of its ranks: what is pending there fails, and what is started later.
+  void revoke(Group& group);
   // Before the world is closed, or the communicator of a group, which is forgotten: what has come and nobody has asked
   // for. A mismatch of calls that no request has told, or what is left over; null: of any communicator.
   RequestFailure last_look(const Group* of = nullptr);
@@ -244,6 +247,7 @@ class Engine : private libof::Calls {
   Operation& new_persistent(uint32_t slot, std::shared_ptr<Group> group);
   void run_plan(Operation& operation);
   void run_messages(Operation& operation);
+  void refuse_message(Operation& operation);
   void run_message(Operation& operation, Rank peer, const libof::MessageKey& key, bool sends);
   bool after_start(uint32_t slot);
   void advance(Operation& operation);
@@ -268,6 +272,8 @@ class Engine : private libof::Calls {
   void know(const std::shared_ptr<Group>& group);
   Group* open_group(uint64_t context) const;
   Group* group_of(uint64_t context) const;
+  Group* group_of(const Operation& operation) const;
+  static bool ends(const Group& group, const Operation& operation);
   bool differs(const libof::MessageKey& key, Rank peer, Signature theirs, Mismatch& out) override;
   bool knows(uint64_t context) const override { return open_group(context) != nullptr; }
   void mismatch(Mismatch& found, bool told) override;

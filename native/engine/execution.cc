@@ -83,8 +83,8 @@ void Engine::advance(Operation& operation) {
       operation.last_round = true;
       --unfinished_rounds_;
     }
-    if (operation.error != Error::none) spread_failure(operation);
   }
+  if (operation.error != Error::none) spread_failure(operation);
   finish(operation);
 }
 

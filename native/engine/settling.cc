@@ -27,7 +27,7 @@ void Engine::note_end(uint32_t slot) {
 // else.
 void Engine::spread_failure(Operation& operation) {
   // Perhaps because calls differ: its peer has said so before.
-  if (operation.error == Error::abandoned && operation.signature != 0) libof_.look_at(operation.error_peer);
+  if (operation.error == Error::abandoned) libof_.look_at(operation.error_peer);
   if (operation.told || operation.loaded == nullptr || operation.loaded->messages || operation.error == Error::closed ||
       operation.loaded->group->mismatched)
     return;
@@ -75,11 +75,19 @@ void Engine::report_failure(Operation& operation) {
     thrown_.erase(thrown);
   }
   // What a rank does that has learned of the mismatch may be noticed before the word of it.
-  const bool may_follow =
-      failure.error == Error::calls_differ || failure.error == Error::abandoned || failure.error == Error::peer_closed;
-  if (may_follow && operation.loaded != nullptr && !operation.loaded->messages && operation.loaded->group->mismatched) {
-    failure.error = Error::calls_differ;
-    failure.mismatch = operation.loaded->group->mismatch;
+  const bool may_follow = failure.error == Error::calls_differ || failure.error == Error::revoked ||
+                          failure.error == Error::abandoned || failure.error == Error::peer_closed;
+  const Group* const group = may_follow ? group_of(operation) : nullptr;
+  if (group != nullptr && ends(*group, operation)) {
+    failure.error = group->mismatch.error();
+    failure.mismatch = group->mismatch;
+  } else if (failure.error == Error::abandoned && failure.cause == Error::revoked) {
+    failure.error = Error::revoked;
+    failure.mismatch.ranks[0] = failure.origin;
+  }
+  if (failure.error == Error::revoked) {
+    failure.peer = failure.mismatch.ranks[0];
+    failure.cause = Error::none;
   }
   if (operation.loaded != nullptr) operation.loaded->group->failed = true;
   slots_->set(operation.slot, static_cast<int32_t>(failure.error));

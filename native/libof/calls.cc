@@ -5,6 +5,9 @@
 // A difference ends the collectives of the communicator, once and for all: which calls belong together is not known any
 // more. The rank that has found it tells all others. Then nothing of these collectives is matched, kept or poisoned:
 // what still comes is dropped, an RTR gets a poison as its answer, and the peer is told what has happened.
+//
+// A rank that revokes a communicator ends it in the same way, with its messages between two ranks: that is a mismatch
+// without calls.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +21,12 @@ namespace {
 constexpr size_t kMostNotices = size_t{1} << 16;
 // That wait. What comes beyond is not compared.
 constexpr size_t kMostInquiries = 4096;
+
+// A difference ends the collectives of a communicator, a revocation also its messages.
+bool concerns(const Mismatch& found, uint64_t context) { return found.revoked() || has_calls(context); }
+
+// A peer may have to be told of both.
+uint64_t told_as(const Mismatch& found) { return communicator_of(found.context) | (found.revoked() ? 1 : 0); }
 
 }  // namespace
 
@@ -33,11 +42,11 @@ bool LibOF::differ(const Peer& peer, const MessageKey& key, Signature own, Signa
 // Something has come for a call of the peer's, which meets nothing here. True: it belongs to a communicator that has
 // ended, perhaps by this.
 bool LibOF::ends(Peer& peer, const MessageKey& key, Signature theirs) {
-  if (!has_calls(key.context)) return false;
   const Mismatch* known = mismatch_of(key.context);
   if (known == nullptr) {
     Mismatch found;
-    if (theirs == 0 || calls_ == nullptr || !calls_->differs(key, peer.rank, theirs, found)) return false;
+    if (!has_calls(key.context) || theirs == 0 || calls_ == nullptr || !calls_->differs(key, peer.rank, theirs, found))
+      return false;
     end_communicator(found);
     known = mismatch_of(key.context);
   }
@@ -52,23 +61,26 @@ void LibOF::take_inquiry(Peer& peer, const MessageKey& key, Signature theirs) {
 }
 
 const Mismatch* LibOF::mismatch_of(uint64_t context) const {
-  if (mismatches_.empty() || !has_calls(context)) return nullptr;
+  if (mismatches_.empty()) return nullptr;
   const auto found = mismatches_.find(communicator_of(context));
-  return found == mismatches_.end() ? nullptr : &found->second;
+  return found != mismatches_.end() && concerns(found->second, context) ? &found->second : nullptr;
 }
 
+// The first mismatch counts, and a revocation after it.
 void LibOF::end_communicator(Mismatch found, bool told) {
   const uint64_t communicator = communicator_of(found.context);
-  if (mismatches_.count(communicator) > 0) return;
+  const auto known = mismatches_.find(communicator);
+  if (known != mismatches_.end() && (known->second.revoked() || !found.revoked())) return;
   if (calls_ != nullptr) calls_->mismatch(found, told);
-  mismatches_.emplace(communicator, found);
+  mismatches_[communicator] = found;
   drop_messages_of(communicator);
 }
 
 // What waits for receives and sends that will not come.
 void LibOF::drop_messages_of(uint64_t communicator) {
+  const Mismatch& found = mismatches_[communicator];
   const auto belongs = [&](const MessageKey& key) {
-    return has_calls(key.context) && communicator_of(key.context) == communicator;
+    return communicator_of(key.context) == communicator && concerns(found, key.context);
   };
   for (const auto& entry : peers_) {
     if (entry == nullptr) continue;
@@ -86,11 +98,11 @@ void LibOF::drop_messages_of(uint64_t communicator) {
       if (belongs(rtr->key)) rtrs.push_back(rtr);
     });
     if (rtrs.empty()) continue;
-    tell(peer.rank, mismatches_[communicator]);
+    tell(peer.rank, found);
     for (EarlyRtr* rtr : rtrs) {
       const bool answered = rtr->kind != RtrKind::refuse && peer.unfit == Error::none;
       peer.early_rtrs.remove(rtr);
-      if (answered) queue_poison(peer, {rtr->key, poison_of(fabric_.rank(), Error::calls_differ), true});
+      if (answered) queue_poison(peer, {rtr->key, poison_by(found), true});
       delete rtr;
     }
   }
@@ -133,10 +145,10 @@ void LibOF::compare_kept(uint64_t context) {
 void LibOF::tell(Rank rank, const Mismatch& mismatch) {
   if (rank == fabric_.rank()) return;
   Peer& peer = peer_of(rank);
-  const uint64_t communicator = communicator_of(mismatch.context);
-  const bool informed = std::count(peer.informed.begin(), peer.informed.end(), communicator) > 0;
+  const uint64_t what = told_as(mismatch);
+  const bool informed = std::count(peer.informed.begin(), peer.informed.end(), what) > 0;
   if (informed || peer.unfit != Error::none) return;
-  peer.informed.push_back(communicator);
+  peer.informed.push_back(what);
   peer.notices.push_back(mismatch);
   ++notices_pending_;
   if (peer.connected && send_notices(peer)) return deactivate_if_idle(peer);
@@ -171,8 +183,9 @@ bool LibOF::read_notice(Peer& peer, const MessageKey& key, Signature other, cons
   }
   MismatchNotice notice;
   std::memcpy(&notice, payload, sizeof notice);
-  peer.informed.push_back(communicator_of(key.context));
-  end_communicator({key.context, key.tag, {notice.rank, key.sequence}, {notice.call, other}, notice.bytes}, true);
+  const Mismatch found{key.context, key.tag, {notice.rank, key.sequence}, {notice.call, other}, notice.bytes};
+  peer.informed.push_back(told_as(found));
+  end_communicator(found, true);
   return true;
 }
 

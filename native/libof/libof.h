@@ -63,7 +63,7 @@ class Calls {
   virtual bool differs(const MessageKey& key, Rank peer, Signature theirs, Mismatch& out) = 0;
   // False: this rank has not made the communicator yet, or has closed it.
   virtual bool knows(uint64_t context) const = 0;
-  // Two calls differ, found here or told by a peer. Once for each communicator.
+  // Two calls differ, or a rank has revoked the communicator: found here or told by a peer. Once each.
   virtual void mismatch(Mismatch& found, bool told) = 0;
 };
 
@@ -104,9 +104,10 @@ class LibOF {
 
   // Who knows the calls; null, as at first: nothing is compared that has no receive or send.
   void set_calls(Calls* calls) { calls_ = calls; }
-  // From now on nothing of the collectives of this communicator is matched: peers that send something get the notice.
+  // From now on nothing of the collectives of this communicator is matched, and of one that is revoked nothing at all:
+  // peers that send something get the notice.
   void end_communicator(Mismatch found, bool told = false);
-  // The first mismatch of this communicator that became known; null: there is none.
+  // What has ended the communicator of this context, for messages in it; null: nothing has.
   const Mismatch* mismatch_of(uint64_t context) const;
   // Some peer is still to be told of a mismatch.
   bool has_notices() const { return notices_pending_ > 0; }

@@ -47,7 +47,7 @@ struct alignas(64) LibOF::Peer {
   std::deque<QueuedRtr> rtr_queue;
   std::deque<QueuedPoison> poisons;  // that are not written yet; those that an RTR asks for come first
   std::deque<Mismatch> notices;      // that are not written yet
-  std::vector<uint64_t> informed;    // communicators with a mismatch that it has been told of, or has told of
+  std::vector<uint64_t> informed;    // mismatches that it has been told of, or has told of: told_as() in calls.cc
   bool has_queued_rtrs() const { return !urgent_rtrs.empty() || !rtr_queue.empty(); }
 
   AckLine& ack_in() const { return *reinterpret_cast<AckLine*>(in.control); }
@@ -60,6 +60,9 @@ struct alignas(64) LibOF::Peer {
 // ones. Both have calls that ranks match.
 constexpr uint64_t communicator_of(uint64_t context) { return context & ~uint64_t{3}; }
 constexpr bool has_calls(uint64_t context) { return (context & 1) == 0; }
+
+// In place of a message of a communicator that has ended. Whoever gets it before the notice learns who has revoked.
+inline Poison poison_by(const Mismatch& found) { return poison_of(found.ranks[0], found.error()); }
 
 // The part of memory that a message is. Of the user's buffers there are two at most; what is in neither of them is
 // exposed memory.

@@ -75,7 +75,7 @@ bool LibOF::drain_rtrs(Peer& peer) {
       if (stalled != nullptr && stalled->owner->signature != theirs)
         differ(peer, key, stalled->owner->signature, theirs);
       if (ends(peer, key, theirs)) {
-        if (kind != RtrKind::refuse) queue_poison(peer, {key, poison_of(fabric_.rank(), Error::calls_differ), true});
+        if (kind != RtrKind::refuse) queue_poison(peer, {key, poison_by(*mismatch_of(key.context)), true});
       } else if (stalled != nullptr) {
         peer.stalled.remove(stalled);
         answer(*stalled);
