@@ -8,9 +8,11 @@ import { EventLoop } from './event-loop.js';
 import { Functions } from './functions.js';
 import { SlotState, type Native, type NativeJob } from './native.js';
 import { errorFromFailure } from './native-errors.js';
+import { Observed } from './observed.js';
 import { type Awaiter, type Pending, SlotTable } from './slots.js';
 import type { TraceWriter } from './trace/file.js';
 import { nativeOptions, type Settings } from './transport/options.js';
+import { type Utilization, utilizationOf } from './utilization.js';
 
 /** What a receive has as its length before it is complete. */
 export const LENGTH_AWAITED = -2;
@@ -33,6 +35,7 @@ export class World {
   open = true;
   readonly communicators = new Set<Member>();
   readonly functions: Functions;
+  readonly observed: Observed;
 
   private readonly slots: SlotTable;
   private readonly loop: EventLoop;
@@ -40,6 +43,8 @@ export class World {
   /** What requests have received stands in copies of their buffers: see {@link Native.collect}. */
   private readonly copies: boolean;
   private readonly contexts: ContextNumbers;
+  /** What native code had measured at the first call of {@link utilization}. */
+  private measured: ReturnType<Native['metered']> | undefined;
 
   constructor(
     native: Native,
@@ -57,6 +62,7 @@ export class World {
     this.manual = progress === 'manual';
     this.copies = native.copiesBuffers;
     this.contexts = new ContextNumbers(job.rank);
+    this.observed = new Observed(job.rank);
     this.slots = new SlotTable(
       native.open(job, nativeOptions(settings, job.rank), () => this.loop.onCompletions()),
       () => this.sweep(),
@@ -75,12 +81,27 @@ export class World {
   track(request: Pending): void {
     this.slots.track(request);
     this.loop.started();
+    if (this.observed.listens) this.observed.started(request.operation, request);
   }
 
   /** Takes over a request that native code has just started again. */
   trackAgain(request: Pending): void {
     this.slots.trackAgain(request);
     this.loop.started();
+    if (this.observed.listens) this.observed.started(request.operation, request);
+  }
+
+  /** An operation was complete when it had started: there is nothing to be tracked. */
+  startedComplete(operation: string): void {
+    if (this.observed.listens) this.observed.started(operation);
+  }
+
+  /** Since the first call of this. */
+  utilization(): Utilization {
+    const now = this.native.metered();
+    this.measured ??= now;
+    const idle = now.waited - this.measured.waited;
+    return utilizationOf(idle, Math.max(0, now.time - this.measured.time - idle));
   }
 
   /** A slot for a persistent request. @throws {ExhaustedError} */
@@ -268,6 +289,7 @@ export class World {
     if (!request.keepsSlot) this.functions.drop(request.slot);
     this.slots.release(request);
     if (this.slots.pendingCount === 0) this.loop.allEnded();
+    if (this.observed.any) this.observed.over(request, request.error);
     if (request.awaiters !== null) notify(request);
   }
 
