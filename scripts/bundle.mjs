@@ -14,7 +14,14 @@ const FROM = join(ROOT, 'out/library');
 const TO = join(ROOT, 'dist');
 
 /** What programs import, the file of a worker, and the commands. */
-const ENTRIES = ['index.js', 'schedules/index.js', 'function-worker.js', 'cli/nbcrun.js', 'cli/nbctrace.js'];
+const ENTRIES = [
+  'index.js',
+  'schedules/index.js',
+  'function-worker.js',
+  'cli/nbcrun.js',
+  'cli/nbctop.js',
+  'cli/nbctrace.js',
+];
 /**
  * Export what all modules export, each name with the number of its module: the first what needs no addon, for those who
  * say that there is none.

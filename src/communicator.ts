@@ -22,6 +22,7 @@ import { type Hints, NO_LISTS, OwnPlans, PlanCache } from './plans.js';
 import { PersistentRequest } from './persistent.js';
 import { NO_MESSAGE, Request } from './request.js';
 import type { Schedule } from './schedules/schedule.js';
+import { type Utilization, utilizationSince } from './utilization.js';
 import { Values } from './values.js';
 import {
   checkGraph,
@@ -677,6 +678,18 @@ export class Communicator {
   }
 
   /**
+   * How much of its time this rank waits, in the shape of `performance.eventLoopUtilization()`: since the first call,
+   * which returns zeros and from which on waits are measured; since an earlier result; or from the second result to the
+   * first. The same on all communicators.
+   */
+  utilization(one?: Utilization, two?: Utilization): Utilization {
+    this.requireOpen('utilization');
+    if (one !== undefined && two !== undefined) return utilizationSince(one, two);
+    const now = this.world.utilization();
+    return one === undefined ? now : utilizationSince(now, one);
+  }
+
+  /**
    * Ends this communicator: later calls fail with a {@link ClosedError}, operations in progress complete as usual. On
    * the communicator from `init()` it ends them all, and the whole world with them: then operations in progress fail
    * with a ClosedError, too.
@@ -961,6 +974,7 @@ export class Communicator {
 
   /** The request of an operation that was complete when it had started. It needs no slot. */
   private ended(operation: string, length: number): Request {
+    this.world.startedComplete(operation);
     return Request.of(this.world, operation, -1, null, null, length);
   }
 

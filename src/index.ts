@@ -40,6 +40,8 @@ export { type Data, type Layout, strided, type StridedOptions } from './layouts.
 export { IN_PLACE } from './views.js';
 export type { InPlace } from './views.js';
 export type { Stats } from './counters.js';
+export type { OperationEvent } from './observed.js';
+export type { Utilization } from './utilization.js';
 export { CartCommunicator, Communicator, GraphCommunicator, MAX_TAG, NeighborCommunicator } from './communicator.js';
 export type { CartOptions, CollectiveOptions, GraphOptions, PersistentForm } from './communicator.js';
 export { dimsCreate } from './topologies.js';

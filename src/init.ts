@@ -3,6 +3,7 @@
  */
 import { Communicator } from './communicator.js';
 import { BootstrapError, NbcError } from './errors.js';
+import { monitorSocket } from './monitor.js';
 import { native } from './native.js';
 import { errorFromNative, errorFromSystem } from './native-errors.js';
 import { missingPermissions } from './permissions.js';
@@ -52,6 +53,7 @@ async function open(options: InitOptions): Promise<Communicator> {
         `ranks find each other over a socket, which the permission model of Node.js forbids: allow it with ${missing}`,
         bootstrap.rank,
       );
+    settings.monitor = monitorSocket(settings.monitor);
     const trace = await traceOf(settings.trace, bootstrap);
     endpoints = await meet(native, bootstrap, settings);
     const { rank, size, host } = bootstrap;

@@ -286,6 +286,11 @@ export interface Native {
   trace(): NativeTrace;
   /** Counters since open(). */
   stats(): Stats;
+  /**
+   * A clock, and how long this thread was in calls that wait since the first call of this, in milliseconds. From that
+   * call on, waits read the clock.
+   */
+  metered(): { time: number; waited: number };
   names(): NativeNames;
 }
 

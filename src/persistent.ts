@@ -141,6 +141,7 @@ export class PersistentRequest extends Request {
     this.length = this.lengthAtStart;
     if (this.world.native.restart(this.home)) {
       if (this.length === LENGTH_AWAITED) this.length = this.world.lengthOf(this.home);
+      this.world.startedComplete(this.operation);
       return;
     }
     this.slot = this.home;

@@ -14,6 +14,8 @@ import { type Awaiter, type Pending, SlotTable } from './slots.js';
 import type { TraceWriter } from './trace/file.js';
 import { nativeOptions, type Settings } from './transport/options.js';
 import { failedUnseen, seen } from './unasked.js';
+import { Observed } from './observed.js';
+import { type Utilization, utilizationOf } from './utilization.js';
 
 /** What a receive has as its length before it is complete. */
 export const LENGTH_AWAITED = -2;
@@ -44,6 +46,7 @@ export class World {
   readonly functions: Functions;
   /** Signals of pending requests. */
   readonly aborts = new Aborts(this);
+  readonly observed: Observed;
 
   private readonly slots: SlotTable;
   private readonly loop: EventLoop;
@@ -53,6 +56,8 @@ export class World {
   private readonly contexts: ContextNumbers;
   /** Where requests were started and are awaited, with option `debug`. */
   private readonly places: WeakMap<Pending, Places> | null;
+  /** What native code had measured at the first call of {@link utilization}. */
+  private measured: ReturnType<Native['metered']> | undefined;
 
   constructor(
     native: Native,
@@ -71,6 +76,7 @@ export class World {
     this.copies = native.copiesBuffers;
     this.places = debug ? new WeakMap() : null;
     this.contexts = new ContextNumbers(job.rank);
+    this.observed = new Observed(job.rank);
     this.slots = new SlotTable(
       native.open(job, nativeOptions(settings, job.rank), () => this.loop.onCompletions()),
       () => this.sweep(),
@@ -90,6 +96,7 @@ export class World {
     if (this.places !== null) this.notePlaces(request, this.places);
     this.slots.track(request);
     this.loop.started();
+    if (this.observed.listens) this.observed.started(request.operation, request);
   }
 
   /** Takes over a request that native code has just started again. */
@@ -97,6 +104,20 @@ export class World {
     if (this.places !== null) this.notePlaces(request, this.places);
     this.slots.trackAgain(request);
     this.loop.started();
+    if (this.observed.listens) this.observed.started(request.operation, request);
+  }
+
+  /** An operation was complete when it had started: there is nothing to be tracked. */
+  startedComplete(operation: string): void {
+    if (this.observed.listens) this.observed.started(operation);
+  }
+
+  /** Since the first call of this. */
+  utilization(): Utilization {
+    const now = this.native.metered();
+    this.measured ??= now;
+    const idle = now.waited - this.measured.waited;
+    return utilizationOf(idle, Math.max(0, now.time - this.measured.time - idle));
   }
 
   /** A slot for a persistent request. @throws {ExhaustedError} */
@@ -293,6 +314,7 @@ export class World {
     if (!request.keepsSlot) this.functions.drop(request.slot);
     this.slots.release(request);
     if (this.slots.pendingCount === 0) this.loop.allEnded();
+    if (this.observed.any) this.observed.over(request, request.error);
     if (request.awaiters !== null) notify(request);
     else if (request.error !== null) failedUnseen(request.error);
   }

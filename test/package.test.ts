@@ -86,7 +86,7 @@ describe('the package', () => {
 
   it('has its commands', async () => {
     const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string };
-    for (const command of ['nbcrun', 'nbcbench', 'nbctrace']) {
+    for (const command of ['nbcrun', 'nbcbench', 'nbctop', 'nbctrace']) {
       assert.equal((await run(project, 'npx', command, '--version')).trim(), version);
     }
   });

@@ -26,6 +26,7 @@ struct Opening {
   std::vector<uint32_t> neighbours;  // processes of ranks to be watched, by rank; 0: not (job/watch.h)
 
   int64_t watchdog = 0;  // milliseconds (addon/reporter.h); 0: none
+  std::string monitor;   // the path of a socket (addon/monitor.h); empty: none
   EngineOptions engine;
   shm::ShmOptions shm;
   verbs::VerbsOptions verbs;
@@ -33,6 +34,7 @@ struct Opening {
   template <typename Reader>
   void read_options(Reader& from) {
     from("watchdog", watchdog);
+    from("monitor", monitor);
     engine.read_options(from);
     shm.read_options(from);
     verbs.read_options(from);

@@ -53,6 +53,14 @@ Napi::Value stats(const Napi::CallbackInfo& info) {
   return object;
 }
 
+Napi::Value metered(const Napi::CallbackInfo& info) {
+  const Metered found = require_open(info.Env()).engine().metered();
+  const auto object = Napi::Object::New(info.Env());
+  object.Set("time", found.time / 1000);
+  object.Set("waited", found.waited / 1000);
+  return object;
+}
+
 Napi::Value events_of(Napi::Env env, const std::vector<Trace::Event>& events) {
   auto numbers = Napi::Float64Array::New(env, events.size() * (sizeof(Trace::Event) / sizeof(double)));
   if (!events.empty()) std::memcpy(numbers.Data(), events.data(), events.size() * sizeof(Trace::Event));
@@ -109,6 +117,7 @@ void export_reports(Napi::Env env, Napi::Object exports) {
   exports.Set("awaited", Napi::Function::New(env, awaited));
   exports.Set("trace", Napi::Function::New(env, trace));
   exports.Set("stats", Napi::Function::New(env, stats));
+  exports.Set("metered", Napi::Function::New(env, metered));
   exports.Set("names", Napi::Function::New(env, names));
 }
 

@@ -25,7 +25,10 @@ std::atomic<bool> g_open{false};
 std::atomic<Engine*> g_engine{nullptr};
 
 void at_process_end() {
-  if (Engine* engine = g_engine.exchange(nullptr)) engine->abandon();
+  Engine* const engine = g_engine.exchange(nullptr);
+  if (engine == nullptr) return;
+  reporter::forget();
+  engine->abandon();
 }
 
 // What the ranks of this machine share; null with transport 'tcp'.
@@ -101,7 +104,7 @@ void World::open_engine(const Opening& opening, tcp::Socket listener, napi_value
   static const int registered = std::atexit(at_process_end);
   static_cast<void>(registered);
   g_engine.store(engine_.get());
-  reporter::report(engine_.get(), opening.watchdog);
+  reporter::report(*engine_, opening);
   // Registered after the thread-safe function, so it runs before Node.js takes that away: the progress thread must end
   // first.
   napi_add_env_cleanup_hook(env_, at_environment_end, this);
@@ -118,7 +121,7 @@ void World::close(bool environment_ends) {
   if (!is_open()) return;
   napi_remove_env_cleanup_hook(env_, at_environment_end, this);
   g_engine.store(nullptr);
-  reporter::report(nullptr, 0);
+  reporter::forget();
   watch_.reset();
   poll_.reset();
   engine_.reset();

@@ -123,6 +123,31 @@ std::string Status::json() const {
          "}\n";
 }
 
+std::string Status::members() const {
+  const auto number = [](double value) { return std::to_string(static_cast<int64_t>(value)); };
+  const auto list = [](const auto& items, const auto& text_of) {
+    std::string text;
+    for (const auto& item : items) text += (text.empty() ? "" : ",") + text_of(item);
+    return text;
+  };
+  return std::string("\"caller\":\"") + name_of(caller) + "\",\"pending\":" + std::to_string(pending) +
+         ",\"operations\":[" +
+         list(operations,
+              [](const Operation& one) {
+                return "{\"title\":" + quoted(one.title) + ",\"milliseconds\":" + std::to_string(one.milliseconds) +
+                       "}";
+              }) +
+         "],\"peers\":[" + list(peers, [](uint32_t peer) { return std::to_string(peer); }) +
+         "],\"time\":" + number(metered.time) + ",\"waited\":" + number(metered.waited) +
+         ",\"sent\":" + std::to_string(metered.sent) + ",\"received\":" + std::to_string(metered.received) +
+         ",\"counters\":{" +
+         list(counters,
+              [&](const std::pair<Counter, double>& one) {
+                return std::string("\"") + nbc::name_of(one.first) + "\":" + number(one.second);
+              }) +
+         "}";
+}
+
 Status Engine::describe(Status::Caller caller) const {
   Status status;
   status.caller = caller;
@@ -150,26 +175,71 @@ Status Engine::describe(Status::Caller caller) const {
   }
   std::sort(status.peers.begin(), status.peers.end());
   status.peers.erase(std::unique(status.peers.begin(), status.peers.end()), status.peers.end());
+  add_counters([&](Counter counter, double value) { status.counters.emplace_back(counter, value); });
+  status.metered = meter_.read();
   return status;
 }
+
+// --- the meter -------------------------------------------------------------------------------------------------------
+
+// By the owner of the engine. `in_wait`: it is the calling thread, in wait().
+void Engine::set_metering(Metering metering, bool in_wait) {
+  if (metering == Metering::as_it_is) return;
+  const bool was_on = meter_.is_on();
+  const uint8_t others = meter_.listeners() & static_cast<uint8_t>(~Meter::kMonitor);
+  set_metering(metering == Metering::on ? others | Meter::kMonitor : others);
+  if (in_wait && was_on != meter_.is_on()) was_on ? meter_.end_wait() : meter_.begin_wait();
+}
+
+void Engine::set_metering(uint8_t listeners) {
+  if (listeners == meter_.listeners()) return;
+  meter_.listen(listeners);
+  if (meter_.is_on()) {
+    libof_.trace(count_message, this);
+  } else {
+    libof_.trace(trace_ == nullptr ? nullptr : Trace::message, trace_.get());
+  }
+}
+
+void Engine::count_message(void* engine, const libof::Request& request, libof::State state) {
+  auto& self = *static_cast<Engine*>(engine);
+  self.meter_.message(request, state);
+  if (self.trace_ != nullptr) Trace::message(self.trace_.get(), request, state);
+}
+
+Metered Engine::metered() {
+  enter();
+  set_metering(meter_.listeners() | Meter::kProgram);
+  const Metered found = meter_.read();
+  leave();
+  return found;
+}
+
+// --- asking ----------------------------------------------------------------------------------------------------------
 
 void Engine::answer_if_asked() {
   // seq_cst, also in ask(): a caller that took its ticket before the ring sees the question, or the ring ends its sleep
   if (!asked_.load(std::memory_order_seq_cst)) return;
   const std::lock_guard<std::mutex> guard(answer_mutex_);
   if (!asked_.exchange(false)) return;
+  set_metering(asked_metering_, true);
   answer_ = describe(Status::Caller::waits);
   answered_.notify_all();
 }
 
-std::optional<Status> Engine::ask(int64_t milliseconds) {
+std::optional<Status> Engine::ask(int64_t milliseconds, Metering metering) {
   const int64_t until = now_milliseconds() + milliseconds;
   std::optional<Status> found;
+  {
+    const std::lock_guard<std::mutex> guard(answer_mutex_);
+    asked_metering_ = metering;
+  }
   asked_.store(true, std::memory_order_seq_cst);
   fabric_->ring_self(Sleeper::caller);
   do {
     // A caller in wait() keeps the lock while it sleeps, and answers. Whoever else has it gives it up soon.
     if (lock_.lock_within(kAttempt)) {
+      set_metering(metering, false);
       found = describe(watched_ > 0 ? Status::Caller::awaits : Status::Caller::program);
       lock_.unlock();
       // While this thread had the lock, the progress thread may have tried it, and have gone to sleep.

@@ -362,6 +362,7 @@ bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanosec
   const TracedCall traced(*this, Trace::Call::wait);
   if (settled(slots, count, all)) return true;
   enter();
+  if (meter_.is_on()) meter_.begin_wait();
   const bool limited = nanoseconds >= 0;
   const auto limit = limited ? Clock::now() + std::chrono::nanoseconds(nanoseconds) : Clock::time_point::max();
   Spinning spinning(*this, wait_history_, kSpin);
@@ -393,6 +394,7 @@ bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanosec
     if (done) break;
   }
   if (!done) function_pending_ = false;  // the caller looks
+  if (meter_.is_on()) meter_.end_wait();
   leave();
   return done;
 }
@@ -463,8 +465,10 @@ size_t Engine::look(size_t count, int64_t nanoseconds) {
   enter();
   const uint32_t* slots = slots_->exchange();
   for (size_t i = 0; i < count; ++i) watch(slots[i]);
+  if (meter_.is_on()) meter_.begin_wait();
   if (ended_.empty()) drive_until_ended(nanoseconds);
   if (ended_.empty()) look_further();
+  if (meter_.is_on()) meter_.end_wait();
   const size_t ended = take_ended();
   function_pending_ = false;  // the caller looks
   leave();

@@ -399,6 +399,11 @@ void Engine::read_trace(const std::function<void(const Trace::Lists&)>& read) {
 
 void Engine::visit_counters(const CounterVisitor& visit) {
   enter();
+  add_counters(visit);
+  leave();
+}
+
+void Engine::add_counters(const CounterVisitor& visit) const {
   const auto add = [&](Counter counter, uint64_t value) { visit(counter, static_cast<double>(value)); };
   const libof::Counters& l = libof_.counters();
   add(Counter::started, counters_.started);
@@ -420,7 +425,6 @@ void Engine::visit_counters(const CounterVisitor& visit) {
   add(Counter::loop_wakeups, counters_.loop_wakeups);
   add(Counter::moves, placement_.moves());
   add(Counter::allocated_bytes, fabric_->memory()->used());
-  leave();
 }
 
 }  // namespace nbc

@@ -31,6 +31,7 @@
 
 #include "engine/local_work.h"
 #include "engine/lock.h"
+#include "engine/meter.h"
 #include "engine/placement.h"
 #include "engine/plan.h"
 #include "engine/slots.h"
@@ -187,8 +188,12 @@ class Engine : private libof::Calls {
   // What the request in a slot waits for; all zero if there is none, or if it has ended.
   Awaited awaited(uint32_t slot);
   // What this rank does and waits for, from a thread that neither drives nor calls the rest; one such thread at a time.
-  // Nothing if whoever drives does not answer within that time.
-  std::optional<Status> ask(int64_t milliseconds);
+  // Nothing if whoever drives does not answer within that time. Who answers also turns the meter of the monitor on or
+  // off, if that is wanted.
+  enum class Metering : uint8_t { as_it_is, on, off };
+  std::optional<Status> ask(int64_t milliseconds, Metering metering = Metering::as_it_is);
+  // For the program: what the meter has counted. The first call turns it on for good.
+  Metered metered();
   // What has happened so far, while nobody else has the engine. Nothing is read if there is no trace.
   void read_trace(const std::function<void(const Trace::Lists&)>& read);
   // Adds all counters to the visitor; takes the lock.
@@ -265,6 +270,10 @@ class Engine : private libof::Calls {
   bool work_locally();
   void report_failure(Operation& operation);
   Status describe(Status::Caller caller) const;
+  void set_metering(Metering metering, bool in_wait);
+  void set_metering(uint8_t listeners);
+  static void count_message(void* engine, const libof::Request& request, libof::State state);
+  void add_counters(const CounterVisitor& visit) const;
   void answer_if_asked();
   void spread_failure(Operation& operation);
   // Calls that differ: calls.cc.
@@ -359,6 +368,7 @@ class Engine : private libof::Calls {
   std::unordered_map<uint32_t, RequestFailure> failures_;  // by slot
   EngineCounters counters_;
   std::unique_ptr<Trace> trace_;  // null: none is wanted
+  Meter meter_;
   uint32_t fruitless_tests_ = 0;
   uint64_t entries_ = 0;      // how often the calling thread took the engine
   uint64_t seen_ = 0;         // the same when the progress thread's doze began
@@ -370,7 +380,8 @@ class Engine : private libof::Calls {
   std::atomic<bool> dozing_{false};
   // asked_: ask() wants a caller in wait() to answer. Stored by both, under answer_mutex_ or by the one that asks.
   std::atomic<bool> asked_{false};
-  std::mutex answer_mutex_;  // guards answer_
+  std::mutex answer_mutex_;  // guards answer_ and asked_metering_
+  Metering asked_metering_ = Metering::as_it_is;
   std::condition_variable answered_;
   std::optional<Status> answer_;
   std::atomic<bool> stop_{false};  // stored (release) by the closing thread, loaded (acquire) by the progress thread

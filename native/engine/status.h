@@ -2,7 +2,11 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "counters.h"
+#include "engine/meter.h"
 
 namespace nbc {
 
@@ -29,11 +33,15 @@ struct Status {
   std::vector<Operation> operations;  // the oldest first
   std::vector<uint32_t> peers;        // of all messages that are described: ascending
   uint64_t steps = 0;                 // rounds and operations that this rank has started so far
+  std::vector<std::pair<Counter, double>> counters;
+  Metered metered;
 
   // Several lines, of which the last ends with a newline.
   std::string text() const;
   // One line, which nbcrun reads (src/cli/nbcrun/report.ts).
   std::string json() const;
+  // The members of an object of JSON, on one line, which nbctop reads (src/cli/nbctop/sample.ts).
+  std::string members() const;
 };
 
 }  // namespace nbc

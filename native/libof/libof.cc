@@ -229,7 +229,7 @@ bool LibOF::irecv(RequestOwner& owner, Rank rank, const MessageKey& key, void* b
       Request seen;
       seen.key = key;
       seen.peer = rank;
-      seen.bytes = message->bytes;
+      seen.bytes = seen.got = message->bytes;
       trace_(trace_context_, seen, State::recv_waiting_eager);
       trace_(trace_context_, seen, State::done);
     }

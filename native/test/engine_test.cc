@@ -441,9 +441,14 @@ TEST(a_rank_says_what_it_waits_for) {
     std::thread asker([&] {
       std::optional<Status> status;
       do {
-        status = me.engine->ask(60'000);
+        status = me.engine->ask(60'000, Engine::Metering::on);
         CHECK(status.has_value());
       } while (status->caller != Status::Caller::waits);
+      // The meter was turned on while it waited, and counts that wait at once.
+      const std::optional<Status> later = me.engine->ask(60'000);
+      CHECK(later->metered.waited > status->metered.waited);
+      CHECK(later->metered.waited <= later->metered.time);
+      CHECK_EQ(later->metered.received, 0u);
       CHECK_EQ(status->pending, 1u);
       CHECK_EQ(status->operations.size(), 1u);
       CHECK_EQ(status->peers.size(), 1u);
@@ -456,6 +461,9 @@ TEST(a_rank_says_what_it_waits_for) {
     });
     me.wait(me.irecv(me.plain(8), 1, 7));
     asker.join();
+    const std::optional<Status> after = me.engine->ask(60'000, Engine::Metering::off);
+    CHECK_EQ(after->metered.received, 8u);
+    CHECK_EQ(after->metered.sent, 0u);
   });
 }
 

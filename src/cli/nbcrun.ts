@@ -12,6 +12,7 @@ import { allowedProcessors } from '../processors.js';
 import { version } from './version.js';
 import { NbcError } from '../errors.js';
 import type { Native } from '../native.js';
+import { removeSocket } from '../monitor.js';
 import { missingPermissions } from '../permissions.js';
 import { FILE_IN_FOLDER, isTraceOfRank } from '../trace/names.js';
 import { candidatesOf, isWildcard } from '../transport/address.js';
@@ -36,7 +37,7 @@ which is what init() needs.
 
 SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGWINCH are passed on to all ranks; a second SIGINT (Ctrl-C) kills them.
 SIGUSR2 and SIGQUIT (Ctrl-\\) make nbcrun say what every rank waits for, and so does the first SIGINT of a job that is
-stuck. NBC_WATCHDOG=30s in the environment has it say so by itself when an operation makes no step for that long. When a rank fails, the others are ended: SIGTERM, and SIGKILL after --grace. What a rank leaves in
+stuck. NBC_WATCHDOG=30s in the environment has it say so by itself when an operation makes no step for that long. nbctop shows live what they do, unless NBC_MONITOR=off. When a rank fails, the others are ended: SIGTERM, and SIGKILL after --grace. What a rank leaves in
 its process group ends with it. If nbcrun itself is killed, so are the ranks.
 
 With --store it starts no ranks, but serves the store by which -n ranks that something else starts find each other, until all
@@ -185,21 +186,24 @@ async function launch(program: string, args: string[], options: Options): Promis
   checkPermissions('child', 'net');
   const path = findProgram(program);
   const traced = options.trace === undefined ? {} : tracing(options.trace);
+  const monitor = process.env.NBC_MONITOR ?? 'on';
   const { native, jobFd } = await createJob(options.ranks);
   const store = await openStore(options.ranks);
   const job = new Job({
     size: options.ranks,
     jobFd,
-    environment: { ...store.environment, ...traced },
+    environment: { ...store.environment, ...traced, NBC_MONITOR: monitor },
     command: commandOf(path, args, options.nodeArg ?? []),
     processors: options.bind === 'core' ? allowedProcessors() : [],
     label: options.label ?? false,
     graceMs: options.grace * 1000,
     timeoutMs: options.timeout === undefined ? undefined : options.timeout * 1000,
     // The other ranks may need it: by the file, or by the store while they join.
-    rankEnded(rank) {
+    rankEnded(rank, pid) {
       native.rankEnded(jobFd, rank);
       store.rankEnded(rank);
+      // One that was killed has left it.
+      if (monitor !== '') removeSocket(monitor, pid);
     },
     say,
   });

@@ -163,6 +163,12 @@ const COMMON = {
    */
   watchdog: native(duration('NBC_WATCHDOG', 0, MAX_TIMEOUT)),
   /**
+   * Whether `nbctop` of this user may look at this rank: `'on'`, `'off'`, or a folder for its socket, which must be
+   * this user's alone (mode 0700) and is made if there is none. Default `'off'`; `nbcrun` sets the variable to `on`. It
+   * costs a socket and the thread that answers `nbcrun`, and nothing as long as nobody looks. Variable NBC_MONITOR.
+   */
+  monitor: native(place('NBC_MONITOR', 'off')),
+  /**
    * Whether large plain buffers may be copied straight from process to process. `'auto'` (default): where the system
    * allows it. `'off'`: always through shared memory. Variable NBC_CROSS_MEMORY.
    */
@@ -385,6 +391,22 @@ function text(variable: string, expected: string): Rule<string> {
     native: false,
     parse: (value) => value,
     accepts: (value) => typeof value === 'string',
+  };
+}
+
+/** Off, on, or a folder. */
+function place(variable: string, fallback: string): Rule<string> {
+  const short = new Map([
+    ['1', 'on'],
+    ['0', 'off'],
+  ]);
+  return {
+    variable,
+    fallback,
+    expected: "'on', 'off', or the path of a folder, with a slash in it",
+    native: false,
+    parse: (value) => short.get(value) ?? value,
+    accepts: (value) => typeof value === 'string' && (value === 'on' || value === 'off' || value.includes('/')),
   };
 }
 

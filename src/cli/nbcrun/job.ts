@@ -30,7 +30,7 @@ export interface JobSettings {
   /** undefined: no limit */
   timeoutMs: number | undefined;
   /** A rank has ended, in whatever manner, and will not come again. */
-  rankEnded: (rank: number) => void;
+  rankEnded: (rank: number, pid: number) => void;
   /** Tells the user something. */
   say: (text: string) => void;
 }
@@ -168,7 +168,7 @@ export class Job {
     // Its process group may live on without it. At this very moment nobody else can have its number.
     signalGroup(end.pid, 'SIGKILL');
     this.#guardian.forget(end.pid);
-    this.#settings.rankEnded(end.rank);
+    this.#settings.rankEnded(end.rank, end.pid);
     if ((end.code !== 0 || end.signal !== null) && this.#exitCode === undefined) {
       // Several ranks often fail together: look at all that have ended by now before one is named.
       if (this.#failures.push(end) === 1) setImmediate(() => this.#fail());

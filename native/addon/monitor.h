@@ -1,0 +1,29 @@
+// The socket by which nbctop sees a rank (src/cli/nbctop.ts): who connects gets one line of JSON, and the connection is
+// closed. Nothing is read, and nothing is kept for anybody, so there is nothing that a client could send or hold back.
+// Its file is in a folder that only this user may enter (src/monitor.ts).
+//
+// Whoever calls has a lock (addon/reporter.cc).
+#pragma once
+#include <functional>
+#include <string>
+
+#include "fabric/descriptor.h"
+
+namespace nbc::addon {
+
+class Monitor {
+ public:
+  // An empty path, or one where nobody can listen: there is no socket.
+  void open(const std::string& path);
+  void close();
+  // -1: there is none.
+  int descriptor() const { return socket_.get(); }
+  // Takes one connection, if there is any, and answers it if it is of this user.
+  void answer(const std::function<std::string()>& line);
+
+ private:
+  Descriptor socket_;
+  std::string path_;
+};
+
+}  // namespace nbc::addon

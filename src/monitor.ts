@@ -1,0 +1,66 @@
+/**
+ * Where nbctop finds the ranks of this user on this machine: a folder with a socket of each (native/addon/monitor.h).
+ */
+import { lstatSync, mkdirSync, rmSync } from 'node:fs';
+import { tmpdir, userInfo } from 'node:os';
+import { join, resolve } from 'node:path';
+import { OptionError } from './errors.js';
+
+/** What an address of a socket holds, without the end that native code adds for a moment. */
+const MAX_PATH = 103;
+
+/** Where the option `monitor` says that the sockets are; undefined: nowhere. */
+export function monitorFolder(setting: string): string | undefined {
+  if (setting === 'off') return undefined;
+  if (setting !== 'on') return resolve(setting);
+  const { XDG_RUNTIME_DIR: own } = process.env;
+  return own === undefined || own === '' ? join(tmpdir(), `node-nbc-${userInfo().uid}`) : join(own, 'node-nbc');
+}
+
+/** Of a rank, by its process. */
+export const socketIn = (folder: string, pid: number): string => join(folder, `rank-${pid}.sock`);
+
+/** The process of a socket; undefined: this is none of a rank. */
+export function processOf(name: string): number | undefined {
+  const [, digits] = /^rank-(\d+)\.sock$/.exec(name) ?? [];
+  return (digits as string | undefined) === undefined ? undefined : Number(digits);
+}
+
+/** @throws {Error} if others may enter the folder, or put sockets there */
+export function requireOwn(folder: string): void {
+  const found = lstatSync(folder);
+  if (!found.isDirectory()) throw new Error(`${folder} is no folder`);
+  if (found.uid !== userInfo().uid) throw new Error(`${folder} belongs to another user`);
+  if ((found.mode & 0o077) !== 0) throw new Error(`${folder} is open to other users (chmod 700)`);
+}
+
+/**
+ * The path of this process's socket, in a folder that is made if there is none; empty: there is to be no socket. Where
+ * the user has named no folder, the job does not fail for that.
+ *
+ * @throws {OptionError} if the folder that was named cannot be used
+ */
+export function monitorSocket(setting: string): string {
+  try {
+    const folder = monitorFolder(setting);
+    if (folder === undefined) return '';
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    requireOwn(folder);
+    const path = socketIn(folder, process.pid);
+    if (Buffer.byteLength(path) > MAX_PATH) throw new Error(`${path} is too long for a socket`);
+    return path;
+  } catch (error) {
+    if (setting === 'on') return '';
+    throw new OptionError('monitor', `cannot be used: ${(error as Error).message}`, { operation: 'init' });
+  }
+}
+
+/** After a rank has ended, however it did. */
+export function removeSocket(setting: string, pid: number): void {
+  try {
+    const folder = monitorFolder(setting);
+    if (folder !== undefined) rmSync(socketIn(folder, pid), { force: true });
+  } catch {
+    // It is not ours, or there is no folder.
+  }
+}
