@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { BRIEF, skip } from './helpers.js';
+import { BRIEF, inFull, skip } from './helpers.js';
 import { run } from './support/commands.js';
 import { LIMIT_S } from './support/limit.js';
 import { ROOT } from './support/launch.js';
@@ -60,7 +60,7 @@ describe('npm run figures', () => {
   it('draws again what docs/figures holds, and its tables', async () => {
     cpSync(KEPT, folder, { recursive: true });
     // One by itself is the same as among the others.
-    for (const only of [[], ['--only', 'fft3d']]) {
+    for (const only of BRIEF ? [[]] : [[], ['--only', 'fft3d']]) {
       const { code, stderr } = await figures('--redraw', ...only);
       assert.equal(code, 0, stderr);
     }
@@ -103,9 +103,9 @@ describe('npm run figures', () => {
 
     for (const [kernel, modes] of [
       ['compression', MODES],
-      ...(BRIEF ? [] : ([['fft3d', [...MODES, 'test-on-init, with tests']]] as const)),
+      ['fft3d', [...MODES, 'test-on-init, with tests']],
     ] as const) {
-      it(`${kernel}: a bar for each mode, with its numbers`, () => barsOf(kernel, modes));
+      inFull(`${kernel}: a bar for each mode, with its numbers`, () => barsOf(kernel, modes));
     }
 
     async function barsOf(kernel: string, modes: readonly string[]): Promise<void> {
@@ -124,7 +124,7 @@ describe('npm run figures', () => {
       }
     }
 
-    it('training: what each variant takes, and the curves of one process and of several ranks', async () => {
+    inFull('training: what each variant takes, and the curves of one process and of several ranks', async () => {
       const { code, stderr } = await figures('--quick', '--only', 'training');
       assert.equal(code, 0, stderr);
       const { data, text } = read('training');
@@ -141,7 +141,7 @@ describe('npm run figures', () => {
       }
     });
 
-    it('ialltoall: all modes with all intervals', async () => {
+    inFull('ialltoall: all modes with all intervals', async () => {
       const { code, stderr } = await figures('--quick', '--only', 'ialltoall');
       assert.equal(code, 0, stderr);
       const { data, text } = read('ialltoall');

@@ -63,6 +63,11 @@ export interface RankResult {
  */
 export const BRIEF = process.env['NBC_TEST_BRIEF'] === '1';
 
+/** A test that brief runs leave out: it takes long, and other tests touch the same part. */
+export function inFull(title: string, test: (this: Mocha.Context) => Promise<unknown>): void {
+  if (!BRIEF) it(title, test);
+}
+
 /** The progress modes that a scenario is played in: both. In brief, scenarios have them in turns. */
 export const modes = (): readonly ('thread' | 'manual')[] => (BRIEF ? [MODES[turn++ % 2]] : MODES);
 const MODES = ['thread', 'manual'] as const;

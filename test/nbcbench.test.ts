@@ -9,7 +9,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync 
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { BRIEF, skip } from './helpers.js';
+import { BRIEF, inFull, skip } from './helpers.js';
 import { run } from './support/commands.js';
 import { LIMIT_S } from './support/limit.js';
 
@@ -342,7 +342,7 @@ describe('nbcbench', () => {
       assert.deepEqual(left, []);
     });
 
-    it('over TCP, beside Open MPI over TCP', async function () {
+    inFull('over TCP, beside Open MPI over TCP', async function () {
       if (!OPEN_MPI) skip(this, 'mpicc.openmpi or mpirun.openmpi is missing (apt install libopenmpi-dev)');
       const what = ['--peers', 'openmpi', '--transport', 'tcp', '--buffers', 'plain', '--json', '-'];
       // If it were left to itself it would take this, and no rank could reach another: so what it is told counts.
@@ -391,7 +391,7 @@ describe('nbcbench', () => {
       assert.deepEqual(left, []);
     });
 
-    it('pingpong: round trips, in turns with Open MPI over TCP', async function () {
+    inFull('pingpong: round trips, in turns with Open MPI over TCP', async function () {
       if (!OPEN_MPI) skip(this, 'mpicc.openmpi or mpirun.openmpi is missing (apt install libopenmpi-dev)');
       const what = ['pingpong', '--sizes', '8,64K', '--repetitions', '130', '--transport', 'tcp', '--peers', 'openmpi'];
       const warm = BRIEF ? ['--no-warm-up'] : [];

@@ -2,7 +2,7 @@
  * Requests: await, wait and test, alone and in groups; time limits; the end of the world and of peers.
  */
 import type { ChildProcess } from 'node:child_process';
-import { modes, runRanks } from './helpers.js';
+import { inFull, modes, runRanks } from './helpers.js';
 
 describe('requests', () => {
   const scenarios = {
@@ -28,7 +28,7 @@ describe('requests', () => {
       runRanks('requests', { size: 4, args: ['missing'], env: { ...env, NBC_TIMEOUT: '50' } }));
   }
 
-  it('have a limit, and reaching it is an error that passes', async () => {
+  inFull('have a limit, and reaching it is an error that passes', async () => {
     const ready: ChildProcess[] = [];
     await runRanks('requests', {
       size: 2,

@@ -5,13 +5,16 @@
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { reports, runRanks, skip } from './helpers.js';
+import { BRIEF, reports, runRanks, skip } from './helpers.js';
 import { ROOT } from './support/launch.js';
 import { run as runCommand } from './support/commands.js';
 import { findRuntime, type Runtime, RUNTIMES } from './support/runtimes.js';
 
 const NBCRUN = join(ROOT, 'dist/cli/nbcrun.js');
 const FFT3D = join(ROOT, 'out/examples/fft3d/main.js');
+
+/** In brief, the other releases of Node.js run the first programs only. */
+const IN_BRIEF: readonly string[] = ['deno', 'bun', 'node20'];
 
 for (const name of RUNTIMES) {
   describe(`in ${name}`, () => {
@@ -59,6 +62,8 @@ for (const name of RUNTIMES) {
       writeFileSync(join(folder!, 'copies.cjs'), program);
       assert.equal((await run(join(folder!, 'copies.cjs'))).trim(), runtime.holdsMemory ? 'holds' : 'copies');
     });
+
+    if (BRIEF && !IN_BRIEF.includes(name)) return;
 
     it('runs the collectives', async () => {
       const args = ['thread', 'short'];
