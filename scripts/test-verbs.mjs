@@ -137,6 +137,12 @@ const STEPS = [
     command: ['env', ...LINK, ...mocha('faults.test').slice(1)],
   },
   {
+    title: 'revoke',
+    what: 'a communicator that a rank revokes, or its signal: on three ranks, with large messages in flight',
+    seconds: 120,
+    command: verbs(3, 'out/test/programs/abort.js', 'everywhere,computes,large,signals'),
+  },
+  {
     title: 'requests',
     what: 'everything a request can do, the progress modes in turns',
     seconds: 120,
