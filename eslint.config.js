@@ -19,7 +19,7 @@ const nodeGlobals = Object.fromEntries(
 );
 
 export default defineConfig(
-  { ignores: ['build/', 'dist/', 'out/', 'node_modules/'] },
+  { ignores: ['build/', 'dist/', 'out/', 'node_modules/', 'docs/surface.d.ts'] },
   { linterOptions: { reportUnusedDisableDirectives: 'error' } },
   js.configs.recommended,
   {

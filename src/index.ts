@@ -10,6 +10,8 @@
  * await request; // or request.wait(), which blocks
  * await world.close();
  * ```
+ *
+ * @module node-nbc
  */
 export { init } from './init.js';
 export type { InitOptions, TcpOptions, VerbsOptions } from './transport/options.js';

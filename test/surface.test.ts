@@ -12,6 +12,21 @@ import { Communicator, NbcError, Request } from 'node-nbc';
 import { ROOT } from './support/launch.js';
 
 describe('the public surface', () => {
+  it('is the one that docs/surface.d.ts shows', async () => {
+    const script = (await import(pathToFileURL(join(ROOT, 'scripts/surface.mjs')).href)) as {
+      surface: () => Promise<string>;
+    };
+    const built = await script.surface();
+    const shown = readFileSync(join(ROOT, 'docs/surface.d.ts'), 'utf8');
+    const only = (one: string, other: string): string[] =>
+      one.split('\n').filter((line) => !other.split('\n').includes(line));
+    const changes = [
+      ...only(shown, built).map((line) => `- ${line}`),
+      ...only(built, shown).map((line) => `+ ${line}`),
+    ];
+    assert(built === shown, `if programs shall see this change, npm run docs:surface\n${changes.join('\n')}`);
+  });
+
   it('says who makes requests and communicators to a program that uses new', () => {
     for (const [Class, expected] of [
       [Request, /operations of a communicator make requests/],

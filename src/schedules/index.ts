@@ -6,6 +6,8 @@
  * const shape = { rank: 0, size: 4, root: 0, bytes: 8, inPlace: false };
  * console.log(alltoallBruck(shape).describe()); // rank 0 of 4, blocks of 8 bytes
  * ```
+ *
+ * @module node-nbc/schedules
  */
 export * from './encoding.js';
 export * from './schedule.js';
