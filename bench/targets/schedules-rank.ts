@@ -33,6 +33,7 @@ const stub = {
     start: () => true,
   },
   nextSlot: 0,
+  startedComplete: () => undefined,
 };
 Object.assign(ghost, { ...place, handle, members: new Uint32Array(RANKS), hosts: undefined, world: stub, plans });
 for (const operation of OPERATIONS) plans[operation.name] = new PlanCache(ghost as never, operation);

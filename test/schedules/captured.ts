@@ -61,7 +61,7 @@ export function capture(
     hosts,
     handle: 0,
     members: new Uint32Array(size),
-    world: { rank, native, nextSlot: 0 },
+    world: { rank, native, nextSlot: 0, startedComplete: () => undefined },
     plans,
     neighborPlans,
     neighbors: neighbors?.[rank],
