@@ -140,7 +140,7 @@ const STEPS = [
     title: 'revoke',
     what: 'a communicator that a rank revokes, or its signal: on three ranks, with large messages in flight',
     seconds: 120,
-    command: verbs(3, 'out/test/programs/abort.js', 'everywhere,computes,large,signals'),
+    command: verbs(3, 'out/test/programs/abort.js', 'everywhere,large,signals'),
   },
   {
     title: 'requests',

@@ -233,7 +233,7 @@ describe('what launchers say', () => {
         test(silent, () => assertRefused({ ...env, STUB_SILENT: silent }, 'ERR_NBC_BOOTSTRAP', message));
       }
 
-      it('PMIx_Fence, to a program that goes on, can try again, and ends by itself', async () => {
+      inFull('PMIx_Fence, to a program that goes on, can try again, and ends by itself', async () => {
         const program = `
           import { init } from 'node-nbc';
           const codes = [];

@@ -79,7 +79,7 @@ describe('npm run figures', () => {
       if (code !== 0) skip(this, `no slow link can be made here: ${stderr.trim()}`);
     });
 
-    it('isend-irecv: every number of the JSON is a point of the SVG', async () => {
+    inFull('isend-irecv: every number of the JSON is a point of the SVG', async () => {
       const { code, stderr } = await figures('--quick', '--only', 'isend-irecv');
       assert.equal(code, 0, stderr);
       assert.deepEqual(readdirSync(folder).sort(), ['isend-irecv.json', 'isend-irecv.svg']);

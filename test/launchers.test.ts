@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { program, skip } from './helpers.js';
+import { inFull, program, skip } from './helpers.js';
 import { commandsOf, freePort, makeUsersFolder, run } from './support/commands.js';
 import { type End, ROOT } from './support/launch.js';
 import { assertLostPeer } from './support/lost-peer.js';
@@ -161,7 +161,7 @@ describe('launchers', () => {
       });
     }
 
-    it("torchrun's run.sh on each of two machines", async () => {
+    inFull("torchrun's run.sh on each of two machines", async () => {
       const script = join(ROOT, 'docs/jobs/torchrun/run.sh');
       const place = {
         MASTER_ADDR: 'localhost',

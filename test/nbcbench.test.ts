@@ -361,37 +361,40 @@ describe('nbcbench', () => {
       assert.deepEqual(left, []);
     });
 
-    it('against-node: every mechanism of Node.js that is installed, quiet and busy; nothing is left behind', async () => {
-      interface Case {
-        mechanism: string;
-        bytes: number;
-        load: string;
-        repetitions: number;
-        median_us: number;
-        p99_us: number;
-      }
-      const sizes = BRIEF ? [8] : [8, 102_400];
-      const what = ['--sizes', sizes.join(), '--repetitions', '25', '--max-seconds', '2', '--busy', '1'];
-      const { code, stdout, stderr, left } = await nbcbench(['against-node', ...what, '--json', '-']);
-      assert.equal(code, 0, stderr);
-      const rows = JSON.parse(stdout) as Case[];
-      const { installed } = await load<{ installed: () => { name: string; title: string }[] }>('against-node');
-      const mechanisms = installed();
-      assert(mechanisms.length >= 7);
-      const cases = ['quiet', 'busy'].flatMap((load) =>
-        sizes.flatMap((bytes) => mechanisms.map(({ name }) => `${name} ${bytes} ${load}`)),
-      );
-      assert.deepEqual(
-        rows.map(({ mechanism, bytes, load }) => `${mechanism} ${bytes} ${load}`),
-        cases,
-      );
-      for (const row of rows) {
-        assert(row.repetitions >= 20 && row.repetitions <= 25, JSON.stringify(row));
-        assert(row.median_us > 0 && row.p99_us >= row.median_us, JSON.stringify(row));
-      }
-      for (const { title } of mechanisms) assert(stderr.includes(title), title);
-      assert.deepEqual(left, []);
-    });
+    inFull(
+      'against-node: every mechanism of Node.js that is installed, quiet and busy; nothing is left behind',
+      async () => {
+        interface Case {
+          mechanism: string;
+          bytes: number;
+          load: string;
+          repetitions: number;
+          median_us: number;
+          p99_us: number;
+        }
+        const sizes = BRIEF ? [8] : [8, 102_400];
+        const what = ['--sizes', sizes.join(), '--repetitions', '25', '--max-seconds', '2', '--busy', '1'];
+        const { code, stdout, stderr, left } = await nbcbench(['against-node', ...what, '--json', '-']);
+        assert.equal(code, 0, stderr);
+        const rows = JSON.parse(stdout) as Case[];
+        const { installed } = await load<{ installed: () => { name: string; title: string }[] }>('against-node');
+        const mechanisms = installed();
+        assert(mechanisms.length >= 7);
+        const cases = ['quiet', 'busy'].flatMap((load) =>
+          sizes.flatMap((bytes) => mechanisms.map(({ name }) => `${name} ${bytes} ${load}`)),
+        );
+        assert.deepEqual(
+          rows.map(({ mechanism, bytes, load }) => `${mechanism} ${bytes} ${load}`),
+          cases,
+        );
+        for (const row of rows) {
+          assert(row.repetitions >= 20 && row.repetitions <= 25, JSON.stringify(row));
+          assert(row.median_us > 0 && row.p99_us >= row.median_us, JSON.stringify(row));
+        }
+        for (const { title } of mechanisms) assert(stderr.includes(title), title);
+        assert.deepEqual(left, []);
+      },
+    );
 
     inFull('pingpong: round trips, in turns with Open MPI over TCP', async function () {
       if (!OPEN_MPI) skip(this, 'mpicc.openmpi or mpirun.openmpi is missing (apt install libopenmpi-dev)');

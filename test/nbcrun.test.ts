@@ -4,7 +4,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { BRIEF } from './helpers.js';
+import { BRIEF, inFull } from './helpers.js';
 import { isAlive, stateOf } from './support/hang.js';
 import { run as runCommand } from './support/commands.js';
 import { type End, Launch, type LaunchOptions, PROGRAM, ROOT } from './support/launch.js';
@@ -421,7 +421,7 @@ describe('nbcrun', () => {
     assert.equal(spawnSync('bash', ['-c', command]).status, 7);
   });
 
-  it('says so when arguments and environment are too long for ranks, though not for itself', () => {
+  inFull('says so when arguments and environment are too long for ranks, though not for itself', async () => {
     const nbcrun = [join(ROOT, 'dist/cli/nbcrun.js'), '-n', '1', PROGRAM, 'exit', '0', '7'];
     // The kernel takes a quarter of the stack's limit; nbcrun needs a little less than its ranks.
     const tries = (bytes: number) => {

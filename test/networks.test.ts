@@ -84,7 +84,7 @@ describe('a job across two network stacks', () => {
     }
   });
 
-  it('fails what needs the other side when the link goes, and goes on within each', async () => {
+  inFull('fails what needs the other side when the link goes, and goes on within each', async () => {
     networks!.limit('200mbit');
     const failures = await runAndCut('cut');
     const after = ['irecv of 8 bytes', 'isend of 100 kB', 'ialltoall'];

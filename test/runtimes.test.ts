@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { BRIEF, reports, runRanks, skip } from './helpers.js';
+import { BRIEF, inFull, reports, runRanks, skip } from './helpers.js';
 import { ROOT } from './support/launch.js';
 import { run as runCommand } from './support/commands.js';
 import { findRuntime, type Runtime, RUNTIMES } from './support/runtimes.js';
@@ -65,7 +65,7 @@ for (const name of RUNTIMES) {
 
     if (BRIEF && !IN_BRIEF.includes(name)) return;
 
-    it('runs the collectives', async () => {
+    inFull('runs the collectives', async () => {
       const args = ['thread', 'short'];
       const results = await runRanks('collectives', { size: 2, args, runtime: runtime.command });
       for (const { cases } of reports<{ cases: number }>(results)) assert.ok(cases > 0);
@@ -77,7 +77,7 @@ for (const name of RUNTIMES) {
       await runRanks('lifetime', { size: 2, args, runtime: command });
     });
 
-    it('runs the 3D FFT', async () => {
+    inFull('runs the 3D FFT', async () => {
       const output = await run(NBCRUN, '-n', '2', FFT3D, '--grid', '16', '--repetitions', '1', '--output', folder!);
       assert.match(output, /^verified$/m);
     });

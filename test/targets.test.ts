@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { BRIEF, skip } from './helpers.js';
+import { BRIEF, inFull, skip } from './helpers.js';
 import { run } from './support/commands.js';
 import { LIMIT_S } from './support/limit.js';
 import { ROOT } from './support/launch.js';
@@ -35,7 +35,7 @@ describe('npm run bench:targets', () => {
     for (const { what, figure, note } of rows) assert(Number(figure) > 0, `${what}: ${note}`);
   }
 
-  it('measures sums beside memcpy', async () => checkMeasured((await targets('sums')).rows, 1));
+  inFull('measures sums beside memcpy', async () => checkMeasured((await targets('sums')).rows, 1));
   it('measures look-ups of schedules for 1024 ranks', async () => checkMeasured((await targets('schedules')).rows, 4));
   it('measures the 3D FFT with strided parts and with a packing loop, and both compute the same', async () =>
     checkMeasured((await targets('transposes')).rows, 2));

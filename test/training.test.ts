@@ -140,7 +140,7 @@ describe('examples/training', () => {
     [3, '50', 'tcp'],
     [4, '64', 'shm'],
   ];
-  for (const [ranks, batch, transport] of BRIEF ? jobs.slice(2, 3) : jobs) {
+  for (const [ranks, batch, transport] of BRIEF ? [] : jobs) {
     it(`learns what one process learns: ${ranks} ranks, batches of ${batch}, over ${transport}`, async () => {
       const { code, stdout, stderr } = await training(ranks, ['--batch', batch], { NBC_TRANSPORT: transport });
       assert.equal(code, 0, stdout + stderr);

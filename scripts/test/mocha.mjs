@@ -41,7 +41,7 @@ const LONG = [
  * programs. Files that are named here are left to `npm run test:all`: other programs than node-nbc take their time.
  */
 const QUICK_ENV = { NBC_TEST_BRIEF: '1', NBC_TEST_RUNS: '1', NBC_TEST_RANKS: '2,3,5' };
-const NOT_QUICK = ['rdma-guest', 'slurm'];
+const NOT_QUICK = ['rdma-guest', 'slurm', 'docs'];
 
 /** The same tests over TCP, of those whose jobs can run over any transport: each scenario once. */
 const TCP = [

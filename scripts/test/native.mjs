@@ -21,6 +21,8 @@ const THREADS = /std::thread|test\/(ranks|tcp_job|conformance)\.h/;
 
 /** Needs an RDMA device; `npm run test:verbs` makes one and runs it there. */
 const VERBS = 'verbs_test';
+/** Moves 4 GiB; the quick run leaves it out. */
+const LARGE = 'large_test';
 /** These compare times, when they are plain: nothing else may run beside them. */
 const ALONE = ['tcp_test', 'tcp_crowd_test'];
 
@@ -35,7 +37,9 @@ export function tasks(filters, { all }) {
     .sort();
   const wanted = (variant, program) =>
     filters.length === 0
-      ? (all || variant === 'plain') && (program !== VERBS || hasDevice()) && (variant !== 'tsan' || threaded(program))
+      ? (all || (variant === 'plain' && program !== LARGE)) &&
+        (program !== VERBS || hasDevice()) &&
+        (variant !== 'tsan' || threaded(program))
       : filters.some((filter) => filter === 'native' || filter === variant || program.includes(filter));
   const builds = [];
   const tests = [];
