@@ -3,7 +3,7 @@
  * before the next.
  */
 import { createHash } from 'node:crypto';
-import { gridLists, type Lists } from './neighbors.js';
+import { gridLists, type Lists } from './lists.js';
 import { arrange, contribution } from './oracle.js';
 import {
   BUFFERS,

@@ -7,7 +7,7 @@
  */
 import { IN_PLACE, type Op, OPERATORS, SUM } from 'node-nbc';
 import type { OperationName } from 'node-nbc/schedules';
-import type { Lists } from './neighbors.js';
+import type { Lists } from './lists.js';
 
 export interface Case {
   size: number;
@@ -19,7 +19,7 @@ export interface Case {
   gaps: boolean;
   /** Of a reduction: of bytes, here. */
   op: Op;
-  /** The neighbours of each rank, where there are some: neighbors.ts. */
+  /** The neighbours of each rank, where there are some: lists.ts. */
   lists?: readonly Lists[];
 }
 

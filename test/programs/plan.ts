@@ -8,7 +8,8 @@
 import type { NeighborOperationName } from 'node-nbc';
 import type { OperationName } from 'node-nbc/schedules';
 import { Scattered } from '../layouts.js';
-import { type GraphLists, graphLists, type Lists, NEIGHBOR_ORACLES, randomFrom } from '../neighbors.js';
+import { type GraphLists, graphLists, type Lists, randomFrom } from '../lists.js';
+import { NEIGHBOR_ORACLES } from '../neighbors.js';
 import { type Case, type Oracle, ORACLES, withOperator } from '../oracle.js';
 import { AFFINE, AFFINE_MODULE, XOR, XOR_MODULE } from '../user-operators.js';
 import { gridShapes } from './grids.js';

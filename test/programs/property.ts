@@ -19,7 +19,7 @@ import {
   waitAny,
 } from 'node-nbc';
 import { OPERATIONS } from 'node-nbc/schedules';
-import { gridLists, type Lists } from '../neighbors.js';
+import { gridLists, type Lists } from '../lists.js';
 import { arrange } from '../oracle.js';
 import {
   BUFFER_BYTES,

@@ -16,7 +16,8 @@ import {
   SUM,
 } from 'node-nbc';
 import { NEIGHBOR_OPERATIONS, type Operation } from 'node-nbc/schedules';
-import { graphLists, gridLists, type Lists, NEIGHBOR_ORACLES, randomFrom } from '../neighbors.js';
+import { graphLists, gridLists, type Lists, randomFrom } from '../lists.js';
+import { NEIGHBOR_ORACLES } from '../neighbors.js';
 import { arrange } from '../oracle.js';
 import { gridShapes } from './grids.js';
 import { assertBytes, piece } from './noise.js';
