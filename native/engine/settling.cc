@@ -89,7 +89,7 @@ void Engine::report_failure(Operation& operation) {
     failure.peer = failure.mismatch.ranks[0];
     failure.cause = Error::none;
   }
-  if (operation.loaded != nullptr) operation.loaded->group->failed = true;
+  if (operation.loaded != nullptr && !operation.loaded->messages) operation.loaded->group->failed = true;
   slots_->set(operation.slot, static_cast<int32_t>(failure.error));
 }
 

@@ -12,6 +12,7 @@ import {
   type Request,
   SUM,
   TimeoutError,
+  TruncatedError,
   waitAll,
 } from 'node-nbc';
 import { barrierDissemination, Role, Schedule } from 'node-nbc/schedules';
@@ -309,12 +310,17 @@ async function leftOver(): Promise<void> {
   const warnings: Error[] = [];
   process.on('warning', (warning) => warnings.push(warning));
 
+  // A message that fails has nothing to do with what is left of collectives.
   const twice: Start = (comm) => {
+    comm.isendrecv(bytes(8), 1, bytes(8), 1).wait(LIMIT_MS);
     const schedule = new Schedule();
     schedule.send(1, Role.SEND, 0, 8).send(1, Role.SEND, 0, 8);
     return comm.start(schedule, bytes(8), null);
   };
-  const once: Start = (comm) => comm.start(new Schedule().recv(0, Role.RECEIVE, 0, 8), null, bytes(8));
+  const once: Start = (comm) => {
+    assert.throws(() => comm.isendrecv(bytes(8), 0, bytes(1), 0).wait(LIMIT_MS), TruncatedError);
+    return comm.start(new Schedule().recv(0, Role.RECEIVE, 0, 8), null, bytes(8));
+  };
   const unfit = await closedAfter(world, twice, once);
   if (rank === 0) await unfit.close();
   else {
