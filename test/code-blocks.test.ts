@@ -20,7 +20,7 @@ const RUN_ELSEWHERE = ['README.md'];
 
 /** What the text around a block has declared, for those that do not import it themselves. */
 const FRAME_IMPORTS: Record<string, readonly string[]> = {
-  'node-nbc': ['init', 'strided', 'createOp', 'SUM'],
+  'node-nbc': ['init', 'alloc', 'strided', 'createOp', 'IN_PLACE', 'SUM'],
   'node:fs': ['writeFileSync'],
 };
 const FRAME = `
@@ -40,7 +40,7 @@ interface Block {
 
 function blocksOf(file: string): Block[] {
   const text = readFileSync(join(ROOT, file), 'utf8');
-  const found = text.matchAll(/(?:<!-- not run: (?<notRun>.*) -->\n\n)?^```(?<language>.*)\n(?<text>[^]*?)^```$/gm);
+  const found = text.matchAll(/(?:<!-- not run: (?<notRun>.*) -->\n\n)?^ *```(?<language>.*)\n(?<text>[^]*?)^ *```$/gm);
   return [...found].map((match) => ({
     file,
     line: text.slice(0, match.index).split('\n').length,
