@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * `npm run fuzz [-- --seed N] [--seconds N]`: random calls of all that the package exports (test/programs/calls.ts), with
- * the addon under AddressSanitizer and UndefinedBehaviorSanitizer. Prints the first seed; `--seed N --seconds 0` plays
- * one again, and with NBC_FUZZ_TELL=1 each call is printed before it is made.
+ * `npm run fuzz [-- --seed N] [--seconds N]`: random calls of all that the package exports (test/programs/calls.ts).
+ * The addon is one under AddressSanitizer and UndefinedBehaviorSanitizer. Prints the first seed; `--seed N --seconds 0`
+ * plays one again, and with NBC_FUZZ_TELL=1 each call is printed before it is made.
  *
  * build/asan is a package of its own: what was compiled, copied, and an addon that was built with the sanitizers.
  */

@@ -13,7 +13,7 @@
 import assert from 'node:assert/strict';
 import { setImmediate, setTimeout as pause } from 'node:timers/promises';
 import { inspect } from 'node:util';
-import { isMainThread, Worker, workerData } from 'node:worker_threads';
+import { isMainThread, parentPort, Worker } from 'node:worker_threads';
 import * as nbc from 'node-nbc';
 import * as schedules from 'node-nbc/schedules';
 import { arrange, contribution, ORACLES, withOperator } from '../oracle.js';
@@ -583,6 +583,8 @@ async function live(): Promise<void> {
     ...(common() < 0.5 ? { eagerLimit: pick([0, 64, 255, 4096], common) } : {}),
   };
   const world = await nbc.init(settings);
+  // Until here the others would wait for this rank, as long as the option says.
+  parentPort?.postMessage('joined');
   group = { world, communicators: [world] };
   const kept: nbc.Request[] = [];
   try {
@@ -596,7 +598,11 @@ async function live(): Promise<void> {
       for (let call = 0; call < CALLS; call++) {
         if (last && me === victim && call === at) {
           if (end === 'exit') process.exit(EXITS);
-          if (end === 'throw') globalThis.setImmediate(() => { throw new Planned('nobody catches this'); }); // prettier-ignore
+          if (end === 'throw') {
+            globalThis.setImmediate(() => {
+              throw new Planned('nobody catches this');
+            });
+          }
         }
         await once();
       }
@@ -618,16 +624,12 @@ async function live(): Promise<void> {
 }
 
 if (end === 'terminate' && me === victim && isMainThread) {
-  const worker = new Worker(new URL(import.meta.url), { argv: process.argv.slice(2), workerData: 'rank' });
+  const worker = new Worker(new URL(import.meta.url), { argv: process.argv.slice(2) });
   worker.on('error', (error) => fail(`the worker: ${inspect(error)}`));
-  await new Promise((begun) => worker.once('message', begun));
+  await new Promise((joined) => worker.once('message', joined));
   await pause(below(400));
   await worker.terminate();
   report('terminated');
 } else {
-  if (workerData === 'rank') {
-    const { parentPort } = await import('node:worker_threads');
-    parentPort!.postMessage('begun');
-  }
   await live();
 }

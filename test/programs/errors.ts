@@ -177,6 +177,7 @@ async function wrongArguments(): Promise<void> {
     ['length', () => alloc(Uint8Array, -1)],
     ['length', () => alloc(Uint8Array, any(Symbol('length')))],
     ['length', () => alloc(Uint8Array, any(Object.create(null)))],
+    ['microseconds', () => startall([], any(Object.create(null)))],
     ['bits', () => bfloat16(any(undefined))],
     ['bits', () => float16(any(Object.create(Uint16Array.prototype)))],
     ['one', () => world.utilization(any(null))],
