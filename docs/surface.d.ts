@@ -172,8 +172,8 @@ export class Communicator {
   ): Request;
   dup(): Promise<Communicator>;
   split(color: number | undefined, key?: number): Promise<Communicator | null>;
-  cart({ dims, periods }: CartOptions): Promise<CartCommunicator | null>;
-  distGraph({ sources, destinations }: GraphOptions): Promise<GraphCommunicator>;
+  cart(options: CartOptions): Promise<CartCommunicator | null>;
+  distGraph(options: GraphOptions): Promise<GraphCommunicator>;
   stats(): Stats;
   utilization(one?: Utilization, two?: Utilization): Utilization;
   close(): Promise<void>;
@@ -443,7 +443,7 @@ export function startAll(requests: readonly PersistentRequest[]): void;
 
 export function startall(requests: readonly Request[], microseconds?: number): void;
 
-export function strided(view: ArrayBufferView, { shape, strides, offset }: StridedOptions): Layout;
+export function strided(view: ArrayBufferView, options: StridedOptions): Layout;
 
 export function testAll(requests: readonly Request[]): boolean;
 

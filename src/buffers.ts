@@ -42,7 +42,8 @@ export function alloc(constructor: unknown, length: number): ArrayBufferView {
   if (!isViewConstructor(constructor)) {
     throw new ArgumentError('constructor', 'must be a typed array, Buffer or DataView', { operation });
   }
-  const bytes = length * (View.BYTES_PER_ELEMENT ?? 1);
+  // An object could not be multiplied, and a symbol neither.
+  const bytes = typeof length === 'number' ? length * (View.BYTES_PER_ELEMENT ?? 1) : NaN;
   if (!Number.isSafeInteger(length) || length < 0 || !Number.isSafeInteger(bytes)) {
     throw new ArgumentError('length', `must be a number of elements, not ${show(length)}`, { operation });
   }

@@ -8,7 +8,7 @@
 import { checkSignal, type OperationOptions, type SignalLike } from './aborts.js';
 import { OFFSET } from './contexts.js';
 import type { Stats } from './counters.js';
-import { AbortError, ArgumentError, ClosedError, type ErrorContext, NbcError, show } from './errors.js';
+import { AbortError, ArgumentError, ClosedError, type ErrorContext, NbcError, requireObject, show } from './errors.js';
 import { connect, type Context, duplicate, splitByColor } from './groups.js';
 import { errorFromNative, throwMismatch } from './native-errors.js';
 import { type AlgorithmOf, OPERATIONS, type OperationName } from './operations/index.js';
@@ -635,9 +635,10 @@ export class Communicator {
    *
    * Source: MPI_Cart_create.
    */
-  async cart({ dims, periods }: CartOptions): Promise<CartCommunicator | null> {
+  async cart(options: CartOptions): Promise<CartCommunicator | null> {
     const context = this.during('cart');
-    const grid = checkGrid(dims, periods, this.size, context);
+    requireObject(options, 'options', context);
+    const grid = checkGrid(options.dims, options.periods, this.size, context);
     return connect(
       this,
       'cart',
@@ -655,9 +656,10 @@ export class Communicator {
    *
    * Source: MPI_Dist_graph_create_adjacent.
    */
-  async distGraph({ sources, destinations }: GraphOptions): Promise<GraphCommunicator> {
+  async distGraph(options: GraphOptions): Promise<GraphCommunicator> {
     const context = this.during('distGraph');
-    const neighbors = checkGraph(sources, destinations, this.size, this.rank, context);
+    requireObject(options, 'options', context);
+    const neighbors = checkGraph(options.sources, options.destinations, this.size, this.rank, context);
     const made = await connect(
       this,
       'distGraph',
@@ -684,6 +686,9 @@ export class Communicator {
    */
   utilization(one?: Utilization, two?: Utilization): Utilization {
     this.requireOpen('utilization');
+    for (const [name, given] of Object.entries({ one, two })) {
+      if (given !== undefined) requireObject(given, name, this.during('utilization'));
+    }
     if (one !== undefined && two !== undefined) return utilizationSince(one, two);
     const now = this.world.utilization();
     return one === undefined ? now : utilizationSince(now, one);

@@ -1,4 +1,5 @@
 /** Element types: what the numbers of a view are. */
+import { ArgumentError, show } from './errors.js';
 import { ElementType, TYPE_BYTES } from './schedules/encoding.js';
 
 /** The type of views of bytes (Uint8Array, Buffer, DataView), which go with every type. */
@@ -28,13 +29,27 @@ const kindOfArray: { get?: (this: unknown) => unknown } = Object.getOwnPropertyD
 class Bfloat16Array extends Uint16Array {}
 class Float16BitsArray extends Uint16Array {}
 
-/** The same memory, as bfloat16 numbers: what reductions compute with. Moving data needs no such view. */
+/** @throws {ArgumentError} */
+function requireBits(bits: unknown, operation: string): void {
+  if (ArrayBuffer.isView(bits) && kindOfArray.get!.call(bits) === 'Uint16Array') return;
+  throw new ArgumentError('bits', `must be a Uint16Array, not ${show(bits)}`, { operation });
+}
+
+/**
+ * The same memory, as bfloat16 numbers: what reductions compute with. Moving data needs no such view.
+ * @throws {ArgumentError}
+ */
 export function bfloat16(bits: Uint16Array): Uint16Array {
+  requireBits(bits, 'bfloat16');
   return new Bfloat16Array(bits.buffer as ArrayBuffer, bits.byteOffset, bits.length);
 }
 
-/** The same memory, as float16 numbers, for versions of Node.js without Float16Array. */
+/**
+ * The same memory, as float16 numbers, for versions of Node.js without Float16Array.
+ * @throws {ArgumentError}
+ */
 export function float16(bits: Uint16Array): Uint16Array {
+  requireBits(bits, 'float16');
   return new Float16BitsArray(bits.buffer as ArrayBuffer, bits.byteOffset, bits.length);
 }
 

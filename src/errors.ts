@@ -64,6 +64,12 @@ export class ArgumentError extends NbcError {
   }
 }
 
+/** @throws {ArgumentError} for an argument that should have properties, and cannot have any */
+export function requireObject(value: unknown, argument: string, context: ErrorContext): void {
+  if (typeof value === 'object' && value !== null) return;
+  throw new ArgumentError(argument, `must be an object, not ${show(value)}`, context);
+}
+
 /**
  * An option of `init()`, or its environment variable, that cannot work; `argument` is the name of the one that was
  * given.

@@ -1,6 +1,6 @@
 /** Layouts: parts of a view that are not contiguous. Wherever a buffer may be given, a layout may be. */
 import { bytesOfType, elementTypeOf } from './elements.js';
-import { ArgumentError, show } from './errors.js';
+import { ArgumentError, requireObject, show } from './errors.js';
 import { type Box, bytesOfBox, extentOf, isDistinct, simplified } from './schedules/box.js';
 import { MAX_DIMENSIONS } from './schedules/encoding.js';
 import { checkView } from './views.js';
@@ -61,8 +61,10 @@ export type Data = ArrayBufferView | Layout;
  *
  * @throws {ArgumentError} naming `view`, `shape`, `strides` or `offset`: also where the box is not inside the view
  */
-export function strided(view: ArrayBufferView, { shape, strides, offset = 0 }: StridedOptions): Layout {
+export function strided(view: ArrayBufferView, options: StridedOptions): Layout {
   const operation = { operation: 'strided' };
+  requireObject(options, 'options', operation);
+  const { shape, strides, offset = 0 } = options;
   checkView(view, 'view', operation);
   const refuse = (argument: string, message: string): never => {
     throw new ArgumentError(argument, message, operation);

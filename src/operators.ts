@@ -1,5 +1,5 @@
 /** Operators of reductions. */
-import { ArgumentError, show } from './errors.js';
+import { ArgumentError, requireObject, show } from './errors.js';
 import { Operator } from './schedules/encoding.js';
 
 /** Computes b[i] = a[i] op b[i] for every i. */
@@ -100,10 +100,7 @@ export function createOp<View extends ArrayBufferView>(
   options: OpOptions = {},
 ): Op {
   const operation = 'createOp';
-  const given: unknown = options;
-  if (typeof given !== 'object' || given === null) {
-    throw new ArgumentError('options', `must be an object, not ${show(given)}`, { operation });
-  }
+  requireObject(options, 'options', { operation });
   const { commutative = false } = options;
   if (typeof commutative !== 'boolean') {
     throw new ArgumentError('commutative', `must be true or false, not ${show(commutative)}`, { operation });

@@ -225,7 +225,8 @@ const MAX_STARTALL = 60e6;
  */
 export function startall(requests: readonly Request[], microseconds?: number): void {
   const world = worldOf(requests, 'startall');
-  if (microseconds !== undefined && !(microseconds >= 0 && microseconds <= MAX_STARTALL)) {
+  const given: unknown = microseconds;
+  if (given !== undefined && !(typeof given === 'number' && given >= 0 && given <= MAX_STARTALL)) {
     const message = `must be a number of microseconds from 0 to ${MAX_STARTALL}, not ${show(microseconds)}`;
     throw new ArgumentError('microseconds', message, { operation: 'startall' });
   }

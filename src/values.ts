@@ -184,6 +184,7 @@ export class Values {
   async recv(source: number, tag = 0): Promise<unknown> {
     this.checkRank('recv', 'source', source);
     // A value is two messages, so the next receive begins when this one has both.
+    if (typeof tag !== 'number') this.refuse('recv', 'tag', `must be a whole number, not ${show(tag)}`);
     const stream = `${source} ${tag}`;
     const receive = async (): Promise<unknown> => {
       const sizes = new Float64Array(1);

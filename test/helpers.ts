@@ -16,8 +16,9 @@ import { Limit, LIMIT_S } from './support/limit.js';
 
 const require = createRequire(import.meta.url);
 const root = dirname(require.resolve('node-nbc/package.json'));
-const { createJob } = require(join(root, 'build/Release/nbc.node')) as {
+const { createJob, rankEnded } = require(join(root, 'build/Release/nbc.node')) as {
   createJob: (size: number, exposedBytes: number) => number;
+  rankEnded: (jobFd: number, rank: number) => void;
 };
 const { openLocalStore } = (await import(
   join(root, 'dist/transport/store/local.js')
@@ -43,6 +44,8 @@ export interface JobOptions {
    * Give the ranks a moment to end when one has failed, then kill them: the default. Without, each has the full time.
    */
   stopOnFailure?: boolean;
+  /** Tell the ranks when one of them has ended, as nbcrun does: on shared memory they cannot see it themselves. */
+  tellEnds?: boolean;
   /** Sees every line of standard output as it comes. The child is there to be signalled. */
   onLine?: (line: string, rank: number, child: ChildProcess) => void;
 }
@@ -105,7 +108,7 @@ export function program(name: string): string {
 
 /** Runs a program as all ranks of a job. Returns how each ended; throws if the time limit had to end them. */
 export async function runJob(name: string, options: JobOptions): Promise<RankResult[]> {
-  const { size, limitS = LIMIT_S.job, stopOnFailure = true } = options;
+  const { size, limitS = LIMIT_S.job, stopOnFailure = true, tellEnds = false } = options;
   const jobFd = createJob(size, 0);
   const store = await openLocalStore(size, limitS * 1000);
   const children: ChildProcess[] = [];
@@ -141,6 +144,12 @@ export async function runJob(name: string, options: JobOptions): Promise<RankRes
       const args = [...front, ...(options.nodeOptions ?? []), program(name), ...(options.args ?? [])];
       const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe', jobFd], env });
       children.push(child);
+      if (tellEnds) {
+        child.once('exit', () => {
+          rankEnded(jobFd, rank);
+          store.rankEnded(rank);
+        });
+      }
       return endOf(child, rank, options.onLine).then((end) => {
         if (stopOnFailure && (end.code !== 0 || end.signal !== null)) grace ??= setTimeout(killRest, GRACE_MS);
         return { ...end, killed: killed.has(child) };

@@ -9,6 +9,8 @@ describe('strided', () => {
   const wrong: [argument: string, call: () => unknown][] = [
     ['view', () => strided([1, 2] as never, { shape: [1], strides: [1] })],
     ['view', () => strided(null as never, { shape: [1], strides: [1] })],
+    ['options', () => strided(view, undefined as never)],
+    ['options', () => strided(view, 3 as never)],
     ['shape', () => strided(view, { shape: [], strides: [] })],
     ['shape', () => strided(view, { shape: 3 as never, strides: [1] })],
     ['shape', () => strided(view, { shape: [-1], strides: [1] })],

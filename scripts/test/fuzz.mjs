@@ -1,13 +1,16 @@
-/** The fuzzers of native/fuzz, each for a moment, from its corpus on. */
+/** The fuzzers of native/fuzz, each for a moment, from its corpus on; and random calls of the package, under ASan. */
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
+import { missing, playUnderAsan, randomSeed } from '../fuzz.mjs';
 import { result } from './pool.mjs';
 import { ROOT, has, run } from './process.mjs';
 
 const FOLDER = join(ROOT, 'native/fuzz');
 const FINDINGS = join(ROOT, 'build/fuzz/findings');
 const SECONDS = 10;
+const CALLS = 'calls';
+const CALLS_SECONDS = 25;
 const LIMIT_S = 300;
 
 /** A filter is "fuzz" or a part of a fuzzer's name. */
@@ -16,13 +19,25 @@ export function tasks(filters, { all }) {
   const fuzzers = readdirSync(FOLDER)
     .filter((name) => name.endsWith('.cc'))
     .map((name) => name.slice(0, -'.cc'.length))
+    .concat(CALLS)
     .filter((name) => filters.length === 0 || filters.some((filter) => filter === 'fuzz' || name.includes(filter)));
   const why = has('clang++') ? undefined : 'clang++ not found (apt install clang libclang-rt-14-dev)';
   const left = (name) => result({ leftOut: [{ what: `fuzzer of ${name}`, why }], text: 'left out' });
   return fuzzers.map((name) => ({
     name: `fuzzer of ${name}`,
-    run: async () => (why === undefined ? fuzzOne(name) : left(name)),
+    run: async () => (name === CALLS ? fuzzCalls() : why === undefined ? fuzzOne(name) : left(name)),
   }));
+}
+
+async function fuzzCalls() {
+  const why = missing();
+  if (why !== undefined) return result({ leftOut: [{ what: 'fuzzer of calls', why }], text: 'left out' });
+  const seed = randomSeed();
+  const { ok, how, output } = await playUnderAsan({ seed, seconds: CALLS_SECONDS });
+  if (ok) return result({ passed: 1, text: output.trim() });
+  const failures = [`fuzzer of calls, from seed ${seed} on: ${how}\n${output}`];
+  failures.push('Again: npm run fuzz -- --seconds 0 --seed, and the seed that the error names');
+  return result({ failed: 1, failures, text: `FAILED: ${how}` });
 }
 
 async function fuzzOne(name) {

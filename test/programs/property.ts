@@ -21,6 +21,7 @@ import {
 import { OPERATIONS } from 'node-nbc/schedules';
 import { gridLists, type Lists } from '../lists.js';
 import { arrange } from '../oracle.js';
+import { generator } from '../support/random.js';
 import {
   BUFFER_BYTES,
   BUFFERS,
@@ -262,16 +263,4 @@ function shuffle<T>(list: T[]): T[] {
     [list[i], list[j]] = [list[j], list[i]];
   }
   return list;
-}
-
-/** Numbers from 0 to 1 (splitmix32 by Tommy Ettinger, public domain). */
-function generator(seed: number): () => number {
-  let state = seed | 0;
-  return () => {
-    state = (state + 0x9e3779b9) | 0;
-    let z = state ^ (state >>> 16);
-    z = Math.imul(z, 0x21f0aaad);
-    z = Math.imul(z ^ (z >>> 15), 0x735a2d97);
-    return ((z ^ (z >>> 15)) >>> 0) / 2 ** 32;
-  };
 }

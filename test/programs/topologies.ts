@@ -335,6 +335,10 @@ await play({
     for (const dims of [undefined, null, 3, [], [0], [1.5], ['2'], [-1, -3], [2, 2], [size + 1]]) {
       await refused('dims', () => world.cart({ dims: any(dims) }));
     }
+    for (const options of [undefined, null, 3]) {
+      await refused('options', () => world.cart(any(options)));
+      await refused('options', () => world.distGraph(any(options)));
+    }
     for (const periods of [true, [], [true, false], [1]]) {
       await refused('periods', () => world.cart({ dims: [size], periods: any(periods) }));
     }

@@ -119,6 +119,9 @@ await play({
       await assert.rejects(values.recv(wrong as never), ArgumentError);
       if (wrong !== undefined) await assert.rejects(values.send(1, 0, (wrong === size ? 40_000 : wrong) as never));
     }
+    for (const tag of [Symbol('tag'), {}, Object.create(null), '1', -1]) {
+      await assert.rejects(values.recv(rank, tag as never), { name: 'ArgumentError', argument: 'tag' });
+    }
     await assert.rejects(values.alltoall([1]), { name: 'ArgumentError', argument: 'values' });
     await assert.rejects(values.scatter(7 as never, rank), { name: 'ArgumentError', argument: 'values' });
     await assert.rejects(values.allreduce(1, null as never), { name: 'ArgumentError', argument: 'fn' });

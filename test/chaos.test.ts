@@ -1,0 +1,21 @@
+/**
+ * Chaos: random collectives on two to eight ranks, of which some are killed, or stopped and resumed. All requests
+ * settle, what was fulfilled is right, no process is left. `npm run chaos -- --rounds 300` plays more of it.
+ */
+import { BRIEF } from './helpers.js';
+import { playChaos } from './support/chaos.js';
+
+/** Two seconds of processor time each, over each transport. */
+const ROUNDS = BRIEF ? 1 : 15;
+
+describe('chaos', () => {
+  const given = process.env['NBC_TEST_SEED'];
+  const first = given === undefined ? Math.floor(Math.random() * 1e9) : Number(given);
+  for (const transport of ['shm', 'tcp']) {
+    for (let seed = first; seed < first + (given === undefined ? ROUNDS : 1); seed++) {
+      it(`of seed ${seed} over ${transport} leaves right results, typed errors and nothing else`, async () => {
+        await playChaos(seed, transport);
+      });
+    }
+  }
+});
