@@ -331,6 +331,18 @@ export class PersistentRequest extends Request {
   free(): void;
 }
 
+export class RankError extends NbcError {
+  readonly code: RankErrorCode;
+}
+
+export type RankErrorCode =
+  'ERR_NBC_RANK_FAILED' | 'ERR_NBC_RANK_MODULE' | 'ERR_NBC_RANK_RESULT' | 'ERR_NBC_RANK_ENDED';
+
+export type RankFunction<Data = unknown, Result = unknown> = (
+  world: Communicator,
+  data: Data,
+) => Result | PromiseLike<Result>;
+
 export class Request implements PromiseLike<void> {
   protected constructor();
   get bytes(): number | undefined;
@@ -346,6 +358,13 @@ export class Request implements PromiseLike<void> {
 export class RevokedError extends NbcError {
   readonly revokedBy: number;
   constructor(message: string, revokedBy: number, context?: ErrorContext);
+}
+
+export interface RunOptions<Data = unknown> {
+  size: number;
+  data?: Data | undefined;
+  signal?: SignalLike | undefined;
+  options?: Omit<InitOptions, 'transport'> | undefined;
 }
 
 export const SUM: Op;
@@ -438,6 +457,11 @@ export function dimsCreate(ranks: number, dimensions: number | readonly number[]
 export function float16(bits: Uint16Array): Uint16Array;
 
 export function init(options?: InitOptions): Promise<Communicator>;
+
+export function runRanks<Result = unknown, Data = unknown>(
+  module: ModuleUrl | string,
+  options: RunOptions<Data>,
+): Promise<Result[]>;
 
 export function startAll(requests: readonly PersistentRequest[]): void;
 
@@ -642,7 +666,7 @@ export const NEIGHBOR_OPERATIONS: readonly [
 export const OPERATIONS: readonly [
   import('./operation.js').Operation<
     'ibarrier',
-    'linear' | 'hierarchical' | 'dissemination',
+    'dissemination' | 'linear' | 'hierarchical',
     import('../schedules/shape.js').Shape
   >,
   import('./operation.js').Operation<
@@ -656,7 +680,7 @@ export const OPERATIONS: readonly [
   import('./operation.js').Operation<'igatherv', 'linear', import('../schedules/gatherv.js').GathervShape>,
   import('./operation.js').Operation<
     'iallgather',
-    'linear' | 'ring' | 'recursive-doubling' | 'bruck' | 'neighbor-exchange' | 'hierarchical',
+    'linear' | 'hierarchical' | 'ring' | 'recursive-doubling' | 'bruck' | 'neighbor-exchange',
     import('../schedules/shape.js').Shape
   >,
   import('./operation.js').Operation<
@@ -666,12 +690,12 @@ export const OPERATIONS: readonly [
   >,
   import('./operation.js').Operation<
     'ialltoall',
-    'linear' | 'bruck' | 'hierarchical' | 'pairwise',
+    'linear' | 'hierarchical' | 'bruck' | 'pairwise',
     import('../schedules/shape.js').Shape
   >,
   import('./operation.js').Operation<
     'ialltoallv',
-    'linear' | 'bruck' | 'hierarchical' | 'pairwise',
+    'linear' | 'hierarchical' | 'bruck' | 'pairwise',
     import('../schedules/exchange.js').AlltoallvShape
   >,
   import('./operation.js').Operation<'ialltoallw', 'linear', import('./alltoallw.js').AlltoallwShape>,
@@ -682,7 +706,7 @@ export const OPERATIONS: readonly [
   >,
   import('./operation.js').Operation<
     'iallreduce',
-    'ring' | 'recursive-doubling' | 'hierarchical' | 'rabenseifner',
+    'hierarchical' | 'ring' | 'recursive-doubling' | 'rabenseifner',
     import('../schedules/combine.js').ReduceShape
   >,
   import('./operation.js').Operation<
@@ -1018,7 +1042,7 @@ interface AlltoallwShape extends Shape {
 }
 
 const COMMON: {
-  transport: Rule<'shm' | 'tcp' | 'verbs' | 'auto'>;
+  transport: Rule<'auto' | 'shm' | 'tcp' | 'verbs'>;
   joinTimeout: Rule<number>;
   progress: Rule<'thread' | 'manual'>;
   eagerLimit: Rule<number>;
@@ -1220,7 +1244,7 @@ const VERBS: {
   device: Rule<string>;
   port: Rule<number>;
   gidIndex: Rule<number>;
-  eager: Rule<'send' | 'write'>;
+  eager: Rule<'write' | 'send'>;
   cacheEntries: Rule<number>;
   cacheBytes: Rule<number>;
 };

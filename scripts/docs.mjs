@@ -14,7 +14,7 @@ const SITE = join(ROOT, 'build/site');
 /** The documents, in the groups and the order of the site's navigation. */
 const GROUPS = {
   'To begin with': ['docs/install.md', 'docs/api.md', 'docs/mpi.md', 'examples/README.md'],
-  Guides: ['docs/*.md', 'docs/jobs/*.md'],
+  Guides: ['docs/*.md', 'docs/guides/*.md', 'docs/jobs/*.md'],
   'How it works': ['ARCHITECTURE.md', 'docs/architecture/*.md'],
   Figures: ['BENCHMARKS.md', 'docs/figures/README.md', 'examples/*/README.md'],
   Project: ['CONTRIBUTING.md', 'docs/testing.md', 'CHANGELOG.md', 'SECURITY.md', 'CODE_OF_CONDUCT.md'],
