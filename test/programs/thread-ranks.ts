@@ -13,7 +13,7 @@ export type Data =
   | ({ scenario: 'collectives' } & Cases)
   | { scenario: 'sums' | 'greet' | 'operators' | 'nested' | 'second' | 'uncopied' | 'clutter' }
   | { scenario: 'leave'; how: 'exit' | 'throw' | 'uncaught'; shared: Int32Array }
-  | { scenario: 'hang'; how: 'wait' | 'await' | 'compute'; shared: Int32Array }
+  | { scenario: 'hang'; how: 'wait' | 'await' | 'compute' | 'copy'; shared: Int32Array }
   | { scenario: 'view'; bytes: Uint8Array }
   | { scenario: 'fail'; failing: number };
 
@@ -128,5 +128,7 @@ async function hang(world: Communicator, { how, shared }: Extract<Data, { scenar
   Atomics.add(shared, READY, 1);
   if (how === 'wait') request.wait();
   if (how === 'await') await request;
+  const [send, recv] = [new Uint8Array(world.size * BYTES), new Uint8Array(world.size * BYTES)];
+  while (how === 'copy') await world.ialltoall(send, recv);
   for (;;);
 }
