@@ -666,7 +666,7 @@ export const NEIGHBOR_OPERATIONS: readonly [
 export const OPERATIONS: readonly [
   import('./operation.js').Operation<
     'ibarrier',
-    'dissemination' | 'linear' | 'hierarchical',
+    'linear' | 'hierarchical' | 'dissemination',
     import('../schedules/shape.js').Shape
   >,
   import('./operation.js').Operation<
@@ -680,7 +680,7 @@ export const OPERATIONS: readonly [
   import('./operation.js').Operation<'igatherv', 'linear', import('../schedules/gatherv.js').GathervShape>,
   import('./operation.js').Operation<
     'iallgather',
-    'linear' | 'hierarchical' | 'ring' | 'recursive-doubling' | 'bruck' | 'neighbor-exchange',
+    'linear' | 'ring' | 'recursive-doubling' | 'bruck' | 'neighbor-exchange' | 'hierarchical',
     import('../schedules/shape.js').Shape
   >,
   import('./operation.js').Operation<
@@ -690,12 +690,12 @@ export const OPERATIONS: readonly [
   >,
   import('./operation.js').Operation<
     'ialltoall',
-    'linear' | 'hierarchical' | 'bruck' | 'pairwise',
+    'linear' | 'bruck' | 'hierarchical' | 'pairwise',
     import('../schedules/shape.js').Shape
   >,
   import('./operation.js').Operation<
     'ialltoallv',
-    'linear' | 'hierarchical' | 'bruck' | 'pairwise',
+    'linear' | 'bruck' | 'hierarchical' | 'pairwise',
     import('../schedules/exchange.js').AlltoallvShape
   >,
   import('./operation.js').Operation<'ialltoallw', 'linear', import('./alltoallw.js').AlltoallwShape>,
@@ -706,7 +706,7 @@ export const OPERATIONS: readonly [
   >,
   import('./operation.js').Operation<
     'iallreduce',
-    'hierarchical' | 'ring' | 'recursive-doubling' | 'rabenseifner',
+    'ring' | 'recursive-doubling' | 'hierarchical' | 'rabenseifner',
     import('../schedules/combine.js').ReduceShape
   >,
   import('./operation.js').Operation<
@@ -1042,7 +1042,7 @@ interface AlltoallwShape extends Shape {
 }
 
 const COMMON: {
-  transport: Rule<'auto' | 'shm' | 'tcp' | 'verbs'>;
+  transport: Rule<'shm' | 'tcp' | 'verbs' | 'auto'>;
   joinTimeout: Rule<number>;
   progress: Rule<'thread' | 'manual'>;
   eagerLimit: Rule<number>;
@@ -1244,7 +1244,7 @@ const VERBS: {
   device: Rule<string>;
   port: Rule<number>;
   gidIndex: Rule<number>;
-  eager: Rule<'write' | 'send'>;
+  eager: Rule<'send' | 'write'>;
   cacheEntries: Rule<number>;
   cacheBytes: Rule<number>;
 };

@@ -2,7 +2,8 @@
 import { workerData } from 'node:worker_threads';
 import { type RankErrorCode, show } from './errors.js';
 import { openThread } from './init.js';
-import { FAILURES, type Loaded, type RankFunction, type RankJob, STOP, type Told } from './ranks.js';
+import { FAILURES, type Loaded, type RankJob, STOP, type Told } from './rank-job.js';
+import type { RankFunction } from './ranks.js';
 import { toldError } from './told-errors.js';
 
 const { module, data, port, words, ...place } = workerData as RankJob;

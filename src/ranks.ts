@@ -2,7 +2,7 @@
  * Ranks that are threads of this process: {@link runRanks}. Each is a worker (rank-worker.ts) with a world of its own;
  * all share one file (docs/architecture/threads.md).
  */
-import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
+import { MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import { checkSignal, type SignalLike } from './aborts.js';
 import type { Communicator } from './communicator.js';
 import {
@@ -18,7 +18,8 @@ import { native } from './native.js';
 import { errorFromNative, errorFromSystem } from './native-errors.js';
 import type { ModuleUrl } from './operators.js';
 import { type InitOptions, resolveOptions, type Settings } from './transport/options.js';
-import { type ToldError, valueOf } from './told-errors.js';
+import { type Loaded, type RankJob, STOP, type Told, WORDS } from './rank-job.js';
+import { valueOf } from './told-errors.js';
 
 /** What the module's default export is. */
 export type RankFunction<Data = unknown, Result = unknown> = (
@@ -37,34 +38,6 @@ export interface RunOptions<Data = unknown> {
   /** As of `init()`; the transport is shared memory. */
   options?: Omit<InitOptions, 'transport'> | undefined;
 }
-
-/** What a worker is told. */
-export interface RankJob {
-  readonly rank: number;
-  readonly size: number;
-  readonly jobFd: number;
-  readonly settings: Settings;
-  readonly module: string;
-  readonly data: unknown;
-  readonly port: MessagePort;
-  /** Words that the threads of the run share: {@link FAILURES}, {@link STOP}. */
-  readonly words: Int32Array;
-}
-
-/** Counts the failures that ranks tell of: each is told before the rank's end makes others fail. */
-export const FAILURES = 0;
-/** 1: a rank that has loaded its module ends instead of running it. */
-export const STOP = 1;
-const WORDS = 2;
-
-/** What a worker tells of its end. */
-export type Told =
-  | { readonly result: unknown }
-  | { readonly code: RankErrorCode; readonly error: ToldError; readonly order: number }
-  | { readonly stopped: true };
-
-/** And before that, where it has loaded its module. */
-export type Loaded = 'loaded';
 
 const OPERATION = 'runRanks';
 const CONTEXT: ErrorContext = { operation: OPERATION };
