@@ -331,6 +331,18 @@ export class PersistentRequest extends Request {
   free(): void;
 }
 
+export class RankError extends NbcError {
+  readonly code: RankErrorCode;
+}
+
+export type RankErrorCode =
+  'ERR_NBC_RANK_FAILED' | 'ERR_NBC_RANK_MODULE' | 'ERR_NBC_RANK_RESULT' | 'ERR_NBC_RANK_ENDED';
+
+export type RankFunction<Data = unknown, Result = unknown> = (
+  world: Communicator,
+  data: Data,
+) => Result | PromiseLike<Result>;
+
 export class Request implements PromiseLike<void> {
   protected constructor();
   get bytes(): number | undefined;
@@ -346,6 +358,13 @@ export class Request implements PromiseLike<void> {
 export class RevokedError extends NbcError {
   readonly revokedBy: number;
   constructor(message: string, revokedBy: number, context?: ErrorContext);
+}
+
+export interface RunOptions<Data = unknown> {
+  size: number;
+  data?: Data | undefined;
+  signal?: SignalLike | undefined;
+  options?: Omit<InitOptions, 'transport'> | undefined;
 }
 
 export const SUM: Op;
@@ -438,6 +457,11 @@ export function dimsCreate(ranks: number, dimensions: number | readonly number[]
 export function float16(bits: Uint16Array): Uint16Array;
 
 export function init(options?: InitOptions): Promise<Communicator>;
+
+export function runRanks<Result = unknown, Data = unknown>(
+  module: ModuleUrl | string,
+  options: RunOptions<Data>,
+): Promise<Result[]>;
 
 export function startAll(requests: readonly PersistentRequest[]): void;
 

@@ -18,6 +18,7 @@ const ENTRIES = [
   'index.js',
   'schedules/index.js',
   'function-worker.js',
+  'rank-worker.js',
   'cli/nbcrun.js',
   'cli/nbctop.js',
   'cli/nbctrace.js',

@@ -190,6 +190,23 @@ export class AbortError extends NbcError {
   }
 }
 
+/**
+ * What became of a rank that is a thread. FAILED: its function threw, or something that nobody caught was thrown.
+ * MODULE: its module could not be imported, or has no function as its default export. RESULT: its result cannot be
+ * copied. ENDED: the thread has ended before.
+ */
+export type RankErrorCode =
+  'ERR_NBC_RANK_FAILED' | 'ERR_NBC_RANK_MODULE' | 'ERR_NBC_RANK_RESULT' | 'ERR_NBC_RANK_ENDED';
+
+/** A rank of `runRanks()` has failed, the first of all: `rank` says which. `cause` is what was thrown there, a copy. */
+export class RankError extends NbcError {
+  declare readonly code: RankErrorCode;
+
+  static {
+    this.prototype.name = 'RankError';
+  }
+}
+
 interface TruncatedContext extends ErrorContext {
   bytesHere: number | undefined;
   bytesThere: number | undefined;

@@ -14,6 +14,7 @@
  * @module node-nbc
  */
 export { init } from './init.js';
+export { type RankFunction, runRanks, type RunOptions } from './ranks.js';
 export type { InitOptions, TcpOptions, VerbsOptions } from './transport/options.js';
 export { alloc } from './buffers.js';
 export type { BufferConstructor, ViewConstructor } from './buffers.js';
@@ -66,6 +67,8 @@ export {
   OperatorError,
   OptionError,
   PeerClosedError,
+  RankError,
+  type RankErrorCode,
   RevokedError,
   ScheduleError,
   SystemError,

@@ -12,7 +12,7 @@ import type { TraceWriter } from './trace/file.js';
 import { traceFile } from './trace/names.js';
 import { closePmix, openPmix } from './transport/directory/pmix.js';
 import { meet, type Endpoints } from './transport/meeting.js';
-import { type InitOptions, resolveOptions } from './transport/options.js';
+import { type InitOptions, resolveOptions, type Settings } from './transport/options.js';
 import { openWorld, type World } from './world.js';
 
 /** An `init()` of this process has begun and not ended: ranks that meet wait for each other. */
@@ -67,12 +67,41 @@ async function open(options: InitOptions): Promise<Communicator> {
     // All values are exchanged by now, so a launcher that has ended does no harm.
     if (bootstrap.pmix) await closePmix(native);
   }
-  const everybody = Uint32Array.from({ length: bootstrap.size }, (_, index) => index);
-  return Communicator.of(world, everybody, bootstrap.rank, { high: 0, low: 0 });
+  return everybody(world);
+}
+
+/**
+ * Opens the rank that this thread is, in a job whose ranks are threads of this process.
+ * @throws {NbcError} as {@link init}
+ */
+export async function openThread(place: {
+  rank: number;
+  size: number;
+  jobFd: number;
+  settings: Settings;
+}): Promise<Communicator> {
+  const { rank, size, jobFd, settings } = place;
+  try {
+    const trace = await traceOf(settings.trace, { rank, size });
+    return everybody(
+      openWorld(native, { rank, size, host: '', jobFd, transport: 'shm', thread: true }, settings, trace),
+    );
+  } catch (thrown) {
+    const context = { rank, operation: 'runRanks' };
+    throw errorFromSystem(errorFromNative(thrown, context), native.descriptorLimit(), context);
+  }
+}
+
+function everybody(world: World): Communicator {
+  const ranks = Uint32Array.from({ length: world.size }, (_, index) => index);
+  return Communicator.of(world, ranks, world.rank, { high: 0, low: 0 });
 }
 
 /** Loaded only where a trace is wanted. @throws {OptionError} if the file cannot be written */
-async function traceOf(file: string, { rank, size }: Bootstrap): Promise<TraceWriter | undefined> {
+async function traceOf(
+  file: string,
+  { rank, size }: Pick<Bootstrap, 'rank' | 'size'>,
+): Promise<TraceWriter | undefined> {
   if (file === '') return undefined;
   const { TraceWriter } = await import('./trace/file.js');
   return new TraceWriter(native, traceFile(file, rank, size), rank, size);

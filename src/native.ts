@@ -32,6 +32,8 @@ export interface NativeJob {
   transport: 'auto' | 'shm' | 'tcp' | 'verbs';
   /** For 'auto': ranks with equal ones are on one host. Empty: this machine. At most 127 bytes. */
   host: string;
+  /** The thread is the rank, not the process: all ranks of the job are threads of this process. */
+  thread?: boolean | undefined;
   /**
    * Where all ranks are, if any rank is reached by TCP: with 'tcp', and with 'auto' in a job whose ranks met and are on
    * several hosts.
@@ -116,7 +118,7 @@ export interface Native {
   closeDescriptor(fd: number): void;
   /** How many descriptors this process may have open. */
   descriptorLimit(): number;
-  /** Throws ERR_NBC_ALREADY_OPEN if this process has an open world. */
+  /** Throws ERR_NBC_ALREADY_OPEN if this process, or this thread, has an open world. */
   checkNoneOpen(): void;
   /**
    * The PMIx client of this process: its rank and the size of the job; what all ranks tell under a name, each once; the

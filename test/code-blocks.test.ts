@@ -14,7 +14,7 @@ import { run } from './support/commands.js';
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
 /** Pages that are followed. */
-const FOLLOWED = ['docs/tutorial.md'];
+const FOLLOWED = ['docs/tutorial.md', 'docs/guides/threads.md'];
 /** Run, and their output compared, by package.test, prebuilt.test and runtimes.test. */
 const RUN_ELSEWHERE = ['README.md'];
 
@@ -171,8 +171,8 @@ function writeProgram(folder: string, programs: Map<string, string>, text: strin
 
 async function outputOf(folder: string, command: string, where: string): Promise<string> {
   const [npx, program, ...args] = command.split(' ');
-  assert.equal(npx, 'npx', `${where}: ${command}`);
-  const script = join(ROOT, 'dist/cli', `${program}.js`);
+  assert.match(npx, /^(npx|node)$/, `${where}: ${command}`);
+  const script = npx === 'node' ? join(folder, program) : join(ROOT, 'dist/cli', `${program}.js`);
   const { code, stdout, stderr } = await run(process.execPath, [script, ...args], {}, { cwd: folder });
   assert.equal(code, 0, `${where}: ${command}\n${stdout}${stderr}`);
   return stdout;

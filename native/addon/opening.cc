@@ -60,6 +60,7 @@ void read_job(Napi::Env env, const Napi::Object& job, Opening& opening) {
   opening.size = number(env, job.Get("size"), "size");
   const Napi::Value fd = job.Get("jobFd");
   opening.job_fd = fd.IsNumber() ? fd.As<Napi::Number>().Int32Value() : -1;
+  opening.thread = job.Get("thread").ToBoolean();
   opening.transport = job.Get("transport").ToString().Utf8Value();
   opening.host = job.Get("host").ToString().Utf8Value();
   opening.tcp = tcp_options(job.Get("tcp"));

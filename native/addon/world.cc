@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <mutex>
 #include <new>
 #include <string>
 #include <system_error>
@@ -16,26 +17,34 @@
 namespace nbc::addon {
 namespace {
 
-// The process is the rank: mailboxes have one reader. Set by open(), cleared by close().
+// The process is the rank, and one of its threads has that world: mailboxes have one reader. Set by open(), cleared by
+// close(). Worlds of ranks that are threads do not count.
 std::atomic<bool> g_open{false};
 
 // process.exit() on the main thread runs no cleanup of the environment, and peers would wait for this rank forever. So
-// the end of the process (atexit) ends this engine. It is the open world's engine or null, stored by open() and close()
-// on its JavaScript thread.
-std::atomic<Engine*> g_engine{nullptr};
+// the end of the process (atexit) ends the engines that are left. Those of open worlds: each thread adds its own in
+// open(), and takes it out before it destroys it. Never destroyed: workers may live until the very end.
+std::mutex& g_mutex = *new std::mutex();  // guards the list, and engines in it while they are abandoned
+std::vector<Engine*>& g_engines = *new std::vector<Engine*>();
 
 void at_process_end() {
-  Engine* const engine = g_engine.exchange(nullptr);
-  if (engine == nullptr) return;
   reporter::forget();
-  engine->abandon();
+  const std::lock_guard<std::mutex> guard(g_mutex);
+  for (Engine* engine : g_engines) engine->abandon();
+  g_engines.clear();
+}
+
+void forget_engine(Engine* engine) {
+  const std::lock_guard<std::mutex> guard(g_mutex);
+  std::erase(g_engines, engine);
 }
 
 // What the ranks of this machine share; null with transport 'tcp'.
 std::shared_ptr<job::Segment> map_segment(const Opening& opening) {
   if (opening.transport == "tcp") return nullptr;
   const Descriptor own(opening.job_fd < 0 ? job::Segment::create(1, opening.shm.exposed_bytes) : -1);
-  auto segment = job::Segment::map(own ? own.get() : opening.job_fd);
+  const int fd = own ? own.get() : opening.job_fd;
+  auto segment = opening.thread ? job::Segment::share(fd) : job::Segment::map(fd);
   if (segment->size() != opening.size || opening.rank >= opening.size) {
     throw FabricError{"the job has " + std::to_string(segment->size()) +
                       " ranks, but this process was started as rank " + std::to_string(opening.rank) + " of " +
@@ -55,11 +64,12 @@ World* World::of(napi_env env) {
 void World::refuse_second() const { throw Refusal("ERR_NBC_ALREADY_OPEN").error(env_); }
 
 void World::check_none_open() const {
-  if (g_open.load()) refuse_second();
+  if (is_open() || g_open.load()) refuse_second();
 }
 
 void World::open(const Opening& opening, tcp::Socket listener, napi_value on_completions) {
-  if (is_open() || g_open.exchange(true)) refuse_second();
+  if (is_open() || (!opening.thread && g_open.exchange(true))) refuse_second();
+  is_process_ = !opening.thread;
   try {
     open_engine(opening, std::move(listener), on_completions);
   } catch (const FabricError& error) {
@@ -103,8 +113,11 @@ void World::open_engine(const Opening& opening, tcp::Socket listener, napi_value
   watch_ = std::move(watch);
   static const int registered = std::atexit(at_process_end);
   static_cast<void>(registered);
-  g_engine.store(engine_.get());
-  reporter::report(*engine_, opening);
+  {
+    const std::lock_guard<std::mutex> guard(g_mutex);
+    g_engines.push_back(engine_.get());
+  }
+  if (is_process_) reporter::report(*engine_, opening);
   // Registered after the thread-safe function, so it runs before Node.js takes that away: the progress thread must end
   // first.
   napi_add_env_cleanup_hook(env_, at_environment_end, this);
@@ -114,14 +127,14 @@ void World::open_engine(const Opening& opening, tcp::Socket listener, napi_value
 void World::give_up() {
   if (to_javascript_ != nullptr) napi_release_threadsafe_function(to_javascript_, napi_tsfn_abort);
   to_javascript_ = nullptr;
-  g_open.store(false);
+  if (is_process_) g_open.store(false);
 }
 
 void World::close(bool environment_ends) {
   if (!is_open()) return;
   napi_remove_env_cleanup_hook(env_, at_environment_end, this);
-  g_engine.store(nullptr);
-  reporter::forget();
+  forget_engine(engine_.get());
+  if (is_process_) reporter::forget();
   watch_.reset();
   poll_.reset();
   engine_.reset();
@@ -133,7 +146,7 @@ void World::close(bool environment_ends) {
   slots_.reset();
   napi_release_threadsafe_function(to_javascript_, napi_tsfn_release);
   to_javascript_ = nullptr;
-  g_open.store(false);
+  if (is_process_) g_open.store(false);
 }
 
 void World::at_environment_end(void* world) { static_cast<World*>(world)->close(true); }

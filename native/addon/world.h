@@ -1,4 +1,5 @@
-// What one JavaScript environment has open: the engine and the handles given to JavaScript. One per process at a time.
+// What one JavaScript environment has open: the engine and the handles given to JavaScript. One world of a process is
+// its rank in a job of processes; threads that are ranks by themselves (Opening::thread) have their worlds besides.
 #pragma once
 #include <napi.h>
 
@@ -65,6 +66,7 @@ class World {
   std::vector<uint32_t> free_groups_;
   std::vector<std::shared_ptr<LoadedPlan>> plans_;
   std::vector<uint32_t> free_plans_;
+  bool is_process_ = false;  // the rank is the process: others are told so
   napi_threadsafe_function to_javascript_ = nullptr;
   // A call to JavaScript is queued: set by the thread that ends a watched request, cleared by the event loop before it
   // looks at the states.

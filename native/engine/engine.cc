@@ -1,6 +1,9 @@
 #include "engine/engine.h"
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <mutex>
 
 #include "engine/relax.h"
 #include "fabric/clock.h"
@@ -17,10 +20,12 @@ uint32_t& count_of(Group& group, Rank peer, uint32_t tag, bool sends) {
   return (sends ? group.sent : group.received)[static_cast<uint64_t>(peer) << 32 | tag];
 }
 
-// Memory of requests that were pending when their world closed: a peer may write to it until it learns of the end.
-std::vector<std::shared_ptr<void>>& leaked_buffers() {
-  static auto* keepers = new std::vector<std::shared_ptr<void>>();
-  return *keepers;
+// For good: nobody can say when the peers, which are processes, have learned of the end.
+void keep_for_good(std::vector<std::shared_ptr<void>> keepers) {
+  static std::mutex& mutex = *new std::mutex();  // worlds of several threads may close at once
+  static auto& kept = *new std::vector<std::shared_ptr<void>>();
+  const std::lock_guard<std::mutex> guard(mutex);
+  std::move(keepers.begin(), keepers.end(), std::back_inserter(kept));
 }
 
 }  // namespace
@@ -58,14 +63,14 @@ Engine::~Engine() {
   user_work_->close();
   close_operations();
   // What is left: peers may still write to these buffers, and read staged pieces of exposed memory.
-  if (active_.head != nullptr || !left_behind_.empty()) leaked_buffers().push_back(fabric_->memory());
-  for (std::shared_ptr<void>& keeper : left_behind_) leaked_buffers().push_back(std::move(keeper));
+  if (active_.head != nullptr || !left_behind_.empty()) left_behind_.push_back(fabric_->memory());
   for (Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
     slots_->set(operation->slot, static_cast<int32_t>(Error::closed));
     for (const Pinned& pin : operation->buffers) {
-      if (pin.keeper != nullptr) leaked_buffers().push_back(pin.keeper);
+      if (pin.keeper != nullptr) left_behind_.push_back(pin.keeper);
     }
   }
+  if (!left_behind_.empty() && !fabric_->keep(left_behind_)) keep_for_good(std::move(left_behind_));
 }
 
 // Pending operations end when nothing can touch their buffers any more. Only a network card may need its peer for that,

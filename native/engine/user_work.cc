@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <map>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <utility>
@@ -10,9 +11,9 @@
 namespace nbc {
 namespace {
 
-// A process has one world at a time, and threads that have functions find it here.
+// The open worlds of this process by number: threads that have functions find theirs here.
 std::mutex g_mutex;
-std::weak_ptr<UserWork> g_work;
+std::map<uint32_t, std::weak_ptr<UserWork>> g_works;
 uint32_t g_number = 0;
 
 constexpr const char* kClosed = "the process is about to end";
@@ -46,13 +47,15 @@ UserWork::UserWork(std::atomic<int32_t>& waiting, std::function<void()> ring)
 
 std::shared_ptr<UserWork> UserWork::of_world(uint32_t number) {
   const std::lock_guard lock(g_mutex);
-  return number == g_number ? g_work.lock() : nullptr;
+  const auto found = g_works.find(number);
+  return found != g_works.end() ? found->second.lock() : nullptr;
 }
 
 uint32_t UserWork::publish(const std::shared_ptr<UserWork>& work) {
   const std::lock_guard lock(g_mutex);
-  g_work = work;
-  return ++g_number;
+  std::erase_if(g_works, [](const auto& entry) { return entry.second.expired(); });
+  g_works[++g_number] = work;
+  return g_number;
 }
 
 void UserWork::count_waiting() {

@@ -245,6 +245,9 @@ class Fabric {
   // The peer last ran on the processor that the calling thread runs on: it cannot go on while this thread runs.
   virtual bool shares_processor(Rank) const { return false; }
 
+  // Before the end: memory that peers may still use. True: the fabric knows when they do not any more, and keeps it
+  // until then.
+  virtual bool keep(std::vector<std::shared_ptr<void>>& /*keepers*/) { return false; }
   // Tells everybody that this rank will do no more, after all that it committed. The destructor does it; a process that
   // ends without it, too. May wait for a bounded time until what was committed has arrived.
   virtual void announce_closed() = 0;

@@ -23,10 +23,16 @@ Descriptor open_pipe(const RankLine& line, uint32_t number) {
   return Descriptor(::open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC));
 }
 
+bool write_to(int pipe) {
+  const char nothing = 0;
+  // A full pipe has something to read already.
+  return ::write(pipe, &nothing, 1) == 1 || errno == EAGAIN;
+}
+
 }  // namespace
 
 bool RankPipe::open(const Segment& segment, Rank rank) {
-  if (read_) return true;
+  if (number_ >= 0) return true;
   int ends[2];
   if (::pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) return false;
   Descriptor read(ends[0]);
@@ -36,14 +42,25 @@ bool RankPipe::open(const Segment& segment, Rank rank) {
   RankLine& line = segment.line(rank);
   line.loop_inode = status.st_ino;
   line.loop_device = status.st_dev;
+  number_ = read.get();
+  const auto told = static_cast<uint32_t>(write.get()) + 1;
+  if (segment.is_here(rank)) {
+    segment.keep_pipe(rank, std::move(read), std::move(write));
+  } else {
+    read_ = std::move(read);
+    write_ = std::move(write);
+  }
   // release: the two words above; pairs with the acquire in PipeCaller::call()
-  line.loop_pipe.store(static_cast<uint32_t>(write.get()) + 1, std::memory_order_release);
-  read_ = std::move(read);
-  write_ = std::move(write);
+  line.loop_pipe.store(told, std::memory_order_release);
   return true;
 }
 
 bool PipeCaller::call(const Segment& segment, Rank rank) {
+  if (segment.is_here(rank)) {
+    // acquire: pairs with RankPipe::open()
+    const uint32_t number = segment.line(rank).loop_pipe.load(std::memory_order_acquire);
+    return number != 0 && write_to(static_cast<int>(number - 1));
+  }
   if (pipes_.size() <= rank) pipes_.resize(segment.size());
   Pipe& pipe = pipes_[rank];
   if (!pipe.tried) {
@@ -54,9 +71,7 @@ bool PipeCaller::call(const Segment& segment, Rank rank) {
     pipe.write = open_pipe(line, number - 1);
     if (pipe.write) ++opened_;
   }
-  const char nothing = 0;
-  // A full pipe has something to read already.
-  return pipe.write && (::write(pipe.write.get(), &nothing, 1) == 1 || errno == EAGAIN);
+  return pipe.write && write_to(pipe.write.get());
 }
 
 }  // namespace nbc::job

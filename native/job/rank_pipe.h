@@ -4,7 +4,8 @@
 //
 // Each rank makes one, and tells its descriptor and its inode in its RankLine. A peer opens it as /proc/PID/fd/N, which
 // the system allows to processes of one user that see each other's numbers. The inode says whether it is the same pipe:
-// the rank may have ended and its numbers may belong to something else.
+// the rank may have ended and its numbers may belong to something else. Ranks that are threads of one process write to
+// the descriptor itself.
 #pragma once
 #include <vector>
 
@@ -18,9 +19,11 @@ class RankPipe {
   // Makes it, once, and tells the peers. False: the system refused (errno).
   bool open(const Segment& segment, Rank rank);
   // Readable when the rank was called; −1 where open() failed or was not called.
-  int descriptor() const { return read_.get(); }
+  int descriptor() const { return number_; }
 
  private:
+  int number_ = -1;
+  // None where peers may be threads of this process: the segment has both then.
   Descriptor read_;
   Descriptor write_;  // what peers open, and what keeps the pipe readable when they have gone
 };

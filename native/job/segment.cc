@@ -6,11 +6,15 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <iterator>
+#include <map>
+#include <mutex>
 #include <new>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace nbc::job {
 namespace {
@@ -121,6 +125,18 @@ int Segment::create(Rank size, size_t arena_bytes, size_t page) {
   return fd.release();
 }
 
+// What the ranks of this process share beside the file.
+struct Segment::Here {
+  explicit Here(Rank size) : present(size), pipes(size), arenas(size) {}
+  // Stored once by the rank, before its state says that it is open (release); read after an acquire load of that.
+  std::vector<std::atomic<bool>> present;
+  std::vector<std::pair<Descriptor, Descriptor>> pipes;  // each rank stores its own; nobody reads
+  std::mutex mutex;                                      // guards the rest
+  std::vector<std::byte*> arenas;
+  std::vector<std::shared_ptr<void>> kept;
+  Rank count = 0;  // ranks that have entered and not left
+};
+
 Segment::Segment(const JobHeader& header, const Layout& layout)
     : layout_(layout), arena_bytes_(header.arena_bytes), page_(header.page), size_(header.size) {}
 
@@ -140,8 +156,68 @@ std::shared_ptr<Segment> Segment::map(int fd, Part part) {
   return segment;
 }
 
+std::shared_ptr<Segment> Segment::share(int fd) {
+  using File = std::pair<dev_t, ino_t>;
+  static std::mutex& mutex = *new std::mutex();
+  static auto& shared = *new std::map<File, std::weak_ptr<Segment>>();  // guarded by mutex
+  struct stat status {};
+  if (fstat(fd, &status) != 0) throw FabricError{"descriptor " + std::to_string(fd) + kNoJobsMemory};
+  const std::lock_guard<std::mutex> guard(mutex);
+  std::erase_if(shared, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<Segment>& known = shared[{status.st_dev, status.st_ino}];
+  auto segment = known.lock();
+  if (segment == nullptr) {
+    segment = map(fd);
+    segment->here_ = std::make_unique<Here>(segment->size_);
+    known = segment;
+  }
+  return segment;
+}
+
 Segment::~Segment() {
+  if (here_ != nullptr) {
+    for (std::byte* arena : here_->arenas) {
+      if (arena != nullptr) munmap(arena, arena_bytes_);
+    }
+  }
   if (base_ != nullptr) munmap(base_, mapped_);
+}
+
+void Segment::enter(Rank rank) const {
+  if (here_ == nullptr) return;
+  here_->present[rank].store(true, std::memory_order_relaxed);
+  const std::lock_guard<std::mutex> guard(here_->mutex);
+  ++here_->count;
+}
+
+void Segment::leave() const {
+  if (here_ == nullptr) return;
+  std::vector<std::shared_ptr<void>> released;  // without the lock
+  const std::lock_guard<std::mutex> guard(here_->mutex);
+  if (--here_->count == 0) released.swap(here_->kept);
+}
+
+bool Segment::is_here(Rank rank) const {
+  return here_ != nullptr && here_->present[rank].load(std::memory_order_relaxed);
+}
+
+bool Segment::keep(std::vector<std::shared_ptr<void>>& keepers) const {
+  if (here_ == nullptr) return false;
+  const std::lock_guard<std::mutex> guard(here_->mutex);
+  std::move(keepers.begin(), keepers.end(), std::back_inserter(here_->kept));
+  keepers.clear();
+  return true;
+}
+
+std::byte* Segment::arena(Rank rank) const {
+  const std::lock_guard<std::mutex> guard(here_->mutex);
+  std::byte*& at = here_->arenas[rank];
+  if (at == nullptr) at = map_arena(rank);
+  return at;
+}
+
+void Segment::keep_pipe(Rank rank, Descriptor&& read, Descriptor&& write) const {
+  here_->pipes[rank] = {std::move(read), std::move(write)};
 }
 
 std::byte* Segment::map_arena(Rank rank, size_t bytes) const {

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "fabric/descriptor.h"
 #include "fabric/fabric.h"
@@ -111,7 +112,8 @@ struct alignas(kLine) RankLine {
 };
 static_assert(sizeof(RankLine) == 7 * kLine);
 
-// One mapping of the shared file. Ranks that are threads of one process may share it.
+// One mapping of the shared file. Ranks that are threads of one process may have one together; with share() they also
+// know of each other that they are, and what follows from that.
 class Segment {
  public:
   // What a process needs of the file.
@@ -124,6 +126,8 @@ class Segment {
   static int create(Rank size, size_t arena_bytes = 0, size_t page = system_page());
   // Maps the file behind `fd` (which is duplicated). Throws FabricError if it is not a job's file.
   static std::shared_ptr<Segment> map(int fd, Part part = Part::all);
+  // The same object for all ranks of this process that open the file, as long as one of them has it. Any thread.
+  static std::shared_ptr<Segment> share(int fd);
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
@@ -142,10 +146,26 @@ class Segment {
   std::byte* map_arena(Rank rank) const { return map_arena(rank, arena_bytes_); }
   // The first `bytes` of this rank's own, without which it cannot open. Throws FabricError.
   std::byte* map_own_arena(Rank rank, size_t bytes) const;
+  // --- Ranks that are threads of this process, of a segment of share(); without it there are none.
+  // A rank is here from enter() on, which it calls before it announces that it is open; who has seen it open knows.
+  void enter(Rank rank) const;
+  // It touches nothing of its peers any more. With the last one, what was kept for them is released.
+  void leave() const;
+  bool is_here(Rank rank) const;
+  // Keeps this while a rank is here. False: no rank can be.
+  bool keep(std::vector<std::shared_ptr<void>>& keepers) const;
+  // The arena of a rank, mapped once for all of this process, and as long as this. nullptr with errno on failure.
+  std::byte* arena(Rank rank) const;
+  // The ends of the pipe of a rank that is here (rank_pipe.h). They stay open as long as this: a peer may write to a
+  // rank that has just gone, and then the number must not be of something else, nor the pipe be without a reader
+  // (SIGPIPE). Once for each rank, by itself.
+  void keep_pipe(Rank rank, Descriptor&& read, Descriptor&& write) const;
+
   // Gives the pages of a part of an arena back to the system; it reads as zeros from then on.
   void punch(Rank rank, size_t offset, size_t bytes) const;
 
  private:
+  struct Here;
   Segment(const JobHeader& header, const Layout& layout);
   std::byte* map_arena(Rank rank, size_t bytes) const;
 
@@ -157,6 +177,7 @@ class Segment {
   size_t page_;
   Rank size_;
   RankLine* lines_ = nullptr;
+  std::unique_ptr<Here> here_;  // null: made by map()
 };
 
 }  // namespace nbc::job

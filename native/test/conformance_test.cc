@@ -26,6 +26,13 @@ MakeRank shm_job(Rank size) {
   };
 }
 
+// Ranks of one process, as threads of runRanks() are: they copy from one another's memory.
+MakeRank threads_job(Rank size) {
+  return [segment = make_shared_segment(size)](Rank rank, const RankOptions& options) {
+    return shm_fabric(segment, rank, options);
+  };
+}
+
 MakeRank tcp_job(Rank size) {
   return [job = std::make_shared<TcpJob>(size)](Rank rank, const RankOptions& options) {
     TcpOptions tcp;
@@ -57,6 +64,7 @@ std::vector<RankOptions> all_modes() {
 }
 
 const bool registered = conformance::conforms({"shm", shm_job, all_modes()}) &&
+                        conformance::conforms({"threads", threads_job, all_modes()}) &&
                         conformance::conforms({"tcp", tcp_job, modes(true)}) &&
                         conformance::conforms({"mixed", mixed_job, all_modes()});
 

@@ -46,6 +46,15 @@ inline std::shared_ptr<job::Segment> make_segment(Rank size) {
   return segment;
 }
 
+// Of ranks that know that they are threads of one process.
+inline std::shared_ptr<job::Segment> make_shared_segment(Rank size) {
+  const int fd = job::Segment::create(size, kTestArena);
+  auto segment = job::Segment::share(fd);
+  CHECK(job::Segment::share(fd) == segment);
+  ::close(fd);
+  return segment;
+}
+
 // The state of a request that was complete when it was started.
 constexpr uint32_t kNoRequest = UINT32_MAX;
 
@@ -89,10 +98,7 @@ class TestRank {
     if (ended > 0) told();
   }
 
-  // One at a time: worlds of one process that end with requests pending share the list of memory that is kept for good.
   void close() {
-    static std::mutex mutex;
-    const std::lock_guard<std::mutex> guard(mutex);
     engine.reset();
     arena.reset();
   }

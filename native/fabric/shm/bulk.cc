@@ -5,7 +5,6 @@
 #include <cstring>
 #include <sys/mman.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 namespace nbc::shm {
 namespace {
@@ -53,11 +52,12 @@ bool enter(Gate& gate, uint32_t key) {
 }  // namespace
 
 Bulk::Bulk(std::shared_ptr<Segment> segment, std::shared_ptr<Arena> arena, Rank rank)
-    : segment_(std::move(segment)), arena_(std::move(arena)), rank_(rank), self_(getpid()), links_(segment_->size()) {}
+    : segment_(std::move(segment)), arena_(std::move(arena)), rank_(rank), links_(segment_->size()) {}
 
 Bulk::~Bulk() {
   for (const auto& link : links_) {
-    if (link != nullptr && link->arena != nullptr) munmap(link->arena, segment_->arena_bytes());
+    if (link == nullptr || link->arena == nullptr || segment_->is_here(link->peer)) continue;
+    munmap(link->arena, segment_->arena_bytes());
   }
 }
 
@@ -71,21 +71,26 @@ Link& Bulk::open(Rank peer, bool may_attach) {
     link->in = reinterpret_cast<BulkSlot*>(segment_->pair(rank_, peer) + kControlBytes);
     link->gate_out = reinterpret_cast<Gate*>(segment_->pair(peer, rank_) + kControlBytes - kFabricBytes);
     link->gate_in = reinterpret_cast<Gate*>(segment_->pair(rank_, peer) + kControlBytes - kFabricBytes);
-    if (may_attach) {
+    const bool thread = segment_->is_here(peer);
+    link->here = thread || peer == rank_;
+    if (thread) {
+      link->can_attach = true;
+    } else if (may_attach) {
       uint64_t value = 0;
       link->can_attach =
           cross_copy(line.pid, reinterpret_cast<std::byte*>(&value), line.probe_address, sizeof value, false) &&
           value == line.probe_value;
     }
     // Then we have to take part in what the peer sends: where we may not attach to it, it may not attach to us either.
-    if (!link->can_attach || line.attaches == 0) receiver_copies_ = true;
+    if (!thread && (!link->can_attach || line.attaches == 0)) receiver_copies_ = true;
     links_[peer] = std::move(link);
   }
   return *links_[peer];
 }
 
 std::byte* Bulk::arena_of(Link& link) {
-  if (link.arena == nullptr) link.arena = segment_->map_arena(link.peer);
+  if (link.arena == nullptr)
+    link.arena = segment_->is_here(link.peer) ? segment_->arena(link.peer) : segment_->map_arena(link.peer);
   return link.arena;
 }
 
@@ -111,7 +116,8 @@ bool Bulk::copy_pieces(Link& link, BulkSlot& slot, bool sending, uint32_t first,
     counters_.mapped_bytes += length;
     return true;
   }
-  if (link.peer == rank_) {
+  if (link.here) {
+    // memmove: programs may give two ranks views of one SharedArrayBuffer that overlap.
     std::byte* theirs = reinterpret_cast<std::byte*>(remote) + at;
     std::memmove(sending ? theirs : ours, sending ? ours : theirs, length);
     counters_.mapped_bytes += length;

@@ -108,7 +108,7 @@ constexpr uint64_t room_of(Effort effort) {
 }
 
 struct BulkCounters {
-  uint64_t mapped_bytes = 0;        // copied through shared mappings
+  uint64_t mapped_bytes = 0;        // copied by memcpy: both ends were mapped here
   uint64_t cross_memory_bytes = 0;  // copied by process_vm_readv/writev
   uint64_t staged_bytes = 0;        // copied into staging buffers
   uint64_t helped_pieces = 0;       // pieces that the receiver copied for the sender
@@ -134,6 +134,7 @@ struct Put {
 struct Link {
   Rank peer = 0;
   pid_t pid = 0;
+  bool here = false;                // the peer is a thread of this process, or this rank itself: its addresses are ours
   BulkSlot* out = nullptr;          // in the peer's memory: our announcements
   BulkSlot* in = nullptr;           // in our memory: the peer's
   bool can_attach = false;          // process_vm_* works on this peer
@@ -227,7 +228,6 @@ class Bulk {
   std::shared_ptr<Segment> segment_;
   std::shared_ptr<Arena> arena_;
   Rank rank_;
-  pid_t self_;
   bool receiver_copies_ = false;
   uint32_t outdated_ = 0;  // links
   std::vector<std::unique_ptr<Link>> links_;

@@ -46,6 +46,7 @@ ShmFabric::ShmFabric(std::shared_ptr<Segment> segment, const ShmOptions& options
   line.probe_value = *probe_;
   options_.cross_memory = options_.cross_memory && attach_works(*probe_);
   line.attaches = options_.cross_memory ? 1 : 0;
+  segment_->enter(options_.rank);
   if (opening == Opening::now) open(false, {});
 }
 
@@ -59,7 +60,10 @@ void ShmFabric::open(bool far, const std::string& why_not_far) {
     job::wake(*segment_, peer, doorbell_count(segment_->line(peer).bell, 1), caller_);
 }
 
-ShmFabric::~ShmFabric() { announce_closed(); }
+ShmFabric::~ShmFabric() {
+  announce_closed();
+  segment_->leave();
+}
 
 void ShmFabric::announce_closed() { job::announce_closed(*segment_, rank(), caller_); }
 

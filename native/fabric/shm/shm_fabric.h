@@ -88,6 +88,7 @@ class ShmFabric final : public Fabric {
   void note_processor() override;
   bool shares_processor(Rank peer) const override;
 
+  bool keep(std::vector<std::shared_ptr<void>>& keepers) override { return segment_->keep(keepers); }
   void announce_closed() override;
   Crowd crowd() const override;
   void visit_counters(const CounterVisitor& visit) const override;

@@ -1,0 +1,244 @@
+/**
+ * Ranks that are threads of this process: runRanks(). programs/thread-ranks.ts is what they run.
+ */
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { AbortError, ArgumentError, init, OptionError, RankError, runRanks, type RunOptions, SUM } from 'node-nbc';
+import { BRIEF, program } from './helpers.js';
+import type { Ran } from './programs/all-collectives.js';
+import { type Data, GO, LOST, READY } from './programs/thread-ranks.js';
+import { until } from './support/until.js';
+import { pathToFileURL } from 'node:url';
+
+const MODULE = pathToFileURL(program('thread-ranks'));
+const MODES = ['thread', 'manual'] as const;
+
+const run = <Result = unknown>(data: Data, options: Omit<RunOptions, 'data'>): Promise<Result[]> =>
+  runRanks<Result>(MODULE, { ...options, data });
+const words = (): Int32Array => new Int32Array(new SharedArrayBuffer(12));
+const sourceOf = (text: string): string => `data:text/javascript,${encodeURIComponent(text)}`;
+
+/** Of the errors that runRanks() rejects with. */
+async function failureOf(running: Promise<unknown>): Promise<RankError> {
+  const error = await running.then(
+    () => assert.fail('it did not fail'),
+    (thrown: unknown) => thrown,
+  );
+  assert(error instanceof RankError, String(error));
+  assert.equal(error.name, 'RankError');
+  return error;
+}
+
+describe('ranks as threads', () => {
+  const sizes = BRIEF ? [1, 2, 3, 5] : [1, 2, 3, 4, 5, 6, 7, 8, 16];
+  for (const size of sizes) {
+    const mode = MODES[size % 2];
+    const form = size <= 2 && !BRIEF ? 'full' : 'once';
+    it(`run all operations rightly on ${size}, progress '${mode}', form '${form}'`, async () => {
+      const results = await run<Ran>({ scenario: 'collectives', mode, form }, { size, options: { progress: mode } });
+      assert.equal(results.length, size);
+      for (const { cases, stats } of results) {
+        assert(cases > 300, 'the cases were run');
+        assert.equal(stats['crossMemoryBytes'] + stats['stagedBytes'], 0);
+        if (size > 1) assert(stats['eagerSent'] > 0 && stats['rtrSent'] > 0 && stats['mappedBytes'] > 0);
+      }
+    });
+  }
+
+  it('give what they return, by rank, each from a thread of its own', async () => {
+    interface Greeting {
+      rank: number;
+      size: number;
+      thread: number;
+    }
+    const greetings = await run<Greeting>({ scenario: 'greet' }, { size: 4 });
+    assert.deepEqual(
+      greetings.map(({ rank, size }) => [rank, size]),
+      [0, 1, 2, 3].map((rank) => [rank, 4]),
+    );
+    assert.equal(new Set(greetings.map(({ thread }) => thread)).size, 4);
+  });
+
+  it('send from, and receive into, views of one SharedArrayBuffer', async () => {
+    const size = 3;
+    const bytes = new Uint8Array(new SharedArrayBuffer(size * 600_000));
+    assert.deepEqual(await run({ scenario: 'view', bytes }, { size }), [0, 1, 2]);
+    assert.deepEqual([bytes[0], bytes[600_000], bytes[1_200_000]], [0, 1, 2]);
+  });
+
+  it('run operators of the program, in their threads and in workers', async () => {
+    assert.deepEqual(await run({ scenario: 'operators' }, { size: 4 }), [6, 6, 6, 6]);
+  });
+
+  it('run several times at once, inside each other, and beside a world of the process', async () => {
+    const world = await init({ transport: 'shm' });
+    const runs = [2, 3, 4].map((size) => run({ scenario: 'sums' }, { size }));
+    const nested = run<unknown[]>({ scenario: 'nested' }, { size: 2 });
+    const sum = new Float64Array(1);
+    await world.iallreduce(Float64Array.of(3), sum, SUM);
+    assert.equal(sum[0], 3);
+    assert.deepEqual(await Promise.all(runs), [Array(2).fill(0), Array(3).fill(0), Array(4).fill(0)]);
+    assert.deepEqual(
+      (await nested).map((inner) => inner.length),
+      [2, 2],
+    );
+    await world.close();
+  });
+
+  it('have one world each', async () => {
+    assert.deepEqual(await run({ scenario: 'second' }, { size: 2 }), Array(2).fill('ERR_NBC_ALREADY_OPEN'));
+  });
+
+  it('end with their results, whatever they have left open', async () => {
+    assert.deepEqual(await run({ scenario: 'clutter' }, { size: 2 }), [0, 1]);
+  });
+});
+
+describe('a rank that is a thread and fails', () => {
+  for (const how of ['exit', 'throw', 'uncaught'] as const) {
+    it(`is lost to the others by its end alone, and the process lives (${how})`, async () => {
+      const shared = words();
+      const failure = failureOf(run({ scenario: 'leave', how, shared }, { size: 3 }));
+      await until('all ranks are in the middle', () => Atomics.load(shared, READY) === 3);
+      Atomics.store(shared, GO, 1);
+      Atomics.notify(shared, GO);
+      // From here on this thread runs nothing of runRanks().
+      for (let lost; (lost = Atomics.load(shared, LOST)) < 2;)
+        assert.notEqual(Atomics.wait(shared, LOST, lost, 60_000), 'timed-out', `${lost} of 2 ranks have heard of it`);
+      const { rank, code, cause, message } = await failure;
+      assert.equal(rank, 1);
+      assert.equal(code, how === 'exit' ? 'ERR_NBC_RANK_ENDED' : 'ERR_NBC_RANK_FAILED');
+      if (how === 'exit') assert.match(message, /rank 1 failed: its thread has ended with exit code 7/);
+      else assert(cause instanceof RangeError);
+    });
+  }
+
+  it('is the one that is told of, also where others fail because of it', async () => {
+    for (let round = 0; round < (BRIEF ? 5 : 20); round++) {
+      const failing = round % 4;
+      const { rank, cause } = await failureOf(run({ scenario: 'fail', failing }, { size: 4 }));
+      assert.equal(rank, failing);
+      assert(cause instanceof RangeError && cause.message === `of rank ${failing}`);
+    }
+  });
+
+  it('says what became of its module and its result', async () => {
+    const codeOf = async (module: string | URL, data?: Data): Promise<string> => {
+      const { code, message } = await failureOf(runRanks(module, { size: 2, data }));
+      return `${code} ${message}`;
+    };
+    assert.match(await codeOf('file:///nowhere/kernel.mjs'), /^ERR_NBC_RANK_MODULE .*Cannot find module/);
+    assert.match(await codeOf(sourceOf('export const a = 1')), /^ERR_NBC_RANK_MODULE .*default export .*it has none/);
+    assert.match(await codeOf(sourceOf('export default 7')), /^ERR_NBC_RANK_MODULE .*must be a function.* 7$/);
+    assert.match(await codeOf(sourceOf('export default (')), /^ERR_NBC_RANK_MODULE /);
+    assert.match(await codeOf(sourceOf('throw new Error("no")')), /^ERR_NBC_RANK_MODULE .*no$/);
+    assert.match(await codeOf(MODULE, { scenario: 'uncopied' }), /^ERR_NBC_RANK_RESULT .*rank 1 .*cannot be copied/);
+  });
+
+  it('gives errors of this library their classes back', async () => {
+    const source = 'export default async (world) => { world.ibcast(7, 0); }';
+    const { cause } = await failureOf(runRanks(sourceOf(source), { size: 2 }));
+    assert(cause instanceof ArgumentError);
+    assert.deepEqual([cause.code, cause.argument, cause.operation], ['ERR_NBC_ARGUMENT', 'buffer', 'ibcast']);
+  });
+
+  it('may throw anything', async () => {
+    for (const [thrown, expected] of [
+      ['undefined', undefined],
+      ['null', null],
+      ['7', 7],
+      ['() => 1', 'Error'],
+      ['Object.assign(new Error("x"), { f() {}, n: 3 })', 'Error'],
+    ] as const) {
+      const { cause } = await failureOf(runRanks(sourceOf(`export default () => { throw ${thrown} }`), { size: 2 }));
+      assert.equal(cause instanceof Error ? cause.name : cause, expected);
+    }
+  });
+});
+
+describe('runRanks()', () => {
+  it('refuses what cannot work', async () => {
+    const wrong: [unknown[], string][] = [
+      [[7, { size: 1 }], 'module'],
+      [['./kernel.mjs', { size: 1 }], 'module'],
+      [[MODULE], 'options'],
+      [[MODULE, null], 'options'],
+      ...[0, -1, 1.5, 5000, NaN, '2', undefined].map((size): [unknown[], string] => [[MODULE, { size }], 'size']),
+      [[MODULE, { size: 2, signal: {} }], 'signal'],
+      [[MODULE, { size: 2, data: () => 1 }], 'data'],
+      [[MODULE, { size: 2, options: { transport: 'tcp' } }], 'options.transport'],
+      [[MODULE, { size: 2, options: { progress: 'no' } }], 'progress'],
+      [[MODULE, { size: 2, options: { nothing: 1 } }], 'nothing'],
+      [[MODULE, { size: 2, options: 7 }], 'options'],
+    ];
+    for (const [given, argument] of wrong) {
+      await assert.rejects(
+        (runRanks as (...all: unknown[]) => Promise<unknown>)(...given),
+        (error: unknown) => error instanceof ArgumentError && error.argument === argument,
+        argument,
+      );
+    }
+    await assert.rejects(runRanks(MODULE, { size: 1, options: { eagerLimit: -1 } }), OptionError);
+  });
+
+  it('ends all ranks when its signal fires, wherever they are, and the process lives', async () => {
+    const copy = Array<'copy'>(BRIEF ? 3 : 10).fill('copy');
+    for (const how of ['wait', 'await', 'compute', ...copy] as const) {
+      const shared = words();
+      const controller = new AbortController();
+      const { signal } = controller;
+      const running = run({ scenario: 'hang', how, shared }, { size: 3, signal });
+      const ended = assert.rejects(
+        running,
+        (error: unknown) => error instanceof AbortError && error.cause === 'enough',
+      );
+      await until('all ranks hang', () => Atomics.load(shared, READY) === 3);
+      controller.abort('enough');
+      await ended;
+    }
+    await assert.rejects(run({ scenario: 'greet' }, { size: 2, signal: AbortSignal.abort() }), AbortError);
+    // Fired while threads begin.
+    const controller = new AbortController();
+    const running = run({ scenario: 'sums' }, { size: 4, signal: controller.signal });
+    controller.abort();
+    await assert.rejects(running, AbortError);
+    assert.deepEqual(await run({ scenario: 'sums' }, { size: 2 }), [0, 0]);
+  });
+
+  it('leaves nothing behind, run after run', async () => {
+    const look = (): { descriptors: number; maps: number; memory: number } => {
+      globalThis.gc?.();
+      const maps = readFileSync('/proc/self/maps', 'latin1').split('\n');
+      return {
+        descriptors: readdirSync('/proc/self/fd').length,
+        maps: maps.filter((line) => line.includes('nbc-job')).length,
+        memory: process.memoryUsage.rss(),
+      };
+    };
+    const some = async (runs: number): Promise<void> => {
+      for (let i = 0; i < runs; i++) {
+        const shared = words();
+        // Of four runs one fails, and one is ended with requests pending.
+        if (i % 4 === 1) await failureOf(run({ scenario: 'fail', failing: 1 }, { size: 2 }));
+        else if (i % 4 === 3) {
+          const controller = new AbortController();
+          const { signal } = controller;
+          const running = run({ scenario: 'hang', how: 'await', shared }, { size: 2, signal });
+          const ended = assert.rejects(running, AbortError);
+          await until('both wait', () => Atomics.load(shared, READY) === 2);
+          controller.abort();
+          await ended;
+        } else await run({ scenario: 'sums' }, { size: 2 });
+      }
+    };
+    const runs = BRIEF ? 40 : 200;
+    await some(20);
+    const before = look();
+    await some(runs);
+    const after = look();
+    assert.equal(after.descriptors, before.descriptors);
+    assert.equal(after.maps, 0);
+    // A run that left its buffers would leave 8 MiB or more.
+    assert(after.memory - before.memory < runs * 2 ** 20, `${before.memory} to ${after.memory} bytes`);
+  });
+});
