@@ -5,7 +5,7 @@
 import { BRIEF } from './helpers.js';
 import { playCalls } from './support/calls.js';
 
-/** Some of them have found something once. `npm run fuzz` and `npm run test:all` play new ones. */
+/** Some of them have found something once. `npm run fuzz` plays new ones. */
 const SEEDS = BRIEF ? [1, 104, 206] : [1, 2, 3, 4, 7, 8, 9, 15, 104, 206, 209, 778_472];
 
 describe('random calls', () => {

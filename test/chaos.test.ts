@@ -6,11 +6,13 @@ import { BRIEF } from './helpers.js';
 import { playChaos } from './support/chaos.js';
 
 /** Two seconds of processor time each, over each transport. */
-const ROUNDS = BRIEF ? 1 : 15;
+const ROUNDS = BRIEF ? 1 : 10;
+/** Of the first round: a change is tested, not luck. `npm run chaos` plays new ones. */
+const FIRST = 1;
 
 describe('chaos', () => {
   const given = process.env['NBC_TEST_SEED'];
-  const first = given === undefined ? Math.floor(Math.random() * 1e9) : Number(given);
+  const first = given === undefined ? FIRST : Number(given);
   for (const transport of ['shm', 'tcp']) {
     for (let seed = first; seed < first + (given === undefined ? ROUNDS : 1); seed++) {
       it(`of seed ${seed} over ${transport} leaves right results, typed errors and nothing else`, async () => {

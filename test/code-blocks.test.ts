@@ -179,8 +179,10 @@ async function outputOf(folder: string, command: string, where: string): Promise
 }
 
 function assertPrinted(printed: string, expected: string, where: string): void {
-  const lines = printed.trimEnd().split('\n');
-  const patterns = expected.trimEnd().split('\n');
+  // Columns are as wide as what stands in them.
+  const linesOf = (text: string): string[] => text.trimEnd().replaceAll(/ +/g, ' ').split('\n');
+  const lines = linesOf(printed);
+  const patterns = linesOf(expected);
   assert.equal(lines.length, patterns.length, `${where}: printed was\n${printed}`);
   for (const pattern of patterns) {
     const literal = pattern.split('…').map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`));
