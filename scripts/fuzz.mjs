@@ -23,7 +23,15 @@ export const missing = () => (has('g++') ? undefined : 'g++ not found (apt insta
 
 /** Expects that everything is built. Like `run()`; `output` says what was found. */
 export async function playUnderAsan({ seed, seconds, live = false }) {
-  const make = ['-s', '-C', 'native', `OUT=${join(PACKAGE, 'build/Release')}`, `CXX=${COMPILER}`, 'OPTIMIZE=-O1', 'all'];
+  const make = [
+    '-s',
+    '-C',
+    'native',
+    `OUT=${join(PACKAGE, 'build/Release')}`,
+    `CXX=${COMPILER}`,
+    'OPTIMIZE=-O1',
+    'all',
+  ];
   const built = await run('make', make);
   if (!built.ok) return built;
   mkdirSync(PACKAGE, { recursive: true });
