@@ -695,9 +695,9 @@ export class Communicator {
   }
 
   /**
-   * Ends this communicator: later calls fail with a {@link ClosedError}, operations in progress complete as usual. On
-   * the communicator from `init()` it ends them all, and the whole world with them: then operations in progress fail
-   * with a ClosedError, too.
+   * Ends this communicator: later calls fail with a {@link ClosedError}, operations in progress complete as usual, or
+   * fail if a rank that has not closed it revokes it. On the communicator from `init()` it ends them all, and the whole
+   * world with them: then operations in progress fail with a ClosedError, too.
    *
    * Each rank closes when it likes, but who still needs something from it gets a {@link PeerClosedError}. To close
    * twice does nothing.

@@ -40,18 +40,32 @@ Group* Engine::open_group(uint64_t context) const {
   return found == groups_.end() ? nullptr : found->second.get();
 }
 
-// What is pending when a communicator is closed goes on, and keeps its group.
+// What is pending when a communicator is closed goes on, and its group is known as long.
 Group* Engine::group_of(uint64_t context) const {
   if (Group* const group = open_group(context)) return group;
-  for (const Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
-    const LoadedPlan* loaded = operation->loaded.get();
-    if (loaded != nullptr && loaded->group->context == communicator_of(context)) return loaded->group.get();
+  for (const auto& group : closed_groups_) {
+    if (group->context == communicator_of(context)) return group.get();
   }
   return nullptr;
 }
 
 Group* Engine::group_of(const Operation& operation) const {
-  return operation.loaded != nullptr ? operation.loaded->group.get() : open_group(operation.context);
+  return operation.loaded != nullptr ? operation.loaded->group.get() : group_of(operation.context);
+}
+
+bool Engine::is_pending(const Group& group) const {
+  for (const Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
+    if (communicator_of(operation->context) == group.context) return true;
+  }
+  return false;
+}
+
+void Engine::close_group(const Group& group) {
+  std::erase_if(closed_groups_, [this](const auto& closed) { return !is_pending(*closed); });
+  const auto found = groups_.find(group.context);
+  if (found == groups_.end()) return;
+  if (is_pending(group)) closed_groups_.push_back(found->second);
+  groups_.erase(found);
 }
 
 // Of a revoked communicator all operations end, of one with calls that differ those that are calls.
@@ -232,7 +246,7 @@ RequestFailure Engine::last_look(const Group* of) {
     failure.error = Error::calls_differ;
     failure.mismatch = found;
   }
-  if (of != nullptr) groups_.erase(of->context);
+  if (of != nullptr) close_group(*of);
   leave();
   return failure;
 }

@@ -282,6 +282,8 @@ class Engine : private libof::Calls {
   Group* open_group(uint64_t context) const;
   Group* group_of(uint64_t context) const;
   Group* group_of(const Operation& operation) const;
+  bool is_pending(const Group& group) const;
+  void close_group(const Group& group);
   static bool ends(const Group& group, const Operation& operation);
   bool differs(const libof::MessageKey& key, Rank peer, Signature theirs, Mismatch& out) override;
   bool knows(uint64_t context) const override { return open_group(context) != nullptr; }
@@ -341,6 +343,7 @@ class Engine : private libof::Calls {
   std::unique_ptr<Operation*[]> by_slot_;
   std::unordered_map<uint32_t, Persistent> persistent_;          // by slot
   std::unordered_map<uint64_t, std::shared_ptr<Group>> groups_;  // by context, of the communicators that are open
+  std::vector<std::shared_ptr<Group>> closed_groups_;            // with something pending when they were closed
   struct NewMismatch {
     Mismatch found;
     bool told;  // by a peer

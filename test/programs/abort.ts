@@ -98,6 +98,19 @@ const scenarios = {
     }
   },
 
+  /** What is pending when its communicator is closed ends with it all the same, a message alone, too. */
+  async afterClose() {
+    for (const kinds of [[0], [1, 2], [5], [4, 0]]) {
+      const comm = await world.dup();
+      const pending = rank === 0 ? [] : kinds.map((kind) => start(comm, kind));
+      if (rank !== 0) await comm.close();
+      together();
+      if (rank === 0) comm.revoke();
+      for (const request of pending) fails(request);
+      if (rank === 0) await comm.close();
+    }
+  },
+
   async computes() {
     const comm = await world.dup();
     const pending = rank === 0 ? [] : [0, 1, 2, 3, 4].map((kind) => start(comm, kind));

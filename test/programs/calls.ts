@@ -565,7 +565,7 @@ async function settleAll(): Promise<void> {
   for (let seen = -1; seen !== promises.length + group.communicators.length;) {
     seen = promises.length + group.communicators.length;
     for (const one of group.communicators) tried('revoke', () => one.revoke());
-    // What is in progress on a communicator that this rank has closed goes on, and may only end with the world.
+    // Where all ranks have closed a communicator nobody can revoke it: what is in progress may only end with the world.
     await (closedEarly ? Promise.race([Promise.all(promises), pause(50)]) : Promise.all(promises));
   }
   for (const request of requests) {
