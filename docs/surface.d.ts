@@ -456,7 +456,11 @@ export function dimsCreate(ranks: number, dimensions: number | readonly number[]
 
 export function float16(bits: Uint16Array): Uint16Array;
 
-export function init(options?: InitOptions): Promise<Communicator>;
+export function init(
+  options?: InitOptions & {
+    signal?: SignalLike | undefined;
+  },
+): Promise<Communicator>;
 
 export function runRanks<Result = unknown, Data = unknown>(
   module: ModuleUrl | string,

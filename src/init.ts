@@ -1,8 +1,9 @@
 /**
  * From the environment of a process to its world.
  */
+import { checkSignal, type SignalLike } from './aborts.js';
 import { Communicator } from './communicator.js';
-import { BootstrapError, NbcError } from './errors.js';
+import { AbortError, BootstrapError, NbcError } from './errors.js';
 import { monitorSocket } from './monitor.js';
 import { native } from './native.js';
 import { errorFromNative, errorFromSystem } from './native-errors.js';
@@ -13,6 +14,7 @@ import { traceFile } from './trace/names.js';
 import { closePmix, openPmix } from './transport/directory/pmix.js';
 import { meet, type Endpoints } from './transport/meeting.js';
 import { type InitOptions, resolveOptions, type Settings } from './transport/options.js';
+import { Stop } from './transport/stop.js';
 import { openWorld, type World } from './world.js';
 
 /** An `init()` of this process has begun and not ended: ranks that meet wait for each other. */
@@ -26,27 +28,46 @@ let opening = false;
  * here first, to tell each other where they are. A process has one world at a time, and its place in a job of several
  * ranks can be taken once.
  *
+ * @param options those of the table in docs/options.md, and `signal`: an AbortSignal that ends the wait for the other
+ *   ranks. They learn of it, as of a rank that has ended. Once the world is open it has no effect
+ * @throws {AbortError} if `signal` has fired; nothing is left open
  * @throws {OptionError} naming an option, or a variable of the environment, that cannot work
  * @throws {NbcError} ERR_NBC_ALREADY_OPEN, ERR_NBC_TRANSPORT, ERR_NBC_SYSTEM, …
  */
-export async function init(options: InitOptions = {}): Promise<Communicator> {
+export async function init(options: InitOptions & { signal?: SignalLike | undefined } = {}): Promise<Communicator> {
   if (opening) throw new NbcError('ERR_NBC_ALREADY_OPEN', 'init: another init() of this process is under way');
   opening = true;
   try {
-    return await open(options);
+    return await openUnless(options);
   } finally {
     opening = false;
   }
 }
 
-async function open(options: InitOptions): Promise<Communicator> {
+/** Unless the signal fires: then whatever error that has led to is an AbortError. */
+async function openUnless(options: InitOptions & { signal?: SignalLike | undefined }): Promise<Communicator> {
+  const given: unknown = options;
+  // What is no object is told by the check of the options.
+  if (typeof given !== 'object' || given === null || options.signal === undefined) return open(options, new Stop());
+  const { signal, ...others } = options;
+  const context = { operation: 'init' };
+  checkSignal(signal, context);
+  if (signal.aborted) throw new AbortError(context, signal.reason);
+  try {
+    return await open(others, new Stop(signal));
+  } catch (error) {
+    throw signal.aborted ? new AbortError(context, signal.reason) : error;
+  }
+}
+
+async function open(options: InitOptions, stop: Stop): Promise<Communicator> {
   const settings = resolveOptions(options);
   const bootstrap = readBootstrap();
   let endpoints: Endpoints | undefined;
   let world: World;
   try {
     native.checkNoneOpen();
-    if (bootstrap.pmix) Object.assign(bootstrap, await openPmix(native, bootstrap.rank, settings.joinTimeout));
+    if (bootstrap.pmix) Object.assign(bootstrap, await openPmix(native, bootstrap.rank, settings.joinTimeout, stop));
     const missing = bootstrap.store === undefined ? undefined : missingPermissions('net');
     if (missing !== undefined)
       throw new BootstrapError(
@@ -55,7 +76,7 @@ async function open(options: InitOptions): Promise<Communicator> {
       );
     settings.monitor = monitorSocket(settings.monitor);
     const trace = await traceOf(settings.trace, bootstrap);
-    endpoints = await meet(native, bootstrap, settings);
+    endpoints = await meet(native, bootstrap, settings, undefined, stop);
     const { rank, size, host } = bootstrap;
     const { jobFd, transport, tcp, neighbours } = endpoints;
     world = openWorld(native, { rank, size, host, jobFd, transport, tcp, neighbours }, settings, trace);
@@ -65,7 +86,8 @@ async function open(options: InitOptions): Promise<Communicator> {
   } finally {
     endpoints?.closeFile();
     // All values are exchanged by now, so a launcher that has ended does no harm.
-    if (bootstrap.pmix) await closePmix(native);
+    const closing = bootstrap.pmix ? closePmix(native) : undefined;
+    if (!stop.stopped) await closing;
   }
   return everybody(world);
 }

@@ -233,6 +233,15 @@ describe('what launchers say', () => {
         test(silent, () => assertRefused({ ...env, STUB_SILENT: silent }, 'ERR_NBC_BOOTSTRAP', message));
       }
 
+      for (const silent of ['PMIx_Init', 'PMIx_Fence']) {
+        it(`${silent}, and the signal of init() ends that`, async () => {
+          const signal = { ...env, NBC_JOIN_TIMEOUT: '60000', STUB_SILENT: silent };
+          const { code, stdout, stderr } = await run(process.execPath, [program('aborted-init'), '300'], signal);
+          assert.equal(code, 0, stderr);
+          assert.equal(stdout, 'aborted\n');
+        });
+      }
+
       inFull('PMIx_Fence, to a program that goes on, can try again, and ends by itself', async () => {
         const program = `
           import { init } from 'node-nbc';
@@ -252,7 +261,7 @@ describe('what launchers say', () => {
 
   it('the name of the store is unknown to all ranks, rank 0 too', async () => {
     // The resolver refuses an empty label by itself, and asks no server that may be slow.
-    const env = { ...STORE, NBC_STORE: `nowhere..invalid:${await freePort()}`, NBC_SIZE: '2', NBC_JOIN_TIMEOUT: '300' };
+    const env = { ...STORE, NBC_STORE: `nowhere..invalid:${await freePort()}`, NBC_SIZE: '2', NBC_JOIN_TIMEOUT: '2000' };
     await assertRefused(
       { ...env, NBC_RANK: '0' },
       'ERR_NBC_BOOTSTRAP',

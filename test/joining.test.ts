@@ -3,7 +3,7 @@
  * says what is wrong, in time.
  */
 import assert from 'node:assert/strict';
-import { createConnection } from 'node:net';
+import { createConnection, createServer, type Socket } from 'node:net';
 import { hostname, networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { program } from './helpers.js';
@@ -83,6 +83,34 @@ describe('ranks that start one by one, of which', () => {
       await job.rank(2),
       /the store at 127\.0\.0\.1:\d+ could not be reached within 1500 ms.*is rank 0 running/,
     );
+  });
+
+  describe('one gives up by its signal', () => {
+    // Where something is left, the process does not end before this.
+    const HOURS_MS = '36000000';
+    const giveUp = async (rank: number, port: number, when: string): Promise<void> => {
+      const place = { NBC_RANK: `${rank}`, NBC_SIZE: `${SIZE}`, NBC_STORE: `127.0.0.1:${port}` };
+      const env = { ...place, NBC_SECRET: 'a secret of this test', NBC_JOIN_TIMEOUT: HOURS_MS };
+      const end = await run(process.execPath, [program('aborted-init'), when], env);
+      assert.equal(end.code, 0, both(end));
+      assert.equal(end.stdout, 'aborted\n');
+    };
+
+    it('before the call', () => giveUp(0, job.port, 'before'));
+    it('that waits for the others', () => giveUp(0, job.port, '300'));
+    it('that waits for the store', () => giveUp(1, job.port, '300'));
+
+    it('that waits for an answer', async () => {
+      const sockets: Socket[] = [];
+      const silent = createServer((socket) => sockets.push(socket)).listen(job.port, '127.0.0.1');
+      try {
+        await giveUp(1, job.port, '1000');
+        assert.equal(sockets.length, 1);
+      } finally {
+        for (const socket of sockets) socket.destroy();
+        silent.close();
+      }
+    });
   });
 
   it('two are missing: the one that came names them', async () => {

@@ -3,6 +3,7 @@
  * gets a clear error, and so do the others.
  */
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createConnection, createServer, type AddressInfo } from 'node:net';
@@ -17,6 +18,7 @@ const { StoreServer, listRanks } = (await import(
 )) as typeof import('../src/transport/store/server.js');
 const { StoreClient } = (await import(dist('client.js'))) as typeof import('../src/transport/store/client.js');
 const { proofOf } = (await import(dist('proof.js'))) as typeof import('../src/transport/store/proof.js');
+const { Stop } = (await import(dist('../stop.js'))) as typeof import('../src/transport/stop.js');
 const { throughStore } = (await import(
   dist('../directory/store.js')
 )) as typeof import('../src/transport/directory/store.js');
@@ -238,6 +240,25 @@ describe('the store', () => {
     assert(first.status === 'rejected' && (first.reason as Error).message === 'of rank 0');
     assert.match(why(second), /rank 0 ended before the job had started/);
     other.close();
+  });
+
+  it('tells the others of a rank that gives up by the signal of init()', async () => {
+    const server = await StoreServer.open({ host: HOST, port: 0, secret: SECRET, size: 2, timeout: 60_000 });
+    const options = { host: HOST, port: server.port, secret: SECRET, size: 2, timeout: 60_000 };
+    const other = await StoreClient.open({ ...options, rank: 0 });
+    const waits = other.barrier('rank');
+    const controller = new AbortController();
+    const gone = throughStore({ ...options, rank: 1, stop: new Stop(controller.signal) }, (directory) => {
+      const told = directory.exchange('other', 1);
+      controller.abort();
+      return told;
+    });
+    const [first, second] = await Promise.allSettled([gone, waits]);
+    assert.match(why(first), /the signal of init\(\) has fired/);
+    assert.match(why(second), /rank 1 /);
+    assert.equal(getEventListeners(controller.signal, 'abort').length, 0);
+    other.close();
+    server.close();
   });
 
   it('uses a store that a launcher has opened at its address', async () => {

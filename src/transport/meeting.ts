@@ -18,6 +18,7 @@ import { throughPmi } from './directory/pmi.js';
 import { throughPmix } from './directory/pmix.js';
 import { throughStore } from './directory/store.js';
 import { inTurn, type Settings } from './options.js';
+import { NEVER, type Stop } from './stop.js';
 
 /** What the world is opened with. */
 export interface Endpoints {
@@ -62,13 +63,14 @@ export async function meet(
   bootstrap: Bootstrap,
   settings: Settings,
   machine: Machine = THIS_MACHINE,
+  stop: Stop = NEVER,
 ): Promise<Endpoints> {
   const { transport } = settings;
   const { size, jobFd } = bootstrap;
   if (transport === 'tcp' && size === 1) return aloneOverTcp(native);
   const apart = transport === 'tcp' || (transport === 'auto' && jobFd < 0 && size > 1);
   if (!apart) {
-    if (jobFd < 0 && size > 1) await refuseWithoutFile(native, bootstrap, settings);
+    if (jobFd < 0 && size > 1) await refuseWithoutFile(native, bootstrap, settings, stop);
     return { transport, jobFd, tcp: undefined, neighbours: [], closeFile: NOTHING_TO_CLOSE };
   }
   let endpoints: Endpoints | undefined;
@@ -77,6 +79,7 @@ export async function meet(
       native,
       bootstrap,
       settings,
+      stop,
       async (directory) => (endpoints = await exchangePlaces(native, directory, bootstrap.host, settings, machine)),
     );
   } catch (error) {
@@ -92,13 +95,14 @@ async function throughDirectory<T>(
   native: Native,
   bootstrap: Bootstrap,
   { transport, joinTimeout }: Settings,
+  stop: Stop,
   meet: (directory: Directory) => Promise<T>,
 ): Promise<T> {
   const { rank, size, jobFd, store, pmi, pmix } = bootstrap;
   const objection = transport === 'tcp' && jobFd >= 0 ? () => whoSharesMemory(native, bootstrap) : undefined;
-  if (store !== undefined) return throughStore({ ...store, rank, size, timeout: joinTimeout, objection }, meet);
-  if (pmi !== undefined) return throughPmi(pmi, joinTimeout, meet);
-  if (pmix) return throughPmix(native, { rank, size }, joinTimeout, meet);
+  if (store !== undefined) return throughStore({ ...store, rank, size, timeout: joinTimeout, objection, stop }, meet);
+  if (pmi !== undefined) return throughPmi(pmi, joinTimeout, meet, stop);
+  if (pmix) return throughPmix(native, { rank, size }, joinTimeout, meet, stop);
   throw new OptionError('NBC_STORE', 'is not set; ranks that share no file find each other by it');
 }
 
@@ -106,11 +110,11 @@ async function throughDirectory<T>(
  * Shared memory and verbs need the file of nbcrun. Where there is a directory, ranks with another transport are told
  * so, instead of waiting for this one.
  */
-async function refuseWithoutFile(native: Native, bootstrap: Bootstrap, settings: Settings): Promise<never> {
+async function refuseWithoutFile(native: Native, bootstrap: Bootstrap, settings: Settings, stop: Stop): Promise<never> {
   const { store, pmi, pmix } = bootstrap;
   const { transport } = settings;
   if (store !== undefined || pmi !== undefined || pmix) {
-    await throughDirectory(native, bootstrap, settings, async (directory) =>
+    await throughDirectory(native, bootstrap, settings, stop, async (directory) =>
       mustAgree(directory, (await directory.exchange('host', { transport })) as Pick<Home, 'transport'>[]),
     );
   }

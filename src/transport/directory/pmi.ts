@@ -6,6 +6,7 @@
 import { fstatSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { BootstrapError } from '../../errors.js';
+import { NEVER, type Stop } from '../stop.js';
 import type { Directory } from './directory.js';
 
 type Fields = Partial<Record<string, string>>;
@@ -36,18 +37,20 @@ function socketOf({ rank, fd }: PmiPlace): Socket {
 class PmiClient {
   readonly #rank: number;
   readonly #socket: Socket;
+  readonly #forgetStop: () => void;
   readonly #answers: ((fields: Fields) => void)[] = [];
   #fail: ((error: Error) => void) | undefined;
   #ended: Error | undefined;
   #rest = '';
 
-  constructor(place: PmiPlace) {
+  constructor(place: PmiPlace, stop: Stop) {
     this.#rank = place.rank;
     this.#socket = socketOf(place);
     this.#socket.setEncoding('utf8');
     this.#socket.on('data', (text: string) => this.#receive(text));
     this.#socket.on('error', (error) => this.#end(error.message));
     this.#socket.on('close', () => this.#end('it has ended'));
+    this.#forgetStop = stop.when(({ message }) => this.#end(message));
   }
 
   #end(why: string): void {
@@ -95,6 +98,7 @@ class PmiClient {
 
   close(): void {
     this.#fail = undefined;
+    this.#forgetStop();
     this.#socket.destroy();
   }
 
@@ -115,8 +119,9 @@ export async function throughPmi<T>(
   place: PmiPlace,
   timeout: number,
   meet: (directory: Directory) => Promise<T>,
+  stop: Stop = NEVER,
 ): Promise<T> {
-  const client = new PmiClient(place);
+  const client = new PmiClient(place, stop);
   try {
     await client.ask({ cmd: 'init', pmi_version: '1', pmi_subversion: '1' }, 'response_to_init', timeout);
     const { kvsname } = await client.ask({ cmd: 'get_my_kvsname' }, 'my_kvsname', timeout);

@@ -2,6 +2,7 @@
 import { Socket } from 'node:net';
 import { BootstrapError } from '../../errors.js';
 import type { Native } from '../../native.js';
+import { NEVER, type Stop } from '../stop.js';
 import { ranksText } from '../store/server.js';
 import type { Directory } from './directory.js';
 
@@ -25,9 +26,9 @@ const FAREWELL_MS = 5000;
 class Late extends Error {}
 
 /** @param timeout milliseconds @throws {BootstrapError} */
-export async function openPmix(native: Native, rank: number, timeout: number): Promise<PmixPlace> {
+export async function openPmix(native: Native, rank: number, timeout: number, stop: Stop = NEVER): Promise<PmixPlace> {
   try {
-    const [own, size] = await answer(native.pmixOpen(), timeout + GRACE_MS, 'PMIx_Init');
+    const [own, size] = await answer(native.pmixOpen(), timeout + GRACE_MS, 'PMIx_Init', stop);
     return { rank: Number(own), size: Number(size) };
   } catch (error) {
     throw failure(rank, error);
@@ -36,7 +37,7 @@ export async function openPmix(native: Native, rank: number, timeout: number): P
 
 /** Ends it, if it can be. Nobody is harmed if not. */
 export async function closePmix(native: Native): Promise<void> {
-  await answer(native.pmixClose(), FAREWELL_MS, 'PMIx_Finalize').catch(() => undefined);
+  await answer(native.pmixClose(), FAREWELL_MS, 'PMIx_Finalize', NEVER).catch(() => undefined);
 }
 
 /** After openPmix(), which stays open. @throws {BootstrapError} */
@@ -45,6 +46,7 @@ export async function throughPmix<T>(
   { rank, size }: PmixPlace,
   timeout: number,
   meet: (directory: Directory) => Promise<T>,
+  stop: Stop = NEVER,
 ): Promise<T> {
   const seconds = Math.ceil(timeout / 1000);
   const exchange = async (name: string, mine: unknown): Promise<unknown[]> => {
@@ -55,6 +57,7 @@ export async function throughPmix<T>(
         values,
         seconds * 1000 + GRACE_MS,
         'PMIx_Fence, which waits until all ranks have called init()',
+        stop,
       );
       return all.map((text) => JSON.parse(text) as unknown);
     } catch (error) {
@@ -69,9 +72,8 @@ export async function throughPmix<T>(
 
 async function whoIsMissing(native: Native, key: string): Promise<number[]> {
   try {
-    return (await answer(native.pmixMissing(key, LOOK_SECONDS), LOOK_SECONDS * 1000 + GRACE_MS, 'PMIx_Get')).map(
-      Number,
-    );
+    const limit = LOOK_SECONDS * 1000 + GRACE_MS;
+    return (await answer(native.pmixMissing(key, LOOK_SECONDS), limit, 'PMIx_Get', NEVER)).map(Number);
   } catch {
     return [];
   }
@@ -84,10 +86,11 @@ function failure(rank: number, error: unknown, more = ''): BootstrapError {
 /**
  * What comes from one of native's sockets. When the time limit passes first, this end closes the socket.
  */
-async function answer(fd: number, limitMs: number, what: string): Promise<string[]> {
+async function answer(fd: number, limitMs: number, what: string, stop: Stop): Promise<string[]> {
   const socket = new Socket({ fd, readable: true, writable: false });
   socket.setEncoding('utf8');
   const limit = setTimeout(() => socket.destroy(new Late(`no answer to ${what}, within ${limitMs} ms`)), limitMs);
+  const forget = stop.when((error) => socket.destroy(error));
   try {
     let text = '';
     for await (const part of socket) text += String(part);
@@ -95,6 +98,7 @@ async function answer(fd: number, limitMs: number, what: string): Promise<string
     return text.slice(1).split('\0').slice(0, -1);
   } finally {
     clearTimeout(limit);
+    forget();
     socket.destroy();
   }
 }

@@ -2,9 +2,9 @@
  * The directory that is a store of ours. Rank 0 opens it at its address, unless a launcher has opened it there or the
  * address is another machine's.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import { BootstrapError } from '../../errors.js';
 import { AGAIN_MS, StoreClient, type StoreClientOptions, timeLeft } from '../store/client.js';
+import { NEVER } from '../stop.js';
 import { StoreServer } from '../store/server.js';
 import type { Directory } from './directory.js';
 
@@ -35,8 +35,7 @@ async function throughOpened<T>(
       const result = await meet(directoryOf(client, options));
       await client.done();
       // A program may keep the event loop busy from now on; the others must have got theirs before.
-      if (server !== undefined)
-        await Promise.race([server.finished(), delay(timeLeft(end), undefined, { ref: false })]);
+      if (server !== undefined) await (options.stop ?? NEVER).within(timeLeft(end), server.finished());
       return result;
     } finally {
       client.close();
@@ -78,7 +77,7 @@ async function openHere(options: StoreClientOptions, end: number): Promise<Store
       if (code !== 'ENOTFOUND' && code !== 'EAI_AGAIN')
         throw new BootstrapError(`the store cannot be opened at ${host}:${port}: ${message}`, rank);
       if (timeLeft(end) <= AGAIN_MS) throw new BootstrapError(`no address is known for '${host}' (NBC_STORE)`, rank);
-      await delay(AGAIN_MS);
+      await (options.stop ?? NEVER).pause(AGAIN_MS);
     }
   }
 }

@@ -1,7 +1,7 @@
 /** A rank's side of the store (server.ts). */
 import { createConnection, type Socket } from 'node:net';
-import { setTimeout as delay } from 'node:timers/promises';
 import { BootstrapError } from '../../errors.js';
+import { NEVER, type Stop } from '../stop.js';
 import { Lines, LONGEST_LINE } from './lines.js';
 import { keyOf, newNonce, proofOf, proves } from './proof.js';
 
@@ -19,6 +19,8 @@ export interface StoreClientOptions {
   hint?: string | undefined;
   /** Asked from time to time until this rank has joined: why it cannot, if it turns out so. All others are told. */
   objection?: (() => string | undefined) | undefined;
+  /** Ends everything before its time. */
+  stop?: Stop | undefined;
 }
 
 /** Between two attempts to reach a store that is not there yet, in milliseconds. */
@@ -54,6 +56,8 @@ export class StoreClient {
   readonly #deadline: number;
   readonly #limit: NodeJS.Timeout;
   readonly #asking: NodeJS.Timeout | undefined;
+  readonly #stopping: Stop;
+  #forgetStop = (): void => undefined;
   #lines: Lines | undefined;
   #next = 1;
   #key = '';
@@ -68,7 +72,7 @@ export class StoreClient {
       let cutOff: string | undefined;
       while ((cutOff = await client.#handshake(await client.#connect(cutOff))) !== undefined) {
         if (timeLeft(client.#deadline) <= AGAIN_MS) throw client.#error(cutOff);
-        await delay(AGAIN_MS);
+        await client.#stopping.pause(AGAIN_MS);
       }
       return client;
     } catch (error) {
@@ -84,12 +88,15 @@ export class StoreClient {
     this.#limit = setTimeout(() => {
       this.#end(this.#error(`${this.#where} did not answer within ${options.timeout} ms`));
     }, options.timeout + GRACE_MS);
+    this.#stopping = options.stop ?? NEVER;
+    this.#forgetStop = this.#stopping.when(({ message }) => this.#end(this.#error(message)));
     if (options.objection !== undefined) this.#asking = setInterval(() => this.#object(), ASK_MS);
   }
 
   #stop(): void {
     clearTimeout(this.#limit);
     clearInterval(this.#asking);
+    this.#forgetStop();
   }
 
   /** Ends this rank's part where there is an objection. The store tells it to the others. */
@@ -156,15 +163,16 @@ export class StoreClient {
     for (;;) {
       const socket = createConnection({ host, port });
       const failure = await new Promise<NodeJS.ErrnoException | undefined>((resolve) => {
-        const limit = setTimeout(() => resolve(new Error('no answer')), timeLeft(end));
-        socket.once('connect', () => {
+        let forget = (): void => undefined;
+        const ended = (error?: Error): void => {
           clearTimeout(limit);
-          resolve(undefined);
-        });
-        socket.once('error', (error) => {
-          clearTimeout(limit);
+          forget();
           resolve(error);
-        });
+        };
+        const limit = setTimeout(() => ended(new Error('no answer')), timeLeft(end));
+        socket.once('connect', () => ended());
+        socket.once('error', ended);
+        forget = this.#stopping.when(ended);
       });
       if (failure === undefined) return socket;
       socket.destroy();
@@ -174,7 +182,7 @@ export class StoreClient {
       } else if (timeLeft(end) <= AGAIN_MS) {
         throw this.#error(`${this.#where} could not be reached within ${timeout} ms: ${textOf(failure)}; ${gone}`);
       }
-      await delay(AGAIN_MS);
+      await this.#stopping.pause(AGAIN_MS);
     }
   }
 
@@ -186,6 +194,11 @@ export class StoreClient {
     let serverNonce: string | undefined;
     let known = false;
     return new Promise((resolve, reject) => {
+      if (this.#ended !== undefined) {
+        socket.destroy();
+        reject(this.#ended);
+        return;
+      }
       const silent = new Error(`has said nothing within ${timeout} ms; is it a store of node-nbc?`);
       const limit = setTimeout(() => socket.destroy(silent), timeLeft(this.#deadline));
       const refuse = (message: string): void => {
