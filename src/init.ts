@@ -52,11 +52,12 @@ async function openUnless(options: InitOptions & { signal?: SignalLike | undefin
   const { signal, ...others } = options;
   const context = { operation: 'init' };
   checkSignal(signal, context);
-  if (signal.aborted) throw new AbortError(context, signal.reason);
+  const stop = new Stop(signal);
+  if (stop.hasFired()) throw new AbortError(context, signal.reason);
   try {
-    return await open(others, new Stop(signal));
+    return await open(others, stop);
   } catch (error) {
-    throw signal.aborted ? new AbortError(context, signal.reason) : error;
+    throw stop.hasFired() ? new AbortError(context, signal.reason) : error;
   }
 }
 
@@ -87,7 +88,7 @@ async function open(options: InitOptions, stop: Stop): Promise<Communicator> {
     endpoints?.closeFile();
     // All values are exchanged by now, so a launcher that has ended does no harm.
     const closing = bootstrap.pmix ? closePmix(native) : undefined;
-    if (!stop.stopped) await closing;
+    if (!stop.hasFired()) await closing;
   }
   return everybody(world);
 }

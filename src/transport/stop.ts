@@ -8,7 +8,7 @@ import type { SignalLike } from '../aborts.js';
 export class Stop {
   constructor(private readonly signal?: SignalLike) {}
 
-  get stopped(): boolean {
+  hasFired(): boolean {
     return this.signal?.aborted === true;
   }
 

@@ -160,6 +160,7 @@ export class StoreClient {
         ? 'is rank 0 running, and is NBC_STORE its address?'
         : `it was there before, and has gone: the job has started or failed without this process; is there another rank ${rank}?`;
     const end = this.#deadline;
+    let last: NodeJS.ErrnoException | undefined;
     for (;;) {
       const socket = createConnection({ host, port });
       const failure = await new Promise<NodeJS.ErrnoException | undefined>((resolve) => {
@@ -169,12 +170,13 @@ export class StoreClient {
           forget();
           resolve(error);
         };
-        const limit = setTimeout(() => ended(new Error('no answer')), timeLeft(end));
+        const limit = setTimeout(() => ended(last ?? new Error('no answer')), timeLeft(end));
         socket.once('connect', () => ended());
         socket.once('error', ended);
         forget = this.#stopping.when(ended);
       });
       if (failure === undefined) return socket;
+      last = failure;
       socket.destroy();
       if (failure.code === 'ENOTFOUND' || failure.code === 'EAI_AGAIN') {
         // A name may appear late, too (pods get theirs when they are ready).
