@@ -10,7 +10,11 @@ const TRANSPORTS: Record<string, (rank: number) => Record<string, string | undef
 };
 /** Some to a job, since to start ranks takes longer than most of them. */
 const LARGE = 'large';
-const SCENARIOS = ['everywhere,afterClose,computes,later,atOnce,afterMismatch', LARGE, 'signals,firedBefore,manyWithOneSignal'];
+const SCENARIOS = [
+  'everywhere,afterClose,computes,later,atOnce,afterMismatch',
+  LARGE,
+  'signals,firedBefore,manyWithOneSignal',
+];
 /** In brief each of them is played once. */
 const IN_BRIEF: Record<string, readonly string[]> = {
   'shm thread': SCENARIOS.slice(0, 1),

@@ -261,7 +261,12 @@ describe('what launchers say', () => {
 
   it('the name of the store is unknown to all ranks, rank 0 too', async () => {
     // The resolver refuses an empty label by itself, and asks no server that may be slow.
-    const env = { ...STORE, NBC_STORE: `nowhere..invalid:${await freePort()}`, NBC_SIZE: '2', NBC_JOIN_TIMEOUT: '2000' };
+    const env = {
+      ...STORE,
+      NBC_STORE: `nowhere..invalid:${await freePort()}`,
+      NBC_SIZE: '2',
+      NBC_JOIN_TIMEOUT: '2000',
+    };
     await assertRefused(
       { ...env, NBC_RANK: '0' },
       'ERR_NBC_BOOTSTRAP',

@@ -1,0 +1,64 @@
+/** A long run of everything (programs/soak.ts), at whose end nothing has grown. */
+import assert from 'node:assert/strict';
+import { reports, runRanks } from '../helpers.js';
+import { LIMIT_S } from './limit.js';
+
+const MIB = 1024 * 1024;
+const RANKS = 3;
+
+export interface Holdings {
+  rss: number;
+  heapUsed: number;
+  external: number;
+  arrayBuffers: number;
+  descriptors: number;
+}
+interface Told {
+  actions: number;
+  samples: Holdings[];
+}
+export interface Soaked {
+  actions: number;
+  /** Of its second quarter, and of its last. */
+  early: Holdings;
+  late: Holdings;
+}
+
+/** A short run is still touching pages of mailboxes and of the heap for the first time. */
+const SHORT_S = 300;
+const SHORT_RSS = 48 * MIB;
+/** What may be more in the last quarter than in the second: noise of the heap. */
+const MORE: Holdings = { rss: 12 * MIB, heapUsed: MIB, external: 4 * MIB, arrayBuffers: 4 * MIB, descriptors: 0 };
+
+/** @returns of each rank what it held @throws {AssertionError} if that has grown */
+export async function soak(seconds: number, env: Record<string, string>): Promise<Soaked[]> {
+  const results = await runRanks('soak', {
+    size: RANKS,
+    args: [`${seconds}`],
+    env,
+    nodeOptions: ['--expose-gc'],
+    limitS: seconds + LIMIT_S.long,
+  });
+  return reports<Told>(results).map(({ actions, samples }, rank) => {
+    const quarter = samples.length >> 2;
+    assert(quarter > 0, `rank ${rank} has looked only ${samples.length} times`);
+    const early = least(samples.slice(quarter, 2 * quarter));
+    const late = least(samples.slice(-quarter));
+    const most = seconds < SHORT_S ? { ...MORE, rss: SHORT_RSS } : MORE;
+    for (const [what, allowed] of Object.entries(most) as [keyof Holdings, number][]) {
+      const more = late[what] - early[what];
+      const list = samples.map((sample) => sample[what]).join();
+      assert(more <= allowed, `rank ${rank}: ${more} more of ${what} after ${actions} actions: ${list}`);
+    }
+    return { actions, early, late };
+  });
+}
+
+/** What is there in all of them. */
+function least(samples: readonly Holdings[]): Holdings {
+  const least = { ...samples[0] };
+  for (const sample of samples) {
+    for (const what of Object.keys(least) as (keyof Holdings)[]) least[what] = Math.min(least[what], sample[what]);
+  }
+  return least;
+}
