@@ -7,6 +7,7 @@
 #include <deque>
 #include <iterator>
 
+#include "test/failing.h"
 #include "test/mix.h"
 #include "test/ranks.h"
 
@@ -931,6 +932,20 @@ TEST(a_peer_that_is_stopped_amid_a_copy_does_not_delay_an_error_for_ever) {
         check_data(in, (me.rank + 2) % 3);
         meeting.meet();
         CHECK(me.rank != 0 || !buffer.expired());
+      });
+    }
+  }
+}
+
+// After the error a buffer is the user's again, whatever peers that know nothing of it do later.
+TEST(a_buffer_is_left_alone_after_its_request_has_failed) {
+  for (const bool progress_thread : {true, false}) {
+    for (const bool cross_memory : {true, false}) {
+      RankOptions options = mode(progress_thread);
+      options.cross_memory = cross_memory;
+      run_ranks(3, options, [&](TestRank& me, Meeting& meeting) {
+        for (const size_t block : {8, 5000, 3'000'000}) late_block(me, meeting, block, false, progress_thread);
+        late_block(me, meeting, 200'000, true, progress_thread);
       });
     }
   }

@@ -264,8 +264,8 @@ TEST(what_goes_to_a_stopped_rank_is_bounded_and_others_are_served) {
     const double to_other = 1.01 * kRounds * kBlock;
     CHECK(me.counter("bytesSent") - sent_before - to_other < kLarge / 2);
     CHECK(me.counter("eagerSent") - eager_before < 1024);
-    // Requests are remembered; what they send is not copied.
-    if (repetitions(1, 0) == 1) CHECK(resident_bytes() - resident < size_t{16} << 20);
+    // Requests are remembered; what they send is not copied. What earlier tests have freed may go back meanwhile.
+    if (repetitions(1, 0) == 1) CHECK(resident_bytes() < resident + (size_t{16} << 20));
 
     CHECK(::kill(child, SIGCONT) == 0);
     for (const uint32_t request : requests) me.wait(request);

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <thread>
 
+#include "test/failing.h"
 #include "test/check.h"
 #include "test/fabrics.h"
 #include "test/mix.h"
@@ -593,6 +594,15 @@ TEST(a_rank_that_dies_fails_what_needs_it) {
     CHECK(WIFSIGNALED(status));
     ::close(ready[0]);
     ::close(ready[1]);
+  }
+}
+
+// After the error a buffer is the user's again, whatever peers that know nothing of it do later.
+TEST(a_buffer_is_left_alone_after_its_request_has_failed) {
+  for (const bool progress_thread : {true, false}) {
+    run_tcp(3, mode(progress_thread), [&](TestRank& me, Meeting& meeting) {
+      for (const size_t block : {8, 5000, 3'000'000}) late_block(me, meeting, block, false, progress_thread);
+    });
   }
 }
 
