@@ -312,6 +312,19 @@ inline void a_failed_operation_leaves_its_buffer_alone(const Subject& subject) {
   }
 }
 
+// After the error a buffer is the user's again, whatever peers that know nothing of it do later. A sender that does not
+// call the library answers a revoke all the same: its progress thread looks now and then. The connection stays. Without
+// a progress thread only some fabrics can take a buffer back: those test it in their own files.
+inline void a_buffer_is_left_alone_after_its_request_has_failed(const Subject& subject) {
+  RankOptions options = mode(true);
+  options.revoke_limit = 60'000;  // milliseconds: an emulated machine takes its time
+  run(subject, 3, options, [&](TestRank& me, Meeting& meeting) {
+    for (const size_t block : {8u, 5000u, 600'000u}) {
+      for (const bool in_arena : {false, true}) late_block(me, meeting, block, in_arena, options.progress_thread);
+    }
+  });
+}
+
 // What an operation that has failed does not send any more fails those that need it.
 inline void a_failure_travels_along_a_tree(const Subject& subject) {
   for (const RankOptions& options : subject.modes) {
@@ -481,6 +494,7 @@ inline bool conforms(const Subject& subject) {
   CONFORMANCE(a_closed_peer_is_noticed_by_watchers);
   CONFORMANCE(other_eager_limits_are_refused);
   CONFORMANCE(a_failed_operation_leaves_its_buffer_alone);
+  CONFORMANCE(a_buffer_is_left_alone_after_its_request_has_failed);
   CONFORMANCE(calls_that_differ_fail_on_every_rank);
   CONFORMANCE(calls_that_differ_are_found_long_after);
   CONFORMANCE(calls_that_differ_are_told_at_the_end);

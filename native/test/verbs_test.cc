@@ -1178,16 +1178,6 @@ TEST(a_link_may_be_silent_for_a_moment) {
   });
 }
 
-// A sender that does not call the library answers a revoke all the same: its progress thread looks now and then. The
-// connection stays.
-TEST_BOTH_WAYS(a_failed_operation_ends_while_a_sender_is_idle) {
-  RankOptions options = mode(true);
-  options.revoke_limit = 60'000;  // milliseconds: an emulated machine takes its time
-  run_verbs(3, options, verbs, [&](TestRank& me, Meeting& meeting) {
-    for (const size_t block : {8, 5000, 300'000}) late_block(me, meeting, block, block == 5000, true);
-  });
-}
-
 // The link goes down in the middle of transfers and comes back much later: nothing hangs, and both ranks learn of it.
 TEST_BOTH_WAYS(a_link_that_goes_down_is_an_error_within_bounded_time) {
   need_link();
