@@ -3,7 +3,7 @@
  * and what to do.
  */
 import assert from 'node:assert/strict';
-import { program } from './helpers.js';
+import { program, skip } from './helpers.js';
 import { run } from './support/commands.js';
 import { type End, Launch, PROGRAM } from './support/launch.js';
 
@@ -51,6 +51,31 @@ describe('a limit of address space', () => {
   it('does not matter to a rank that is told to expose less', async () => {
     const env = { NBC_EXPOSED_BYTES: `${2 ** 28}` };
     assert.deepEqual(told(await limited(`-v ${20 * KIB_PER_GIB}`, 'exposesLittle', env)), []);
+  });
+});
+
+describe('a limit of the size of files', () => {
+  const limit = 'ulimit -f 1048576'; // in KiB
+
+  it('is kept to by the ranks of nbcrun', async () => {
+    const { code, stdout, stderr } = await new Launch(['-n', '2', PROGRAM, 'exchange'], { under: limit }).end;
+    assert.deepEqual([code, stdout, stderr], [0, 'sum 1\nsum 1\n', '']);
+  });
+
+  it('is named with the size and the option where what was asked for does not fit', async () => {
+    const [error] = told(await limited('-f 1048576', 'tell', { NBC_EXPOSED_BYTES: `${2 ** 31}` }));
+    assert.deepEqual([error.name, error.code], ['ExhaustedError', 'ERR_NBC_NO_MEMORY'], error.message);
+    for (const part of ['2.0 GiB', '1.0 GiB (ulimit -f)', 'NBC_EXPOSED_BYTES'])
+      assert(error.message.includes(part), `no ${part} in: ${error.message}`);
+  });
+});
+
+describe('a small and full /dev/shm', () => {
+  it('does not matter: the shared file of a job does not lie there', async function () {
+    if (process.getuid?.() !== 0) skip(this, 'only root can mount a file system');
+    const fill = 'mount -t tmpfs -o size=64k none /dev/shm && ! head -c 1M /dev/zero 2>&- >/dev/shm/full || exit';
+    const job = `${fill}; exec ${process.execPath} ${program('limits')} exchange`;
+    assert.deepEqual(told(await run('unshare', ['--mount', 'bash', '-c', job])), []);
   });
 });
 

@@ -3,18 +3,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <cstdio>
-#include <cstring>
 #include <fcntl.h>
 #include <iterator>
 #include <map>
 #include <mutex>
 #include <new>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
+
+#include "job/limits.h"
 
 namespace nbc::job {
 namespace {
@@ -25,44 +24,6 @@ constexpr size_t kGiB = size_t{1} << 30;
 size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
 
 [[noreturn]] void fail(const char* what) { throw system_failure(what, errno); }
-
-// Of the address space of this process; SIZE_MAX: there is no limit.
-size_t address_space_limit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
-  return static_cast<size_t>(limit.rlim_cur);
-}
-
-// What this process has mapped: the first number of /proc/self/statm, in pages.
-size_t address_space_in_use() {
-  unsigned long long pages = 0;
-  std::FILE* file = std::fopen("/proc/self/statm", "re");
-  if (file == nullptr) return 0;
-  if (std::fscanf(file, "%llu", &pages) != 1) pages = 0;
-  std::fclose(file);
-  return static_cast<size_t>(pages) * system_page();
-}
-
-std::string gib(size_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f GiB", static_cast<double>(bytes) / static_cast<double>(kGiB));
-  return text;
-}
-
-// Why `bytes` of address space were refused, and what to do: where there is a limit, it is that.
-FabricError no_address_space(const char* what, size_t bytes) {
-  const int error = errno;
-  std::string text = std::string(what) + " takes " + gib(bytes) + " of address space, which the system refuses (" +
-                     std::strerror(error) + ")";
-  const size_t limit = address_space_limit();
-  if (limit != SIZE_MAX)
-    text += "; the limit of this process is " + gib(limit) + " (ulimit -v), of which " + gib(address_space_in_use()) +
-            " are in use";
-  return {text +
-              ". Let each rank expose less (NBC_EXPOSED_BYTES for the launcher, or option exposedBytes), use fewer "
-              "ranks, or raise the limit",
-          error, "ERR_NBC_NO_MEMORY"};
-}
 
 const char* const kNoJobsMemory =
     " (NBC_JOB_FD) is not the memory of a job. If a rank started this process, start it "
@@ -113,12 +74,15 @@ int Segment::create(Rank size, size_t arena_bytes, size_t page) {
   if (arena_bytes == 0) {
     const size_t memory = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * system_page();
     arena_bytes = default_arena_bytes(size, memory, address_space_limit(), address_space_in_use(), page);
+    arena_bytes = std::min(arena_bytes, default_arena_bytes(size, memory, file_size_limit(), 0, page));
   }
   arena_bytes = round_up(arena_bytes, page);
   Descriptor fd(memfd_create("nbc-job", MFD_CLOEXEC));
-  if (!fd) fail("memfd_create");
-  if (ftruncate(fd.get(), static_cast<off_t>(Layout(size, arena_bytes, page).end)) != 0)
-    fail("ftruncate of the job's shared file");
+  if (!fd) throw no_anonymous_file();
+  const size_t end = Layout(size, arena_bytes, page).end;
+  // The kernel would send SIGXFSZ besides.
+  if (end > file_size_limit()) throw no_file_size(end);
+  if (ftruncate(fd.get(), static_cast<off_t>(end)) != 0) fail("ftruncate of the job's shared file");
   const JobHeader header{kMagic, kLayoutVersion, size, static_cast<uint32_t>(page), arena_bytes};
   if (pwrite(fd.get(), &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header))
     fail("writing the job's header");
@@ -146,6 +110,7 @@ std::shared_ptr<Segment> Segment::map(int fd, Part part) {
   std::shared_ptr<Segment> segment(new Segment(header, layout));
   segment->fd_ = Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, 10));
   if (!segment->fd_) fail("duplicating the job's descriptor");
+  segment->scarce_ = pages_may_run_out(segment->fd_.get());
   const size_t bytes = part == Part::all ? layout.arenas : layout.mailboxes;
   void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, segment->fd_.get(), 0);
   if (base == MAP_FAILED) throw no_address_space("the mailboxes of the job", bytes);
@@ -232,6 +197,20 @@ std::byte* Segment::map_own_arena(Rank rank, size_t bytes) const {
   std::byte* at = map_arena(rank, bytes);
   if (at == nullptr) throw no_address_space("the memory that a rank can expose", bytes);
   return at;
+}
+
+bool Segment::reserve(Rank rank, size_t offset, size_t bytes) const {
+  return !scarce_ || reserve_pages(fd_.get(), layout_.arenas + rank * arena_bytes_ + offset, bytes);
+}
+
+void Segment::reserve_mailboxes(Rank rank) const {
+  if (!scarce_) return;
+  const size_t row = size_ * kPairBytes;
+  const size_t cards = size_ * kCardBytes;
+  if (!reserve_pages(fd_.get(), 0, layout_.mailboxes) ||
+      !reserve_pages(fd_.get(), layout_.mailboxes + rank * row, row) ||
+      !reserve_pages(fd_.get(), layout_.cards + rank * cards, cards))
+    throw FabricError{"the mailboxes of this rank: " + why_no_pages(row + cards), errno, "ERR_NBC_NO_MEMORY"};
 }
 
 void Segment::punch(Rank rank, size_t offset, size_t bytes) const {

@@ -161,6 +161,14 @@ class Segment {
   // (SIGPIPE). Once for each rank, by itself.
   void keep_pipe(Rank rank, Descriptor&& read, Descriptor&& write) const;
 
+  // --- Where pages can run out (limits.h), a touch of a page that the system cannot give ends the process (SIGBUS). So
+  // they are taken before. Elsewhere these do nothing: memory is taken when it is touched.
+  bool scarce() const { return scarce_; }
+  // The pages of a part of an arena; false with errno if there are none.
+  bool reserve(Rank rank, size_t offset, size_t bytes) const;
+  // What peers write for `rank`, and the lines of all. Throws FabricError.
+  void reserve_mailboxes(Rank rank) const;
+
   // Gives the pages of a part of an arena back to the system; it reads as zeros from then on.
   void punch(Rank rank, size_t offset, size_t bytes) const;
 
@@ -172,6 +180,7 @@ class Segment {
   Descriptor fd_;
   std::byte* base_ = nullptr;
   size_t mapped_ = 0;
+  bool scarce_ = false;  // set by map(), before anybody else has this
   Layout layout_;
   size_t arena_bytes_;
   size_t page_;

@@ -2,7 +2,10 @@
 #include <cerrno>
 #include <map>
 #include <cstdio>
+#include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -232,6 +235,88 @@ TEST(a_limit_of_address_space_is_kept_to_or_named) {
   CHECK_EQ(waitpid(child, &status, 0), child);
   CHECK(WIFEXITED(status));
   CHECK_EQ(WEXITSTATUS(status), 0);
+}
+
+// In a process of its own: a limit stays. Without care the kernel ends it with SIGXFSZ.
+TEST(a_limit_of_the_size_of_files_is_kept_to_or_named) {
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    const rlimit set{kGiB, kGiB};
+    if (setrlimit(RLIMIT_FSIZE, &set) != 0) _exit(1);
+    const int fits = Segment::create(4);
+    if (!refusal([&] { Arena(Segment::map(fits), 0); }).empty()) _exit(2);
+    const std::string why = refusal([] { Segment::create(2, kGiB); });
+    for (const char* part : {"2.0 GiB", "1.0 GiB (ulimit -f)", "NBC_EXPOSED_BYTES"}) {
+      if (why.find(part) == std::string::npos) _exit(3);
+    }
+    _exit(0);
+  }
+  int status = 0;
+  CHECK_EQ(waitpid(child, &status, 0), child);
+  CHECK(WIFEXITED(status));
+  CHECK_EQ(WEXITSTATUS(status), 0);
+}
+
+// A job's file on a file system of `kept` bytes, in a mount namespace of this process; it has no name any more.
+int file_on_small_disk(Rank size, size_t arena, size_t kept) {
+  if (geteuid() != 0) SKIP("only root can mount a file system of a chosen size");
+  if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      mount("none", "/dev/shm", "tmpfs", 0, ("size=" + std::to_string(kept)).c_str()) != 0)
+    SKIP("this system lets not even root mount a file system");
+  const int disk = open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  CHECK(disk >= 0);
+  CHECK_EQ(umount2("/dev/shm", MNT_DETACH), 0);
+  const int model = Segment::create(size, arena);
+  struct stat status {};
+  CHECK_EQ(fstat(model, &status), 0);
+  CHECK_EQ(ftruncate(disk, status.st_size), 0);
+  JobHeader header{};
+  CHECK_EQ(pread(model, &header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
+  CHECK_EQ(pwrite(disk, &header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
+  close(model);
+  return disk;
+}
+
+TEST(where_pages_can_run_out_what_is_handed_out_is_there) {
+  constexpr size_t kBlock = 64 * 1024;
+  const int disk = file_on_small_disk(2, kGiB, 1024 * 1024);
+  const auto segment = Segment::map(disk);
+  close(disk);
+  CHECK(segment->scarce());
+  segment->reserve_mailboxes(0);
+  fill(segment->pair(0, 1), kPairBytes, 1);
+  Arena arena(segment, 0);
+  CHECK(arena.allocate(2 * kGiB) == nullptr);
+  CHECK(arena.why().find("large enough") != std::string::npos);
+  std::vector<std::byte*> blocks;
+  while (auto* block = static_cast<std::byte*>(arena.allocate(kBlock))) {
+    CHECK(all_zero(block, kBlock));
+    fill(block, kBlock, 2);
+    blocks.push_back(block);
+  }
+  CHECK(blocks.size() > 4 && blocks.size() < 16);
+  const std::string why = arena.why();
+  for (const char* part : {"64 KiB", "No space left", "more memory"}) CHECK(why.find(part) != std::string::npos);
+  // A rank that comes too late is told so, too. What is given back can be had again, and is touched.
+  const std::string late = refusal([&] { segment->reserve_mailboxes(1); });
+  CHECK(late.find("mailboxes") != std::string::npos);
+  arena.discard(blocks[0], kBlock);
+  CHECK(arena.allocate(kBlock) == nullptr);
+  fill(blocks[0], kBlock, 3);
+  arena.release(blocks[0]);
+  auto* again = static_cast<std::byte*>(arena.allocate(kBlock));
+  CHECK(again == blocks[0] && all_zero(again, kBlock));
+}
+
+TEST(a_file_without_a_name_takes_no_pages_before_they_are_touched) {
+  const SharedFile job(2);
+  if (job.segment->scarce()) SKIP("this kernel counts memory strictly (vm.overcommit_memory=2)");
+  const size_t before = job.used();
+  Arena arena(job.segment, 0);
+  CHECK(arena.allocate(kArena) != nullptr);
+  job.segment->reserve_mailboxes(0);
+  CHECK_EQ(job.used(), before);
 }
 
 // --- memory ----------------------------------------------------------------------------------------------------------

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <sys/mman.h>
 
+#include "job/limits.h"
+
 namespace nbc::shm {
 
 namespace {
@@ -38,12 +40,18 @@ void* Arena::allocate(size_t bytes) {
     if (it->second < length) continue;
     const size_t offset = it->first;
     const size_t rest = it->second - length;
+    if (!segment_->reserve(rank_, offset, length)) {
+      refused_ = job::why_no_pages(length);
+      segment_->punch(rank_, offset, length);  // what was there before it failed
+      return nullptr;
+    }
     free_.erase(it);
     if (rest > 0) free_.emplace(offset + length, rest);
     allocated_.emplace(offset, length);
     used_ += length;
     return base_ + offset;
   }
+  refused_.clear();
   return nullptr;
 }
 
@@ -73,7 +81,14 @@ void Arena::release(void* block) {
   free_.emplace(start, length);
 }
 
-void Arena::discard(void* part, size_t bytes) { segment_->punch(rank_, offset_of(part), bytes); }
+void Arena::discard(void* part, size_t bytes) {
+  if (!segment_->scarce()) segment_->punch(rank_, offset_of(part), bytes);
+}
+
+std::string Arena::why() const {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  return refused_.empty() ? "no part of this rank's exposed memory is large enough" : refused_;
+}
 
 size_t Arena::used() const {
   const std::lock_guard<std::mutex> guard(mutex_);

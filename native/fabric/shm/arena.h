@@ -24,6 +24,7 @@ class Arena final : public ExposedMemory {
   // Page-aligned and zeroed; nullptr when the arena is exhausted. Any thread.
   void* allocate(size_t bytes) override;
   void release(void* block) override;
+  // Not where the pages might not come again (Segment::scarce()).
   void discard(void* part, size_t bytes) override;
 
   bool contains(const void* p) const {
@@ -32,17 +33,18 @@ class Arena final : public ExposedMemory {
   size_t offset_of(const void* p) const { return static_cast<size_t>(static_cast<const std::byte*>(p) - base_); }
   std::byte* at(size_t offset) const { return base_ + offset; }
   size_t used() const override;
-  std::string why() const override { return "no part of this rank's exposed memory is large enough"; }
+  std::string why() const override;
 
  private:
   std::shared_ptr<Segment> segment_;
   Rank rank_;
   size_t bytes_;
   std::byte* base_;
-  mutable std::mutex mutex_;            // guards the maps: buffers are freed by garbage collection, on other threads
-  std::map<size_t, size_t> free_;       // offset -> length, never adjacent
+  mutable std::mutex mutex_;       // guards what follows: buffers are freed by garbage collection, on other threads
+  std::map<size_t, size_t> free_;  // offset -> length, never adjacent
   std::map<size_t, size_t> allocated_;  // offset -> length
   size_t used_ = 0;
+  std::string refused_;  // why the system gave no pages at the last failure; empty: it was not asked
 };
 
 }  // namespace nbc::shm

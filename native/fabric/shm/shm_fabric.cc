@@ -35,6 +35,7 @@ ShmFabric::ShmFabric(std::shared_ptr<Segment> segment, const ShmOptions& options
   // descriptors by then.
   if (!options_.host.empty() && !caller_.prepare()) throw no_sockets();
   using namespace job;
+  segment_->reserve_mailboxes(options_.rank);
   claim(*segment_, options_.rank, options_.eager_limit, kBySharedMemory | (options_.by_host ? kOnSameHostOnly : 0),
         options_.host);
   RankLine& line = segment_->line(options_.rank);
