@@ -11,6 +11,8 @@ import { report } from './scenario.js';
 
 const SECONDS = Number(process.argv[2]);
 const SAMPLES = 24;
+/** On a machine that is too busy for as many in that time, it goes on for longer. */
+const LEAST_SAMPLES = 8;
 const SIZES = [8, 1000, 4096, 70_000, 1 << 20];
 
 const collect = (globalThis as unknown as { gc: () => void }).gc;
@@ -107,6 +109,6 @@ do {
   share[0] = (performance.now() - begin) / 1000 / SECONDS;
   await world.ibcast(share, 0);
   if (share[0] * SAMPLES >= samples.length) samples.push(await holds());
-} while (share[0] < 1);
+} while (share[0] < 1 || samples.length < LEAST_SAMPLES);
 await world.close();
 report({ actions, samples });
