@@ -80,7 +80,10 @@ export class RankPool {
 
 /** Rejects at once where the signal fires while that is awaited. @throws {AbortError} */
 async function unlessAborted(awaited: Promise<unknown>, signal: SignalLike | undefined): Promise<void> {
-  if (signal === undefined) return void (await awaited);
+  if (signal === undefined) {
+    await awaited;
+    return;
+  }
   let abort = (): void => undefined;
   const aborted = new Promise<never>((_, reject) => {
     abort = () => reject(new AbortError(CONTEXT, signal.reason));
