@@ -331,6 +331,8 @@ export class PersistentRequest extends Request {
   free(): void;
 }
 
+export type PoolRunOptions<Data = unknown> = Pick<RunOptions<Data>, 'data' | 'signal'>;
+
 export class RankError extends NbcError {
   readonly code: RankErrorCode;
 }
@@ -342,6 +344,15 @@ export type RankFunction<Data = unknown, Result = unknown> = (
   world: Communicator,
   data: Data,
 ) => Result | PromiseLike<Result>;
+
+export class RankPool {
+  readonly size: number;
+  run<Result = unknown, Data = unknown>(module: ModuleUrl | string, options?: PoolRunOptions<Data>): Promise<Result[]>;
+  close(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+export type RankPoolOptions = Pick<RunOptions, 'size' | 'options'>;
 
 export class Request implements PromiseLike<void> {
   protected constructor();
@@ -451,6 +462,8 @@ export function createOp<View extends ArrayBufferView>(
   functionOrModule: ((a: View, b: View) => void) | ModuleUrl | string,
   options?: OpOptions,
 ): Op;
+
+export function createRankPool(options: RankPoolOptions): RankPool;
 
 export function dimsCreate(ranks: number, dimensions: number | readonly number[]): number[];
 

@@ -15,6 +15,7 @@
  */
 export { init } from './init.js';
 export { type RankFunction, runRanks, type RunOptions } from './ranks.js';
+export { createRankPool, type PoolRunOptions, type RankPool, type RankPoolOptions } from './rank-pool.js';
 export type { InitOptions, TcpOptions, VerbsOptions } from './transport/options.js';
 export { alloc } from './buffers.js';
 export type { BufferConstructor, ViewConstructor } from './buffers.js';

@@ -4,7 +4,13 @@ import type { RankErrorCode } from './errors.js';
 import type { ToldError } from './told-errors.js';
 import type { Settings } from './transport/options.js';
 
-/** What a worker is told. */
+/** What a worker is made with. */
+export interface WorkerData {
+  /** Brings a {@link RankJob}, and the next one when the worker is idle. */
+  readonly port: MessagePort;
+}
+
+/** What a worker is told of a run. */
 export interface RankJob {
   readonly rank: number;
   readonly size: number;
@@ -12,7 +18,8 @@ export interface RankJob {
   readonly settings: Settings;
   readonly module: string;
   readonly data: unknown;
-  readonly port: MessagePort;
+  /** The worker waits for another job after this one, if the function returns. */
+  readonly stays: boolean;
   /** Words that the threads of the run share: {@link FAILURES}, {@link STOP}. */
   readonly words: Int32Array;
 }
@@ -23,7 +30,7 @@ export const FAILURES = 0;
 export const STOP = 1;
 export const WORDS = 2;
 
-/** What a worker tells of its end. */
+/** What a worker tells of a rank's end. */
 export type Told =
   | { readonly result: unknown }
   | { readonly code: RankErrorCode; readonly error: ToldError; readonly order: number }
@@ -31,3 +38,6 @@ export type Told =
 
 /** And before that, where it has loaded its module. */
 export type Loaded = 'loaded';
+
+/** And after that, where it waits for another job: the rank's world is closed. */
+export type Idle = 'idle';

@@ -2,8 +2,21 @@
  * Ranks that are threads of this process: runRanks(). programs/thread-ranks.ts is what they run.
  */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
-import { AbortError, ArgumentError, init, OptionError, RankError, runRanks, type RunOptions, SUM } from 'node-nbc';
+import {
+  AbortError,
+  ArgumentError,
+  ClosedError,
+  createRankPool,
+  init,
+  OptionError,
+  RankError,
+  type RankPool,
+  runRanks,
+  type RunOptions,
+  SUM,
+} from 'node-nbc';
 import { BRIEF, program } from './helpers.js';
 import type { Ran } from './programs/all-collectives.js';
 import { type Data, GO, LOST, READY } from './programs/thread-ranks.js';
@@ -153,6 +166,115 @@ describe('a rank that is a thread and fails', () => {
       const { cause } = await failureOf(runRanks(sourceOf(`export default () => { throw ${thrown} }`), { size: 2 }));
       assert.equal(cause instanceof Error ? cause.name : cause, expected);
     }
+  });
+});
+
+describe('a pool of ranks', () => {
+  const size = 3;
+  let pool: RankPool;
+  beforeEach(() => (pool = createRankPool({ size })));
+  afterEach(() => pool.close());
+  const inPool = <Result = unknown>(data: Data, signal?: AbortSignal): Promise<Result[]> =>
+    pool.run<Result>(MODULE, { data, signal });
+  const threadsOf = async (): Promise<number[]> =>
+    (await inPool<{ thread: number }>({ scenario: 'greet' })).map(({ thread }) => thread);
+
+  it('runs one module after another on the same threads, each time in a world of its own', async () => {
+    const threads = await threadsOf();
+    assert.equal(new Set(threads).size, size);
+    assert.deepEqual(await inPool({ scenario: 'sums' }), [0, 0, 0]);
+    const counting = sourceOf('let runs = 0; export default (world) => [world.rank, ++runs]');
+    assert.deepEqual(
+      await pool.run(counting),
+      [0, 1, 2].map((rank) => [rank, 1]),
+    );
+    assert.deepEqual(
+      await pool.run(counting),
+      [0, 1, 2].map((rank) => [rank, 2]),
+    );
+    const results = await inPool<Ran>({ scenario: 'collectives', mode: 'thread', form: 'once' });
+    assert(results.every(({ cases }) => cases > 300));
+    assert.deepEqual(await threadsOf(), threads);
+  });
+
+  const failing: Record<string, (shared: Int32Array) => Data> = {
+    'a function throws': () => ({ scenario: 'fail', failing: 1 }),
+    'a thread exits': (shared) => ({ scenario: 'leave', how: 'exit', shared }),
+    'an exception is uncaught': (shared) => ({ scenario: 'leave', how: 'uncaught', shared }),
+    'a result cannot be copied': () => ({ scenario: 'uncopied' }),
+  };
+  for (const [why, dataOf] of Object.entries(failing)) {
+    it(`has new threads after a run that fails (${why})`, async () => {
+      const before = await threadsOf();
+      const shared = words();
+      Atomics.store(shared, GO, 1); // nobody waits for the test
+      assert.equal((await failureOf(inPool(dataOf(shared)))).rank, 1);
+      assert.deepEqual(await inPool({ scenario: 'sums' }), [0, 0, 0]);
+      assert(!(await threadsOf()).some((thread) => before.includes(thread)));
+    });
+  }
+
+  it('goes on after a signal, data that cannot be copied, and a thread that has ended between two runs', async () => {
+    for (const how of ['wait', 'compute'] as const) {
+      const shared = words();
+      const controller = new AbortController();
+      const ended = assert.rejects(inPool({ scenario: 'hang', how, shared }, controller.signal), AbortError);
+      await until('all ranks hang', () => Atomics.load(shared, READY) === size);
+      controller.abort();
+      await ended;
+      assert.deepEqual(await inPool({ scenario: 'sums' }), [0, 0, 0]);
+    }
+    const uncopied = pool.run(MODULE, { data: () => 1 });
+    await assert.rejects(uncopied, (error) => error instanceof ArgumentError && error.argument === 'data');
+    const before = await threadsOf();
+    const shared = words();
+    await inPool({ scenario: 'later', shared });
+    Atomics.store(shared, GO, 1);
+    let after: number[] = [];
+    await until('rank 1 is another thread', async () => {
+      after = await threadsOf().catch((error: unknown) => (assert(error instanceof RankError), before));
+      return after[1] !== before[1];
+    });
+    assert.deepEqual(await inPool({ scenario: 'sums' }), [0, 0, 0]);
+  });
+
+  it('lets runs take turns, and one that waits for its turn be aborted', async () => {
+    const shared = words();
+    const [first, second] = [new AbortController(), new AbortController()];
+    const hanging = assert.rejects(inPool({ scenario: 'hang', how: 'await', shared }, first.signal), AbortError);
+    const waiting = assert.rejects(inPool({ scenario: 'sums' }, second.signal), AbortError);
+    const third = inPool({ scenario: 'sums' });
+    await until('the first hangs', () => Atomics.load(shared, READY) === size);
+    second.abort();
+    await waiting;
+    first.abort();
+    await hanging;
+    assert.deepEqual(await third, [0, 0, 0]);
+  });
+
+  it('ends its threads when it is closed, after the runs that were asked for, and runs nothing then', async () => {
+    const before = readdirSync('/proc/self/task').length;
+    const running = inPool({ scenario: 'sums' });
+    await pool.close();
+    assert.deepEqual(await running, [0, 0, 0]);
+    await until('all threads have gone', () => readdirSync('/proc/self/task').length <= before);
+    await assert.rejects(inPool({ scenario: 'sums' }), ClosedError);
+    await pool.close();
+  });
+
+  it('does not keep a program from ending', () => {
+    const source = `import('node-nbc').then(async ({ createRankPool }) => console.log(
+      await createRankPool({ size: 2 }).run('data:text/javascript,export default (world) => world.rank')))`;
+    const { status, stdout } = spawnSync(process.execPath, ['-e', source], { encoding: 'utf8' });
+    assert.deepEqual([status, stdout], [0, '[ 0, 1 ]\n']);
+  });
+
+  it('refuses what cannot work', async () => {
+    for (const given of [undefined, 7, {}, { size: 0 }, { size: 2, options: { nothing: 1 } }])
+      assert.throws(() => (createRankPool as (given: unknown) => unknown)(given), ArgumentError);
+    assert.throws(() => createRankPool({ size: 1, options: { eagerLimit: -1 } }), OptionError);
+    await assert.rejects(pool.run('./kernel.mjs'), ArgumentError);
+    await assert.rejects(pool.run(MODULE, { signal: {} as AbortSignal }), ArgumentError);
   });
 });
 

@@ -13,6 +13,7 @@ export type Data =
   | ({ scenario: 'collectives' } & Cases)
   | { scenario: 'sums' | 'greet' | 'operators' | 'nested' | 'second' | 'uncopied' | 'clutter' }
   | { scenario: 'leave'; how: 'exit' | 'throw' | 'uncaught'; shared: Int32Array }
+  | { scenario: 'later'; shared: Int32Array }
   | { scenario: 'hang'; how: 'wait' | 'await' | 'compute' | 'copy'; shared: Int32Array }
   | { scenario: 'view'; bytes: Uint8Array }
   | { scenario: 'fail'; failing: number };
@@ -41,6 +42,9 @@ export default async function run(world: Communicator, data: Data): Promise<unkn
       return world.rank;
     case 'leave':
       return leave(world, data);
+    case 'later':
+      if (world.rank === LEAVER) endLater(data.shared);
+      return world.ibarrier();
     case 'hang':
       return hang(world, data);
     case 'view':
@@ -121,6 +125,13 @@ async function leave(world: Communicator, { how, shared }: Extract<Data, { scena
     Atomics.notify(shared, LOST);
     throw error;
   }
+}
+
+/** Ends the thread when the run is over, and the test says so. */
+function endLater(shared: Int32Array): void {
+  setInterval(() => {
+    if (Atomics.load(shared, GO) === 1) process.exit(3);
+  }, 5);
 }
 
 async function hang(world: Communicator, { how, shared }: Extract<Data, { scenario: 'hang' }>): Promise<void> {
