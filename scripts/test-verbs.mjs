@@ -78,7 +78,7 @@ const STEPS = [
   {
     title: 'link',
     what: 'the same over a link between two devices that is silent for a moment, and one that goes down',
-    seconds: 60,
+    seconds: 120,
     command: ['env', ...LINK, 'NBC_TEST_DEVICES=rxc,rxd', 'build/native-test/plain/verbs_test', 'a_link'],
   },
   {
