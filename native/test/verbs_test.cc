@@ -21,10 +21,12 @@
 
 #include "fabric/mixed/mixed_fabric.h"
 #include "fabric/verbs/host_bootstrap.h"
+#include "fabric/verbs/socket_bootstrap.h"
 #include "fabric/verbs/verbs_fabric.h"
 #include "test/conformance.h"
 #include "test/mix.h"
 #include "test/ranks.h"
+#include "test/tcp_job.h"
 
 namespace {
 
@@ -102,6 +104,14 @@ VerbsOptions narrow(VerbsOptions options) {
   TEST(name##_by_send) { both_ways_##name(by(Eager::send)); } \
   static void both_ways_##name(const VerbsOptions& verbs)
 
+// A rank that exchanges its cards over sockets, as on several machines.
+std::unique_ptr<VerbsFabric> make_apart(TcpJob& job, Rank rank, VerbsOptions options, uint32_t eager_limit) {
+  options.eager_limit = eager_limit;
+  TcpOptions tcp;
+  tcp.eager_limit = eager_limit;
+  return std::make_unique<VerbsFabric>(std::make_unique<verbs::SocketBootstrap>(job.description(rank), tcp), options);
+}
+
 // The suite for every fabric (conformance.h), for both ways in which what is committed can travel.
 bool conforms(const std::string& name, Eager eager) {
   const auto job = [eager](Rank size) -> conformance::MakeRank {
@@ -112,7 +122,17 @@ bool conforms(const std::string& name, Eager eager) {
   };
   return conformance::conforms({name, job, {mode(true), mode(false)}, 60});
 }
-const bool registered = conforms("verbs", Eager::write) && conforms("verbs_by_send", Eager::send);
+bool conforms_apart() {
+  const auto job = [](Rank size) -> conformance::MakeRank {
+    need_device();
+    return [job = std::make_shared<TcpJob>(size)](Rank rank, const RankOptions& options) {
+      return make_apart(*job, rank, by(Eager::write), options.eager_limit);
+    };
+  };
+  return conformance::conforms({"verbs_over_sockets", job, {mode(true), mode(false)}, 60});
+}
+const bool registered =
+    conforms("verbs", Eager::write) && conforms("verbs_by_send", Eager::send) && conforms_apart();
 
 // --- the fabric alone ------------------------------------------------------------------------------------------------
 

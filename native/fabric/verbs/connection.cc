@@ -77,6 +77,7 @@ Connection::~Connection() { device_->lib.destroy_qp(qp_); }
 
 Card Connection::card(uint32_t eager_limit) const {
   Card card{};
+  card.version = kCardVersion;
   std::memcpy(card.gid, device_->gid.raw, sizeof card.gid);
   card.inbox = reinterpret_cast<uintptr_t>(place.inbox);
   card.inbox_key = place.inbox_mr->rkey;
@@ -87,7 +88,7 @@ Card Connection::card(uint32_t eager_limit) const {
   card.credits = receive_depth_;
   card.lid = device_->port_attributes.lid;
   card.mtu = static_cast<uint8_t>(device_->port_attributes.active_mtu);
-  card.routed = device_->routed ? 1 : 0;
+  card.link = device_->link();
   return card;
 }
 

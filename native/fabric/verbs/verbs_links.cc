@@ -53,6 +53,8 @@ Connect VerbsFabric::advance(Rank peer, bool wanted) {
     if (state == CardState::ready) {
       connection.state = Connection::State::ready;
       link.verdict = Connect::ready;
+    } else if (link.why = bootstrap_->refusal(peer); !link.why.empty()) {
+      link.verdict = Connect::refused;
     }
   } catch (const FabricError& error) {
     link.why = error.message;
@@ -67,6 +69,18 @@ bool VerbsFabric::fits(const Card& theirs, Link& link) const {
     link.why = other_setting(link.connection->peer, option, there, here);
     return false;
   };
+  const Rank peer = link.connection->peer;
+  if (theirs.version != kCardVersion) {
+    link.why = "rank " + std::to_string(peer) + " of the world has another version of node-nbc, whose addresses have " +
+               "version " + std::to_string(theirs.version) + ", and here version " + std::to_string(kCardVersion);
+    return false;
+  }
+  if (const LinkLayer here = device_->link(); theirs.link != here) {
+    link.why = "rank " + std::to_string(peer) + " of the world is attached to " + name_of(theirs.link) +
+               ", and this rank, by " + device_->name + ", to " + name_of(here) +
+               ": these do not reach each other. Choose devices of one kind (verbs.device, NBC_VERBS_DEVICE)";
+    return false;
+  }
   if (theirs.eager_limit != options_.eager_limit)
     return differ("eagerLimit", std::to_string(theirs.eager_limit), std::to_string(options_.eager_limit));
   if (theirs.eager != options_.eager)
