@@ -11,9 +11,9 @@ export class Layer {
   /** Of the weights, in the same order. */
   readonly gradient: Float32Array;
   readonly #velocity: Float32Array;
-  /** Of each sample; filled by whoever is in front of this layer. */
+  /** Of each sample; filled by the layer before this one. */
   readonly input: Float32Array;
-  /** What the loss changes by with each output of each sample; filled by whoever is behind this layer. */
+  /** What the loss changes by with each output of each sample; filled by the layer behind this one. */
   readonly delta: Float32Array;
 
   /**

@@ -1,8 +1,8 @@
-// The socket by which nbctop sees a rank (src/cli/nbctop.ts): who connects gets one line of JSON, and the connection is
+// The socket by which nbctop sees a rank (src/cli/nbctop.ts): a client that connects gets one line of JSON, and the connection is
 // closed. Nothing is read, and nothing is kept for anybody, so there is nothing that a client could send or hold back.
 // Its file is in a folder that only this user may enter (src/monitor.ts).
 //
-// Whoever calls has a lock (addon/reporter.cc).
+// The caller holds a lock (addon/reporter.cc).
 #pragma once
 #include <functional>
 #include <string>

@@ -237,7 +237,7 @@ std::optional<Status> Engine::ask(int64_t milliseconds, Metering metering) {
   asked_.store(true, std::memory_order_seq_cst);
   fabric_->ring_self(Sleeper::caller);
   do {
-    // A caller in wait() keeps the lock while it sleeps, and answers. Whoever else has it gives it up soon.
+    // A caller in wait() keeps the lock while it sleeps, and answers. Any other thread that has it gives it up soon.
     if (lock_.lock_within(kAttempt)) {
       set_metering(metering, false);
       found = describe(watched_ > 0 ? Status::Caller::awaits : Status::Caller::program);

@@ -188,8 +188,8 @@ class Engine : private libof::Calls {
   // What the request in a slot waits for; all zero if there is none, or if it has ended.
   Awaited awaited(uint32_t slot);
   // What this rank does and waits for, from a thread that neither drives nor calls the rest; one such thread at a time.
-  // Nothing if whoever drives does not answer within that time. Who answers also turns the meter of the monitor on or
-  // off, if that is wanted.
+  // Nothing if the thread that drives does not answer within that time. The thread that answers also turns the meter
+  // of the monitor on or off, if that is wanted.
   enum class Metering : uint8_t { as_it_is, on, off };
   std::optional<Status> ask(int64_t milliseconds, Metering metering = Metering::as_it_is);
   // For the program: what the meter has counted. The first call turns it on for good.

@@ -188,13 +188,8 @@ bool LibOF::isend(RequestOwner& owner, Rank rank, const MessageKey& key, const v
   activate(peer);
   if (rtr != nullptr) {
     peer.early_rtrs.remove(rtr);
-    if (rtr->kind == RtrKind::refuse) {
-      refused(*request, rtr->buffer);
-      deactivate_if_idle(peer);
-    } else {
-      if (rtr->kind == RtrKind::abandon) abandoned_by_peer(*request, rtr->buffer);
-      start_data(peer, *request, rtr->buffer, rtr->bytes, rtr->receive);
-    }
+    answer(peer, *request, *rtr);
+    if (rtr->kind == RtrKind::refuse) deactivate_if_idle(peer);
     delete rtr;
   } else {
     ++owner.waiting_rtr;

@@ -181,15 +181,20 @@ class LibOF {
     uint32_t about;  // as in its EagerHeader
     std::byte* payload() { return reinterpret_cast<std::byte*>(this + 1); }
   };
-  struct EarlyRtr {
+  // What a receiver says in an RTR, copied out of its slot.
+  struct Rtr {
     MessageKey key;
-    EarlyRtr* previous;
-    EarlyRtr* next;
-    ExposedBuffer buffer;
+    ExposedBuffer buffer;  // kinds refuse and abandon: in place of the address, the poison
     uint64_t bytes;
     uint32_t receive;
     RtrKind kind;
     Signature signature;
+  };
+  // An RTR that came before its send.
+  struct EarlyRtr : Rtr {
+    explicit EarlyRtr(const Rtr& rtr) : Rtr(rtr) {}
+    EarlyRtr* previous = nullptr;
+    EarlyRtr* next = nullptr;
     bool revoked = false;  // the receiver was told so
   };
   struct QueuedPoison {
@@ -255,9 +260,14 @@ class LibOF {
   bool write_rtr(Peer& peer, const QueuedRtr& rtr);
   bool send_rtrs(Peer& peer);
   bool drain_rtrs(Peer& peer);
+  Rtr read_rtr(const Peer& peer, const RtrSlot& slot) const;
+  bool handle_rtr(Peer& peer, const Rtr& rtr);
+  bool handle_data_rtr(Peer& peer, const Rtr& rtr);
+  bool keep_rtr(Peer& peer, const Rtr& rtr);
+  void answer(Peer& peer, Request& send, const Rtr& rtr);
   bool expose(Peer& peer, Request& receive);
   void conceal(Peer& peer, Request& receive);
-  void start_data(Peer& peer, Request& send, const ExposedBuffer& to, uint64_t bytes, uint32_t receive);
+  void start_data(Peer& peer, Request& send, const Rtr& rtr);
   const RtrSlot* find_withdraw(const Peer& peer, const MessageKey& key) const;
   void withdraw(Peer& peer, EarlyRtr& rtr, uint64_t poison, bool asks);
   void queue_rtr(Peer& peer, const QueuedRtr& rtr, bool urgent);

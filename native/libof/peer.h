@@ -61,7 +61,7 @@ struct alignas(64) LibOF::Peer {
 constexpr uint64_t communicator_of(uint64_t context) { return context & ~uint64_t{3}; }
 constexpr bool has_calls(uint64_t context) { return (context & 1) == 0; }
 
-// In place of a message of a communicator that has ended. Whoever gets it before the notice learns who has revoked.
+// In place of a message of a communicator that has ended. A rank that gets it before the notice learns who has revoked.
 inline Poison poison_by(const Mismatch& found) { return poison_of(found.ranks[0], found.error()); }
 
 // The part of memory that a message is. Of the user's buffers there are two at most; what is in neither of them is

@@ -36,63 +36,89 @@ bool LibOF::drain_rtrs(Peer& peer) {
     if (slot.stamp.load(std::memory_order_acquire) != peer.rtr_received + 1) break;
     if (peer.asynchronous && peer.rtr_received == peer.rtr_arrived) break;
     moved = true;
-    const MessageKey key{slot.context, slot.tag, slot.sequence};
-    ExposedBuffer to{slot.address, slot.buffer_key, nullptr};
-    const uint64_t bytes = slot.bytes;
-    const uint32_t receive = slot.receive;
-    const Signature theirs = slot.signature;
     ++peer.rtr_received;
-    RtrKind kind = slot.kind;
-    if (const RtrSlot* withdraw = kind == RtrKind::ready ? find_withdraw(peer, key) : nullptr) {
-      kind = RtrKind::abandon;
-      to.address = withdraw->address;
-    }
-    const auto answer = [&](Request& send) {
-      if (kind == RtrKind::refuse) {
-        refused(send, to);
-      } else {
-        if (kind == RtrKind::abandon) abandoned_by_peer(send, to);
-        start_data(peer, send, to, bytes, receive);
-      }
-    };
-    if (kind == RtrKind::cancel) {
-      if (EarlyRtr* early = peer.early_rtrs.find(key)) {
-        peer.early_rtrs.remove(early);
-        delete early;
-      }
-    } else if (takes_back(kind)) {
-      if (EarlyRtr* early = peer.early_rtrs.find(key)) withdraw(peer, *early, to.address, kind == RtrKind::revoke);
-    } else if (kind == RtrKind::revoked) {
-      revoked(peer, key);
-    } else if (Request* send = peer.sends.find(key);
-               send != nullptr &&
-               (send->owner->signature == theirs || !differ(peer, key, send->owner->signature, theirs))) {
-      take_waiting(peer, *send);
-      answer(*send);
-    } else if (!answer_by_poison(peer, key, kind)) {
-      Request* stalled = peer.stalled.head;
-      while (stalled != nullptr && !(stalled->key == key)) stalled = stalled->next;
-      if (stalled != nullptr && stalled->owner->signature != theirs)
-        differ(peer, key, stalled->owner->signature, theirs);
-      if (ends(peer, key, theirs)) {
-        if (kind != RtrKind::refuse) queue_poison(peer, {key, poison_by(*mismatch_of(key.context)), true});
-      } else if (stalled != nullptr) {
-        peer.stalled.remove(stalled);
-        answer(*stalled);
-      } else {
-        auto* early = new EarlyRtr{key, nullptr, nullptr, to, bytes, receive, kind, theirs};
-        peer.early_rtrs.push(early);
-        ++counters_.rtr_early;
-        // As many RTRs again may say that a receive has failed: nothing answers those.
-        if (peer.early_rtrs.count > uint64_t{2} * options_.rtr_window) {
-          reject(peer, "it asked for more messages without a send than its window allows");
-          return true;
-        }
-      }
-    }
+    if (!handle_rtr(peer, read_rtr(peer, slot))) return true;
     report(peer, false);
   }
   return moved;
+}
+
+LibOF::Rtr LibOF::read_rtr(const Peer& peer, const RtrSlot& slot) const {
+  Rtr rtr{{slot.context, slot.tag, slot.sequence},
+          {slot.address, slot.buffer_key, nullptr},
+          slot.bytes,
+          slot.receive,
+          slot.kind,
+          slot.signature};
+  if (const RtrSlot* withdraw = rtr.kind == RtrKind::ready ? find_withdraw(peer, rtr.key) : nullptr) {
+    rtr.kind = RtrKind::abandon;
+    rtr.buffer.address = withdraw->address;
+  }
+  return rtr;
+}
+
+// False: the peer has broken a rule, and the connection with it has ended.
+bool LibOF::handle_rtr(Peer& peer, const Rtr& rtr) {
+  EarlyRtr* early = nullptr;
+  switch (rtr.kind) {
+    case RtrKind::cancel:
+      if ((early = peer.early_rtrs.find(rtr.key)) != nullptr) {
+        peer.early_rtrs.remove(early);
+        delete early;
+      }
+      return true;
+    case RtrKind::withdraw:
+    case RtrKind::revoke:
+      if ((early = peer.early_rtrs.find(rtr.key)) != nullptr)
+        withdraw(peer, *early, rtr.buffer.address, rtr.kind == RtrKind::revoke);
+      return true;
+    case RtrKind::revoked:
+      revoked(peer, rtr.key);
+      return true;
+    default:
+      return handle_data_rtr(peer, rtr);
+  }
+}
+
+// The RTR asks for data: its send, or what is in the place of that, answers it, now or later. False: as handle_rtr().
+bool LibOF::handle_data_rtr(Peer& peer, const Rtr& rtr) {
+  if (Request* send = peer.sends.find(rtr.key);
+      send != nullptr &&
+      (send->owner->signature == rtr.signature || !differ(peer, rtr.key, send->owner->signature, rtr.signature))) {
+    take_waiting(peer, *send);
+    answer(peer, *send, rtr);
+    return true;
+  }
+  if (answer_by_poison(peer, rtr.key, rtr.kind)) return true;
+  Request* stalled = peer.stalled.head;
+  while (stalled != nullptr && !(stalled->key == rtr.key)) stalled = stalled->next;
+  if (stalled != nullptr && stalled->owner->signature != rtr.signature)
+    differ(peer, rtr.key, stalled->owner->signature, rtr.signature);
+  if (ends(peer, rtr.key, rtr.signature)) {
+    if (rtr.kind != RtrKind::refuse) queue_poison(peer, {rtr.key, poison_by(*mismatch_of(rtr.key.context)), true});
+    return true;
+  }
+  if (stalled == nullptr) return keep_rtr(peer, rtr);
+  peer.stalled.remove(stalled);
+  answer(peer, *stalled, rtr);
+  return true;
+}
+
+// Until its send comes. False: as handle_rtr().
+bool LibOF::keep_rtr(Peer& peer, const Rtr& rtr) {
+  peer.early_rtrs.push(new EarlyRtr(rtr));
+  ++counters_.rtr_early;
+  // As many RTRs again may say that a receive has failed: nothing answers those.
+  if (peer.early_rtrs.count <= uint64_t{2} * options_.rtr_window) return true;
+  reject(peer, "it asked for more messages without a send than its window allows");
+  return false;
+}
+
+// A send meets its RTR.
+void LibOF::answer(Peer& peer, Request& send, const Rtr& rtr) {
+  if (rtr.kind == RtrKind::refuse) return refused(send, rtr.buffer);
+  if (rtr.kind == RtrKind::abandon) abandoned_by_peer(send, rtr.buffer);
+  start_data(peer, send, rtr);
 }
 
 // Another RTR that has arrived takes the one with this key back. So no data leave once their receiver has said that.
@@ -122,21 +148,21 @@ void LibOF::refused(Request& send, const ExposedBuffer& told) {
   complete(send, Error::system);
 }
 
-void LibOF::start_data(Peer& peer, Request& send, const ExposedBuffer& to, uint64_t bytes, uint32_t receive) {
+void LibOF::start_data(Peer& peer, Request& send, const Rtr& rtr) {
   set_state(send, State::send_sending_data);
   peer.sending.push(&send);
   ++counters_.data_sent;
-  if (send.announced) receive |= kAnnounced;
+  const uint32_t receive = rtr.receive | (send.announced ? kAnnounced : 0);
   // With an error both learn of it, and nothing is written. That one of them has given the message up may follow from
   // the disagreement.
-  const uint64_t room = bytes & ~kAtMost;
-  if ((bytes & kAtMost) != 0 ? send.bytes > room : send.bytes != room) {
+  const uint64_t room = rtr.bytes & ~kAtMost;
+  if ((rtr.bytes & kAtMost) != 0 ? send.bytes > room : send.bytes != room) {
     send.error = Error::truncated;
     send.got = room;
   }
   LocalBuffer from = local_buffer(send);
   if (send.error == Error::abandoned) from.bytes = send.poison;  // told, not written
-  fabric_.put(peer.rank, to, from, receive, send.error, &send);
+  fabric_.put(peer.rank, rtr.buffer, from, receive, send.error, &send);
 }
 
 // --- receiver --------------------------------------------------------------------------------------------------------

@@ -160,7 +160,7 @@ TEST(no_wake_up_is_lost_that_the_event_loop_sleeps_for) {
   CHECK(rings.doorbell > 0);  // otherwise nothing was tested
 }
 
-// Whoever asks takes the engine for a moment, and rings: no wake-up is lost for that.
+// A thread that asks takes the engine for a moment, and rings: no wake-up is lost for that.
 TEST(no_wake_up_is_lost_when_somebody_asks) {
   Rings rings;
   std::atomic<uint64_t> answers[3] = {};

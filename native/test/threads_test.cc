@@ -1,5 +1,5 @@
 // Ranks that know that they are threads of one process (Segment::share): they copy from one another's memory, so memory
-// must outlive every copy, whoever ends when. conformance_test runs all else over them.
+// must outlive every copy, in whichever order they end. conformance_test runs all else over them.
 #include <atomic>
 #include <filesystem>
 #include <iterator>

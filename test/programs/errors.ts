@@ -4,33 +4,18 @@ import { constants } from 'node:buffer';
 import {
   AbandonedError,
   alloc,
-  bfloat16,
-  float16,
   ArgumentError,
-  BAND,
   type Communicator,
-  IN_PLACE,
   init,
-  MINLOC,
   MismatchError,
   NbcError,
   type Request,
-  startall,
-  strided,
-  SUM,
-  testAll,
   TruncatedError,
   waitAll,
-  waitAny,
 } from 'node-nbc';
-import { bcastBinomial, gatherBinomial, OPERATIONS } from 'node-nbc/schedules';
-import { arrange, ORACLES, withOperator } from '../oracle.js';
+import { bcastBinomial, gatherBinomial } from 'node-nbc/schedules';
+import { type WrongCall, wrongCalls } from '../support/wrong-calls.js';
 import { play, report } from './scenario.js';
-
-/** Newer than the library of types that the compiler is told to use. */
-type Resizable<T> = new (bytes: number, options: { maxByteLength: number }) => T;
-const ResizableArrayBuffer = ArrayBuffer as unknown as Resizable<ArrayBuffer>;
-const GrowableSharedArrayBuffer = SharedArrayBuffer as unknown as Resizable<SharedArrayBuffer>;
 
 await play({ arguments: wrongArguments, sizes, sizesOfCollectives, eagerLimits, fields, lateBlock, failingTree });
 
@@ -41,185 +26,12 @@ async function wrongArguments(): Promise<void> {
   const peer = 1 - rank;
   const eight = new Uint8Array(8);
   const sixteen = new Uint8Array(16);
-  const options = (algorithm: unknown): { algorithm: never } => ({ algorithm: algorithm as never });
-  const any = (value: unknown): never => value as never;
   // Both are there, so that nothing connects later.
   waitAll([world.irecv(new Uint8Array(1), peer, 98), world.isend(new Uint8Array(1), peer, 98)]);
   // Its message comes at the very end, when both ranks have made all their mistakes.
   const pending = world.irecv(new Uint8Array(4), peer, 99);
 
-  const detached = new Uint8Array(8);
-  const detachedDataView = new DataView(new ArrayBuffer(8));
-  structuredClone(null, { transfer: [detached.buffer, detachedDataView.buffer] });
-  const resizable = new ResizableArrayBuffer(8, { maxByteLength: 16 });
-  const growable = new GrowableSharedArrayBuffer(8, { maxByteLength: 16 });
-  const notViews: unknown[] = [
-    undefined,
-    null,
-    8,
-    'buffer',
-    [1, 2, 3],
-    {},
-    { byteLength: 8 },
-    new ArrayBuffer(8),
-    new SharedArrayBuffer(8),
-    () => 8,
-    detached,
-    detachedDataView,
-    new Uint8Array(resizable),
-    new DataView(resizable),
-    new Uint8Array(growable),
-  ];
-  const notRanks: unknown[] = [-1, 2, 0.5, NaN, Infinity, '0', undefined, null, [0], 2 ** 32, -(2 ** 32)];
-
-  const calls: WrongCall[] = [];
-  for (const value of [...notViews, IN_PLACE]) {
-    calls.push(['buffer', () => world.ibcast(any(value), 0)]);
-    calls.push(['buffer', () => world.isend(any(value), peer)]);
-    calls.push(['buffer', () => world.irecv(any(value), peer)]);
-    calls.push(['recv', () => world.ialltoall(eight, any(value))]);
-    calls.push(['recv', () => world.ialltoall(IN_PLACE, any(value))]);
-    calls.push(['recv', () => world.igather(eight, any(value), rank)]);
-    calls.push(['recv', () => world.igather(IN_PLACE, any(value), rank)]);
-  }
-  for (const value of notViews) {
-    calls.push(['send', () => world.ialltoall(any(value), eight)]);
-    calls.push(['send', () => world.igather(any(value), sixteen, rank)]);
-    calls.push(['send', () => world.igather(any(value), null, peer)]);
-  }
-  for (const value of notRanks) {
-    calls.push(['root', () => world.ibcast(eight, any(value))]);
-    calls.push(['root', () => world.igather(eight, sixteen, any(value))]);
-    calls.push(['root', () => world.igather(IN_PLACE, sixteen, any(value))]);
-    calls.push(['dest', () => world.isend(eight, any(value))]);
-    calls.push(['source', () => world.irecv(eight, any(value))]);
-  }
-  for (const value of ['quick', 'bruck', '', 1, null, {}]) {
-    calls.push(['algorithm', () => world.ibcast(eight, 0, options(value))]);
-  }
-  for (const value of ['chain', 1]) {
-    calls.push(['algorithm', () => world.igather(eight, sixteen, rank, options(value))]);
-    calls.push(['algorithm', () => world.ialltoall(eight, new Uint8Array(8), options(value))]);
-  }
-  for (const value of [-1, 32_768, 1.5, NaN, '1', null]) {
-    calls.push(['tag', () => world.isend(eight, peer, any(value))]);
-    calls.push(['tag', () => world.irecv(eight, peer, any(value))]);
-  }
-  calls.push(
-    ['recv', () => world.igather(eight, eight, rank)],
-    ['recv', () => world.igather(eight, new Uint8Array(24), rank)],
-    ['recv', () => world.igather(eight, new Uint8Array(0), rank)],
-    ['recv', () => world.igather(sixteen.subarray(8), sixteen, rank)],
-    ['recv', () => world.igather(IN_PLACE, new Uint8Array(7), rank)],
-    ['send', () => world.igather(IN_PLACE, sixteen, peer)],
-    ['recv', () => world.ialltoall(eight, sixteen)],
-    ['recv', () => world.ialltoall(new Uint8Array(7), new Uint8Array(7))],
-    ['recv', () => world.ialltoall(IN_PLACE, new Uint8Array(7))],
-    ['recv', () => world.ialltoall(eight, eight)],
-    ['recv', () => world.ialltoall(sixteen.subarray(0, 8), sixteen.subarray(7, 15))],
-  );
-  // Blocks that split elements, and elements of another type, where this rank sees both.
-  const three = (): Float64Array => new Float64Array(3);
-  calls.push(
-    ['recv', () => world.ialltoall(three(), three())],
-    ['recv', () => world.ialltoall(new Uint8Array(24), three())],
-    ['send', () => world.ialltoall(three(), new Uint8Array(24))],
-    ['recv', () => world.ialltoall(IN_PLACE, three())],
-    ['recv', () => world.ialltoall(new Float32Array(4), new Float64Array(2))],
-    ['recv', () => world.ialltoall(new Int32Array(4), new Float32Array(4))],
-    ['recv', () => world.igather(new Float32Array(4), new Float64Array(4), rank)],
-    ['recv', () => world.igather(new Float32Array(3), three(), rank)],
-    ['recv', () => world.igather(new Uint8Array(12), three(), rank)],
-    ['recv', () => world.igather(new DataView(new ArrayBuffer(12)), three(), rank)],
-    ['recv', () => world.igather(IN_PLACE, three(), rank)],
-    ['recv', () => world.igatherv(new Float32Array(2), three(), [1, 1], null, rank)],
-    ['op', () => world.iallreduce(three(), three(), BAND)],
-    ['op', () => world.iallreduce(three(), three(), MINLOC)],
-    ['recv', () => world.iallreduce(three(), new Float64Array(2), SUM)],
-    ['recv', () => world.iallreduce(new Uint8Array(24), three(), SUM)],
-    ['recv', () => world.ireduce(new Float32Array(3), three(), SUM, rank)],
-    ['send', () => world.ireduce(IN_PLACE, three(), SUM, peer)],
-    ['recv', () => world.ireduceScatterBlock(IN_PLACE, three(), SUM)],
-    ['recv', () => world.iallgather(new Float32Array(2), new Float64Array(2))],
-    ['recv', () => world.iallgather(IN_PLACE, three())],
-    ['recv', () => world.iallgatherv(new Int32Array(2), new Float64Array(2), [1, 1], null)],
-    ['recv', () => world.iscatter(new Float64Array(4), new Int32Array(4), rank)],
-    ['send', () => world.iscatter(three(), new Uint8Array(12), rank)],
-    ['send', () => world.iscatter(three(), IN_PLACE, rank)],
-    ['recv', () => world.iscatter(null, IN_PLACE, peer)],
-    ['recv', () => world.iscatterv(null, null, null, IN_PLACE, peer)],
-    ['recv', () => world.iscatterv(new Float64Array(4), [2, 2], null, new Uint8Array(8), rank)],
-    ['send', () => world.iallgatherv(new Float64Array(2), new Float64Array(2), [1, 1], null)],
-    ['recvCounts', () => world.ialltoallv(sixteen, [8, 8], null, new Uint8Array(16), [4, 4], null)],
-    ['recvDispls', () => world.ialltoallv(sixteen, [8, 8], null, new Uint8Array(16), [8, 8], [0, 4])],
-    ['recvDispls', () => world.ialltoallv(IN_PLACE, null, null, new Uint8Array(16), [8, 8], [0, 4])],
-    ['recv', () => world.ialltoallv(new Int32Array(2), [1, 1], null, new Float32Array(2), [1, 1], null)],
-  );
-  for (const value of [-1, NaN, '5', {}]) {
-    calls.push(['timeoutMs', () => pending.wait(any(value))]);
-    calls.push(['timeoutMs', () => waitAll([pending, pending], any(value))]);
-    calls.push(['timeoutMs', () => waitAny([pending], any(value))]);
-  }
-  calls.push(
-    ['requests', () => waitAny([])],
-    ['requests', () => waitAny(any(5))],
-    ['requests', () => waitAll(any(pending))],
-    ['requests', () => testAll(any(undefined))],
-    ['requests', () => startall(any('x'))],
-    ['requests[1]', () => waitAll([pending, any({})])],
-    ['requests[0]', () => testAll([any(null)])],
-    ['microseconds', () => startall([pending], -1)],
-    ['microseconds', () => startall([pending], NaN)],
-    ['constructor', () => alloc(any(Array), 1)],
-    ['constructor', () => alloc(any(ArrayBuffer), 1)],
-    ['constructor', () => alloc(any('Uint8Array'), 1)],
-    ['constructor', () => alloc(any(undefined), 1)],
-    ['length', () => alloc(Uint8Array, -1)],
-    ['length', () => alloc(Uint8Array, any(Symbol('length')))],
-    ['length', () => alloc(Uint8Array, any(Object.create(null)))],
-    ['microseconds', () => startall([], any(Object.create(null)))],
-    ['bits', () => bfloat16(any(undefined))],
-    ['bits', () => float16(any(Object.create(Uint16Array.prototype)))],
-    ['one', () => world.utilization(any(null))],
-    ['two', () => world.utilization({ idle: 0, active: 0, utilization: 0 }, any(1))],
-    ['length', () => alloc(Uint8Array, 1.5)],
-    ['length', () => alloc(Uint8Array, any('8'))],
-    ['length', () => alloc(Float64Array, 2 ** 53)],
-  );
-
-  for (const value of [...notViews, IN_PLACE]) {
-    calls.push(['send', () => world.isendrecv(any(value), peer, eight, peer)]);
-    calls.push(['recv', () => world.isendrecv(eight, peer, any(value), peer)]);
-  }
-  for (const value of notRanks) {
-    if (value === null || value === undefined) continue;
-    calls.push(['dest', () => world.isendrecv(eight, any(value), sixteen, peer)]);
-    calls.push(['source', () => world.isendrecv(eight, peer, sixteen, any(value))]);
-  }
-  const overlapping = strided(eight, { shape: [4, 4], strides: [1, 1] });
-  const detachedLayout = strided(new Uint8Array(8), { shape: [2], strides: [3] });
-  structuredClone(null, { transfer: [detachedLayout.view.buffer as ArrayBuffer] });
-  const everySecond = strided(sixteen, { shape: [8], strides: [2] });
-  calls.push(
-    ['sendTag', () => world.isendrecv(eight, peer, sixteen, peer, -1)],
-    ['recvTag', () => world.isendrecv(eight, peer, sixteen, peer, 0, 32_768)],
-    ['recv', () => world.isendrecv(eight, peer, eight, peer)],
-    ['recv', () => world.isendrecv(sixteen.subarray(8), peer, sixteen, peer)],
-    ['recv', () => world.isendrecv(everySecond, peer, sixteen.subarray(1, 9), peer)],
-    ['buffer', () => world.irecv(overlapping, peer)],
-    ['recv', () => world.isendrecv(sixteen, peer, overlapping, peer)],
-    ['recv', () => world.ialltoall(sixteen, overlapping)],
-    ['buffer', () => world.ibcast(strided(eight, { shape: [2], strides: [0] }), 0)],
-    ['buffer', () => world.isend(detachedLayout, peer)],
-    ['buffer', () => world.ibcast(detachedLayout, 0)],
-    ['send', () => world.ialltoall(detachedLayout, eight)],
-    ['recv', () => world.ialltoall(everySecond, eight.subarray(2))],
-    ['recv', () => world.ialltoall(strided(new Float64Array(9), { shape: [3], strides: [2] }), new Float64Array(3))],
-    ['recv', () => world.ialltoall(everySecond, sixteen.subarray(3, 11))],
-    ['recv', () => world.iallgather(strided(new Int32Array(8), { shape: [2], strides: [4] }), new Float32Array(4))],
-  );
-
-  calls.push(...wrongArgumentsOfAll(world, notViews, notRanks));
+  const calls = wrongCalls(world, pending);
 
   /** A shape that was used last takes a shorter way through the checks: all mistakes are made on both. */
   const warm = (): void => {
@@ -239,27 +51,14 @@ async function wrongArguments(): Promise<void> {
   for (const warmed of [false, true]) {
     if (warmed) warm();
     const before = traffic();
-    for (const [argument, call, operation] of calls) {
-      assert.throws(
-        call,
-        (error: unknown) => {
-          assert(error instanceof ArgumentError, `${String(call)} throws ${String(error)}`);
-          assert.equal(error.argument, argument, `${String(call)} blames ${error.argument}: ${error.message}`);
-          assert.equal(error.code, 'ERR_NBC_ARGUMENT');
-          assert(error.message.startsWith(`${argument}: `), error.message);
-          if (operation !== undefined) assert.equal(error.operation, operation, error.message);
-          return true;
-        },
-        `${String(call)} must throw`,
-      );
-    }
+    calls.forEach(mustThrow);
     assert.deepEqual(traffic(), before, 'nothing was sent');
   }
   for (const value of [-1, 1.5, 2 ** 31, 'a', null, NaN]) {
-    await assert.rejects(world.split(any(value)), { name: 'ArgumentError', argument: 'color' });
+    await assert.rejects(world.split(value as never), { name: 'ArgumentError', argument: 'color' });
   }
   for (const value of [1.5, 2 ** 31, -(2 ** 31) - 1, 'a', NaN]) {
-    await assert.rejects(world.split(0, any(value)), { name: 'ArgumentError', argument: 'key' });
+    await assert.rejects(world.split(0, value as never), { name: 'ArgumentError', argument: 'key' });
   }
   for (const bytes of [constants.MAX_LENGTH + 1, 2 ** 52])
     assert.throws(() => alloc(Uint8Array, bytes), { name: 'ExhaustedError', code: 'ERR_NBC_NO_MEMORY' });
@@ -275,43 +74,16 @@ async function wrongArguments(): Promise<void> {
   report(calls.length);
 }
 
-/** The argument and, where it is given, the method that the error names. */
-type WrongCall = [argument: string, call: () => unknown, operation?: string];
-
-/** For each operation and its persistent form, arguments that would be right, with one of them replaced. */
-function wrongArgumentsOfAll(
-  world: Communicator,
-  notViews: readonly unknown[],
-  notRanks: readonly unknown[],
-): WrongCall[] {
-  const { rank, size } = world;
-  const calls: WrongCall[] = [];
-  const methods = world as unknown as Record<string, (...given: unknown[]) => unknown>;
-  for (const { name, parameters } of OPERATIONS) {
-    const right = withOperator({ size, root: rank, count: 8, inPlace: false, gaps: false }, 0);
-    const { args } = arrange(ORACLES[name], right, rank, (bytes) => new Uint8Array(bytes));
-    for (const form of [name, `${name.slice(1)}Init`]) {
-      const call = (...given: unknown[]): unknown => methods[form](...given);
-      for (const [index, parameter] of parameters.entries()) {
-        for (const value of wrongValuesOf(parameter, notViews, notRanks)) {
-          calls.push([parameter, () => call(...args.toSpliced(index, 1, value)), form]);
-        }
-      }
-      for (const algorithm of ['quick', '', 1, null, {}]) {
-        calls.push(['algorithm', () => call(...args, { algorithm }), form]);
-      }
-    }
-  }
-  return calls;
-}
-
-/** What an argument of this name cannot be, on two ranks. */
-function wrongValuesOf(parameter: string, notViews: readonly unknown[], notRanks: readonly unknown[]) {
-  const notCounts = [5, 'all', [1], [1, 1, 1], [-1, 1], [1, 0.5], [1, '1'], [1, 2 ** 40]];
-  if (parameter === 'root') return notRanks;
-  if (parameter === 'op') return ['SUM', 0, null, undefined, {}, () => 0];
-  if (/counts$/i.test(parameter)) return [undefined, ...notCounts];
-  return /displs$/i.test(parameter) ? notCounts : notViews;
+function mustThrow([argument, call, operation]: WrongCall): void {
+  const check = (error: unknown): boolean => {
+    assert(error instanceof ArgumentError, `${String(call)} throws ${String(error)}`);
+    assert.equal(error.argument, argument, `${String(call)} blames ${error.argument}: ${error.message}`);
+    assert.equal(error.code, 'ERR_NBC_ARGUMENT');
+    assert(error.message.startsWith(`${argument}: `), error.message);
+    if (operation !== undefined) assert.equal(error.operation, operation, error.message);
+    return true;
+  };
+  assert.throws(call, check, `${String(call)} must throw`);
 }
 
 /** Which sizes the ranks have, by rank. */
