@@ -65,9 +65,8 @@ TEST(cards_travel_both_ways_whoever_begins) {
     }
     zero->publish(1, card_of(0), CardState::ready);
     one->publish(0, card_of(1), CardState::ready);
-    look_until({zero.get(), one.get()}, [&] {
-      return state_of(*zero, 1) == CardState::ready && state_of(*one, 0) == CardState::ready;
-    });
+    look_until({zero.get(), one.get()},
+               [&] { return state_of(*zero, 1) == CardState::ready && state_of(*one, 0) == CardState::ready; });
     Card card;
     zero->look(1, card);
     CHECK_EQ(card.queue_pair, 101u);

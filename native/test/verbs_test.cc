@@ -131,8 +131,7 @@ bool conforms_apart() {
   };
   return conformance::conforms({"verbs_over_sockets", job, {mode(true), mode(false)}, 60});
 }
-const bool registered =
-    conforms("verbs", Eager::write) && conforms("verbs_by_send", Eager::send) && conforms_apart();
+const bool registered = conforms("verbs", Eager::write) && conforms("verbs_by_send", Eager::send) && conforms_apart();
 
 // --- the fabric alone ------------------------------------------------------------------------------------------------
 

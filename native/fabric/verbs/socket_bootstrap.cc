@@ -131,8 +131,8 @@ void SocketBootstrap::send(Rank rank) {
 void SocketBootstrap::receive(Rank rank) {
   Peer& peer = peers_[rank];
   while (peer.socket) {
-    const ssize_t count = ::recv(peer.socket.get(), peer.received.data() + peer.bytes,
-                                 peer.received.size() - peer.bytes, MSG_DONTWAIT);
+    const ssize_t count =
+        ::recv(peer.socket.get(), peer.received.data() + peer.bytes, peer.received.size() - peer.bytes, MSG_DONTWAIT);
     if (count > 0) {
       peer.bytes += static_cast<size_t>(count);
       if (!open_letter(rank)) return end(rank, EPROTO);
