@@ -5,8 +5,9 @@
 //   offered   my queue pair and my inbox exist; you may connect to them
 //   ready     and I have connected mine to yours: you may send
 //
-// A rank that finds a card for itself answers with its own, whether it wanted to connect or not. Nothing here blocks. There are
-// two: one machine's, through the job's shared file (host_bootstrap.h), and one over sockets (socket_bootstrap.h).
+// A rank that finds a card for itself answers with its own, whether it wanted to connect or not. Nothing here blocks.
+// There are two: one machine's, through the job's shared file (host_bootstrap.h), and one over sockets
+// (socket_bootstrap.h).
 #pragma once
 #include <cstdint>
 #include <string>
