@@ -78,7 +78,7 @@ const STEPS = [
   {
     title: 'link',
     what: 'the same over a link between two devices that is silent for a moment, and one that goes down',
-    seconds: 60,
+    seconds: 120,
     command: ['env', ...LINK, 'NBC_TEST_DEVICES=rxc,rxd', 'build/native-test/plain/verbs_test', 'a_link'],
   },
   {
@@ -88,6 +88,21 @@ const STEPS = [
     command: shell(`
       ranks() { NBC_TRANSPORT=verbs node dist/cli/nbcrun.js -n 3 --label out/test/programs/p2p.js order,tags,self,both,zero,exhaustion; }
       ranks && NBC_PROGRESS=manual NBC_EAGER_LIMIT=255 ranks`),
+  },
+  {
+    title: 'store',
+    what: 'three ranks that meet through a store, as on several machines: messages and collectives',
+    seconds: 120,
+    command: shell(`
+      export NBC_TRANSPORT=verbs NBC_STORE=127.0.0.1:7777 NBC_SECRET=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \\n')
+      export NBC_SIZE=3 failed=0 ranks=
+      for rank in 0 1 2; do
+        NBC_RANK=$rank node out/test/programs/collectives.js thread once >/tmp/store-$rank 2>&1 & ranks+=" $!"
+      done
+      for rank in $ranks; do wait $rank || failed=1; done
+      # Each rank reports its counters: it has written.
+      cat /tmp/store-*
+      test $failed = 0 && test "$(cat /tmp/store-* | grep -c '"workRequests":[1-9]')" = 3`),
   },
   {
     title: 'communicators',

@@ -11,6 +11,7 @@
 #include "fabric/verbs/available.h"
 #if NBC_HAS_VERBS
 #include "fabric/verbs/host_bootstrap.h"
+#include "fabric/verbs/socket_bootstrap.h"
 #include "fabric/verbs/verbs_fabric.h"
 #endif
 
@@ -27,23 +28,32 @@ shm::ShmOptions shm_options(const Opening& opening) {
   return options;
 }
 
-std::unique_ptr<FarFabric> make_tcp(const Opening& opening, tcp::Socket listener,
-                                    const std::shared_ptr<ExposedMemory>& exposed) {
+// Where all ranks listen, for those that meet over sockets.
+tcp::JobDescription description_of(const Opening& opening, tcp::Socket listener) {
   const Opening::Tcp& given = opening.tcp;
   tcp::JobDescription job;
   job.listener = std::move(listener);
   if (given.addresses.size() != opening.size || given.ports.size() != opening.size ||
       given.hosts.size() != opening.size)
-    throw FabricError{"transport 'tcp': the addresses of all ranks are needed"};
+    throw FabricError{"transport '" + opening.transport + "': the addresses of all ranks are needed"};
   job.rank = opening.rank;
   for (Rank rank = 0; rank < opening.size; ++rank)
     job.addresses.push_back(tcp::parse_address(given.addresses[rank], static_cast<uint16_t>(given.ports[rank])));
   job.hosts = given.hosts;
   job.processors = std::max(given.processors, 1u);
   job.key = given.secret;
+  return job;
+}
+
+tcp::TcpOptions tcp_options(const Opening& opening) {
   tcp::TcpOptions tcp;
   tcp.eager_limit = opening.engine.libof.eager_limit;
-  return std::make_unique<tcp::TcpFabric>(std::move(job), tcp, exposed);
+  return tcp;
+}
+
+std::unique_ptr<FarFabric> make_tcp(const Opening& opening, tcp::Socket listener,
+                                    const std::shared_ptr<ExposedMemory>& exposed) {
+  return std::make_unique<tcp::TcpFabric>(description_of(opening, std::move(listener)), tcp_options(opening), exposed);
 }
 
 // Shared memory between ranks of one host, TCP to all others; who is where was found out when they met.
@@ -59,19 +69,32 @@ std::unique_ptr<Fabric> make_beside_tcp(const Opening& opening, tcp::Socket list
   return std::make_unique<mixed::MixedFabric>(std::move(near), std::move(far), std::move(routes));
 }
 
+#if NBC_HAS_VERBS
+// Ranks that have a listening socket exchange their cards over sockets, others through the shared file.
+std::unique_ptr<verbs::Bootstrap> make_bootstrap(const Opening& opening, tcp::Socket listener,
+                                                 std::shared_ptr<job::Segment> segment,
+                                                 verbs::HostBootstrap::Line line) {
+  if (listener)
+    return std::make_unique<verbs::SocketBootstrap>(description_of(opening, std::move(listener)), tcp_options(opening));
+  return std::make_unique<verbs::HostBootstrap>(std::move(segment), opening.rank, opening.engine.libof.eager_limit,
+                                                line);
+}
+#endif
+
 // `exposed`: part of a rank that is also on shared memory, and opened with that; null: it is alone.
-std::unique_ptr<FarFabric> make_verbs(const Opening& opening, std::shared_ptr<job::Segment> segment,
+std::unique_ptr<FarFabric> make_verbs(const Opening& opening, tcp::Socket listener,
+                                      std::shared_ptr<job::Segment> segment,
                                       const std::shared_ptr<ExposedMemory>& exposed) {
 #if NBC_HAS_VERBS
-  using verbs::HostBootstrap;
+  using Line = verbs::HostBootstrap::Line;
   verbs::VerbsOptions verbs = opening.verbs;
   verbs.eager_limit = opening.engine.libof.eager_limit;
-  auto bootstrap =
-      std::make_unique<HostBootstrap>(std::move(segment), opening.rank, verbs.eager_limit,
-                                      exposed == nullptr ? HostBootstrap::Line::ours : HostBootstrap::Line::of_others);
+  auto bootstrap = make_bootstrap(opening, std::move(listener), std::move(segment),
+                                  exposed == nullptr ? Line::ours : Line::of_others);
   return std::make_unique<verbs::VerbsFabric>(std::move(bootstrap), verbs, exposed);
 #else
   static_cast<void>(opening);
+  static_cast<void>(listener);
   static_cast<void>(segment);
   static_cast<void>(exposed);
   throw FabricError{
@@ -85,7 +108,7 @@ std::unique_ptr<Fabric> make_mixed(const Opening& opening, std::shared_ptr<job::
   auto near = std::make_unique<shm::ShmFabric>(segment, shm_options(opening), shm::ShmFabric::Opening::later);
   std::unique_ptr<FarFabric> far;
   try {
-    far = make_verbs(opening, std::move(segment), near->arena());
+    far = make_verbs(opening, {}, std::move(segment), near->arena());
   } catch (const FabricError& error) {
     // Operations that need another host fail later, with this text.
     near->open(false, error.message);
@@ -99,8 +122,8 @@ std::unique_ptr<Fabric> make_mixed(const Opening& opening, std::shared_ptr<job::
 std::unique_ptr<Fabric> make_fabric(const Opening& opening, tcp::Socket listener,
                                     std::shared_ptr<job::Segment> segment) {
   if (opening.transport == "tcp") return make_tcp(opening, std::move(listener), nullptr);
+  if (opening.transport == "verbs") return make_verbs(opening, std::move(listener), std::move(segment), nullptr);
   if (listener) return make_beside_tcp(opening, std::move(listener), std::move(segment));
-  if (opening.transport == "verbs") return make_verbs(opening, std::move(segment), nullptr);
   // Where no host is named, all ranks are on this one, and nothing is spent on a network.
   if (opening.transport == "auto" && !opening.host.empty() && opening.size > 1)
     return make_mixed(opening, std::move(segment));

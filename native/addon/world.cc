@@ -40,8 +40,9 @@ void forget_engine(Engine* engine) {
 }
 
 // What the ranks of this machine share; null with transport 'tcp'.
-std::shared_ptr<job::Segment> map_segment(const Opening& opening) {
-  if (opening.transport == "tcp") return nullptr;
+// `apart`: the ranks have met over sockets.
+std::shared_ptr<job::Segment> map_segment(const Opening& opening, bool apart) {
+  if (opening.transport == "tcp" || (opening.transport == "verbs" && apart)) return nullptr;
   const Descriptor own(opening.job_fd < 0 ? job::Segment::create(1, opening.shm.exposed_bytes) : -1);
   const int fd = own ? own.get() : opening.job_fd;
   auto segment = opening.thread ? job::Segment::share(fd) : job::Segment::map(fd);
@@ -90,7 +91,7 @@ void World::open(const Opening& opening, tcp::Socket listener, napi_value on_com
 }
 
 void World::open_engine(const Opening& opening, tcp::Socket listener, napi_value on_completions) {
-  auto segment = map_segment(opening);
+  auto segment = map_segment(opening, static_cast<bool>(listener));
   auto slots = std::make_shared<SlotTable>();
   if (!slots->valid()) throw FabricError{"no memory for the state table"};
   queued_ = std::make_shared<std::atomic<bool>>(false);

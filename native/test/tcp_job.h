@@ -22,6 +22,9 @@ struct TcpJob {
   }
   std::unique_ptr<TcpFabric> fabric(Rank rank, TcpOptions options = {}) {
     if (options.eager_limit == 0) options.eager_limit = 255;
+    return std::make_unique<TcpFabric>(description(rank), options);
+  }
+  tcp::JobDescription description(Rank rank) {
     tcp::JobDescription own;
     own.rank = rank;
     own.addresses = addresses;
@@ -29,7 +32,7 @@ struct TcpJob {
     own.processors = std::thread::hardware_concurrency();
     own.key = key;
     own.listener = std::move(listeners[rank]);
-    return std::make_unique<TcpFabric>(std::move(own), options);
+    return own;
   }
   std::string key;
   std::vector<tcp::Socket> listeners;

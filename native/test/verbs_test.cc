@@ -21,10 +21,12 @@
 
 #include "fabric/mixed/mixed_fabric.h"
 #include "fabric/verbs/host_bootstrap.h"
+#include "fabric/verbs/socket_bootstrap.h"
 #include "fabric/verbs/verbs_fabric.h"
 #include "test/conformance.h"
 #include "test/mix.h"
 #include "test/ranks.h"
+#include "test/tcp_job.h"
 
 namespace {
 
@@ -102,6 +104,14 @@ VerbsOptions narrow(VerbsOptions options) {
   TEST(name##_by_send) { both_ways_##name(by(Eager::send)); } \
   static void both_ways_##name(const VerbsOptions& verbs)
 
+// A rank that exchanges its cards over sockets, as on several machines.
+std::unique_ptr<VerbsFabric> make_apart(TcpJob& job, Rank rank, VerbsOptions options, uint32_t eager_limit) {
+  options.eager_limit = eager_limit;
+  TcpOptions tcp;
+  tcp.eager_limit = eager_limit;
+  return std::make_unique<VerbsFabric>(std::make_unique<verbs::SocketBootstrap>(job.description(rank), tcp), options);
+}
+
 // The suite for every fabric (conformance.h), for both ways in which what is committed can travel.
 bool conforms(const std::string& name, Eager eager) {
   const auto job = [eager](Rank size) -> conformance::MakeRank {
@@ -112,7 +122,16 @@ bool conforms(const std::string& name, Eager eager) {
   };
   return conformance::conforms({name, job, {mode(true), mode(false)}, 60});
 }
-const bool registered = conforms("verbs", Eager::write) && conforms("verbs_by_send", Eager::send);
+bool conforms_apart() {
+  const auto job = [](Rank size) -> conformance::MakeRank {
+    need_device();
+    return [job = std::make_shared<TcpJob>(size)](Rank rank, const RankOptions& options) {
+      return make_apart(*job, rank, by(Eager::write), options.eager_limit);
+    };
+  };
+  return conformance::conforms({"verbs_over_sockets", job, {mode(true), mode(false)}, 60});
+}
+const bool registered = conforms("verbs", Eager::write) && conforms("verbs_by_send", Eager::send) && conforms_apart();
 
 // --- the fabric alone ------------------------------------------------------------------------------------------------
 
@@ -1141,6 +1160,98 @@ TEST(an_event_of_the_device_is_an_error_for_all_that_needs_it) {
     meeting.meet();
     if (me.rank > 0) exchange(3 - me.rank);
   });
+}
+
+// A device that can lose what it was given: it completes nothing any more, and reports no error.
+struct Mute {
+  static inline decltype(ibv_context_ops::poll_cq) poll = nullptr;
+  static inline std::atomic<bool> mute{false};
+
+  // Before another thread polls the fabric's queue.
+  static void install(const VerbsFabric& fabric) {
+    ibv_context* const context = fabric.device().context;
+    mute = false;
+    poll = context->ops.poll_cq;
+    context->ops.poll_cq = [](ibv_cq* queue, int most, ibv_wc* out) {
+      return mute.load() ? 0 : poll(queue, most, out);
+    };
+  }
+};
+
+// A second for each probe: two, what the device has for its retries (four times 0.94 s), and a megabyte of a put each.
+VerbsOptions quicker(VerbsOptions options) {
+  options.timeout = 15;
+  return options;
+}
+constexpr std::chrono::seconds kPatience{2 + 3};
+
+TEST_BOTH_WAYS(a_device_that_says_nothing_has_time_for_what_is_on_its_way) {
+  constexpr size_t kMegabytes = 3;
+  for (const size_t bytes : {size_t{8}, kMegabytes * 1'000'000}) {
+    Pair pair(quicker(verbs));
+    VerbsFabric& fabric = *pair.fabric[0];
+    Mute::install(fabric);
+    pair.connect();
+    std::vector<std::byte> from(bytes);
+    std::vector<std::byte> to(bytes);
+    ExposedBuffer exposed;
+    CHECK(pair.fabric[1]->expose(0, {to.data(), bytes, nullptr}, exposed));
+    Mute::mute = true;
+    fabric.put(1, exposed, {from.data(), bytes, nullptr}, 5, Error::none, &from);
+    const auto begin = Clock::now();
+    while (pair.find(0, Completion::Kind::broken) == nullptr) {
+      CHECK(Clock::now() - begin < std::chrono::seconds(60));
+      fabric.arm(Sleeper::caller, 1);
+      fabric.sleep(Sleeper::caller, 0, 100'000'000);
+      pair.pass(0);
+    }
+    CHECK(Clock::now() - begin >= kPatience + std::chrono::seconds(bytes / 1'000'000));
+    CHECK_EQ(pair.find(0, Completion::Kind::put_done)->error, Error::unreachable);
+    CHECK(fabric.why(1).find("the device does not say why") != std::string::npos);
+  }
+}
+
+TEST_BOTH_WAYS(a_device_that_says_nothing_is_an_error_for_both_ranks) {
+  need_device();
+  const auto segment = make_segment(2);
+  const auto make = [&](Rank rank) {
+    auto fabric = make_fabric(segment, rank, quicker(verbs));
+    if (rank == 0) Mute::install(*fabric);
+    return fabric;
+  };
+  run_ranks_over(2, mode(true), make, [](TestRank& me, Meeting& meeting) {
+    const Rank other = 1 - me.rank;
+    const Pinned in = me.plain(8);
+    const uint32_t receive = me.irecv(in, other, 1);
+    me.wait(me.isend(me.filled(8, false, me.rank), other, 1));
+    me.wait(receive);
+    meeting.meet();
+    if (me.rank == 0) Mute::mute = true;
+    const uint32_t large = me.isend(me.filled(1 << 20, false, 1), other, 2);
+    const uint32_t never = me.irecv(me.plain(8), other, 3);
+    const auto begin = Clock::now();
+    CHECK_EQ(me.failure(never), Error::unreachable);
+    CHECK_EQ(me.failure(large), Error::unreachable);
+    CHECK(Clock::now() - begin < std::chrono::seconds(60));
+  });
+}
+
+// A rank that does not look has no receives left after a while, and its card says so again and again: it is slow, and
+// not dead, for however long.
+TEST(a_peer_without_receives_is_waited_for) {
+  Pair pair(narrow(quicker(by(Eager::write))));
+  pair.connect();
+  VerbsFabric& fabric = *pair.fabric[0];
+  for (uint32_t i = 0; i < 20; ++i) fabric.commit(1, fabric.outbox(1).slots, 40, i, nullptr);
+  const auto end = Clock::now() + kPatience + std::chrono::seconds(3);
+  while (Clock::now() < end) {
+    fabric.arm(Sleeper::caller, 1);
+    fabric.sleep(Sleeper::caller, 0, 100'000'000);
+    pair.pass(0);
+  }
+  CHECK(pair.find(0, Completion::Kind::broken) == nullptr);
+  CHECK_EQ(pair.counter(0, "probes"), 1.0);
+  pair.until([&] { return pair.seen[1].size() == 20; });
 }
 
 // A link that loses everything for less than the transport tries is no error, and nobody learns of it.

@@ -34,7 +34,17 @@ rxe_on() {
 }
 
 # All commands of ip in one process each: to start one takes 0.2 s here, more on a busy machine.
-if [[ $link != veth ]]; then
+if [[ $peer != 0 ]]; then
+  # The one interface that is on a bus.
+  for interface in /sys/class/net/*/device; do interface=$(basename "$(dirname "$interface")"); done
+  ip -batch - <<END
+link set lo up
+link set $interface name net0
+address add 10.7.2.$peer/24 dev net0
+link set net0 up
+END
+  rxe_on rxe0 net0
+elif [[ $link != veth ]]; then
   # The module has made dummy0 already.
   ip -batch - <<'END'
 link set lo up

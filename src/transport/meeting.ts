@@ -25,7 +25,7 @@ export interface Endpoints {
   transport: Settings['transport'];
   /** Descriptor of the file that ranks of this machine share; -1: none. */
   jobFd: number;
-  /** Where all ranks listen, if TCP is needed. Its listening socket belongs to the world that is opened with it. */
+  /** Where all ranks listen, if TCP is needed, for messages or for verbs to connect. Its listening socket belongs to the world that is opened with it. */
   tcp: NativeTcp | undefined;
   /** Processes of ranks on this host, by rank, whose ends no socket tells; 0: of another host. */
   neighbours: number[];
@@ -68,7 +68,7 @@ export async function meet(
   const { transport } = settings;
   const { size, jobFd } = bootstrap;
   if (transport === 'tcp' && size === 1) return aloneOverTcp(native);
-  const apart = transport === 'tcp' || (transport === 'auto' && jobFd < 0 && size > 1);
+  const apart = transport === 'tcp' || (transport !== 'shm' && jobFd < 0 && size > 1);
   if (!apart) {
     if (jobFd < 0 && size > 1) await refuseWithoutFile(native, bootstrap, settings, stop);
     return { transport, jobFd, tcp: undefined, neighbours: [], closeFile: NOTHING_TO_CLOSE };
@@ -107,7 +107,7 @@ async function throughDirectory<T>(
 }
 
 /**
- * Shared memory and verbs need the file of nbcrun. Where there is a directory, ranks with another transport are told
+ * Shared memory needs the file of nbcrun. Where there is a directory, ranks with another transport are told
  * so, instead of waiting for this one.
  */
 async function refuseWithoutFile(native: Native, bootstrap: Bootstrap, settings: Settings, stop: Stop): Promise<never> {
@@ -160,10 +160,11 @@ async function exchangePlaces(
     const places = (await directory.exchange('place', { address, port })) as Place[];
     const addresses = places.map((place) => place.address);
     const tcp = { listener, addresses, ports: places.map((place) => place.port), hosts, processors, secret: key };
-    // All ranks take part in the making of files, also those who have no use for one.
-    const file = transport === 'tcp' ? undefined : await shareFile(native, directory, hosts, exposedBytes);
+    // With 'auto' all ranks take part in the making of files, also those who have no use for one.
+    const file = transport === 'auto' ? await shareFile(native, directory, hosts, exposedBytes) : undefined;
     if (file === undefined) {
-      return { transport: 'tcp', jobFd: -1, tcp, neighbours: [], closeFile: NOTHING_TO_CLOSE };
+      const network = transport === 'verbs' ? 'verbs' : 'tcp';
+      return { transport: network, jobFd: -1, tcp, neighbours: [], closeFile: NOTHING_TO_CLOSE };
     }
     const { jobFd, closeFile } = file;
     if (here.length < size) return { transport: 'auto', jobFd, tcp, neighbours, closeFile };

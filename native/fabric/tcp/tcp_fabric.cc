@@ -34,6 +34,8 @@ size_t budget_of(Effort effort) {
   return 1024 * 1024;
 }
 
+}  // namespace
+
 Crowd crowd_of(const JobDescription& job) {
   Crowd crowd;
   crowd.ranks = static_cast<uint32_t>(std::count(job.hosts.begin(), job.hosts.end(), job.hosts[job.rank]));
@@ -41,8 +43,6 @@ Crowd crowd_of(const JobDescription& job) {
   crowd.complete = true;
   return crowd;
 }
-
-}  // namespace
 
 TcpFabric::TcpFabric(JobDescription job, const TcpOptions& options, std::shared_ptr<ExposedMemory> exposed)
     : identity_{job.key, job.rank, static_cast<Rank>(job.addresses.size()), options.eager_limit},

@@ -35,6 +35,9 @@ struct JobDescription {
   Socket listener;                 // of this rank, at its address
 };
 
+// The ranks of this machine, and its processors.
+Crowd crowd_of(const JobDescription& job);
+
 struct TcpOptions {
   uint32_t eager_limit = 0;
   int64_t connect_milliseconds = 30'000;            // that a peer is given to answer when this rank connects to it

@@ -5,9 +5,9 @@
 //   offered   my queue pair and my inbox exist; you may connect to them
 //   ready     and I have connected mine to yours: you may send
 //
-// A rank that finds a card for itself answers with its own, whether it wanted to connect or not. Nothing here blocks. A
-// key-value store over TCP can take the place of the shared file: publish() is a put, look() a get of what has come,
-// the descriptor its socket.
+// A rank that finds a card for itself answers with its own, whether it wanted to connect or not. Nothing here blocks.
+// There are two: one machine's, through the job's shared file (host_bootstrap.h), and one over sockets
+// (socket_bootstrap.h).
 #pragma once
 #include <cstdint>
 #include <string>
@@ -19,7 +19,11 @@ namespace nbc::verbs {
 
 enum class CardState : uint32_t { none = 0, offered = 1, ready = 2 };
 
+// Of the structure below. A peer with another one is refused.
+constexpr uint32_t kCardVersion = 1;
+
 struct Card {
+  uint32_t version;  // first in every version
   uint8_t gid[16];
   uint64_t inbox;  // virtual address of the mailbox that the reader of this card may write
   uint32_t inbox_key;
@@ -29,7 +33,7 @@ struct Card {
   uint32_t credits;  // eager 'send': how many messages the writer of this card can take (credits.h)
   uint16_t lid;
   uint8_t mtu;     // enum ibv_mtu
-  uint8_t routed;  // 1: RoCE, the GID counts; 0: InfiniBand, the LID does
+  LinkLayer link;  // Ethernet: the GID counts; InfiniBand: the LID does
   Eager eager;
 };
 
@@ -45,7 +49,7 @@ class Bootstrap {
   virtual void publish(Rank peer, const Card& card, CardState state) = 0;
   // The peer's card for us, as far as it is there.
   virtual CardState look(Rank peer, Card& card) = 0;
-  // Why the peer, which has opened, will never have a card for us. Empty: it may.
+  // Why the peer will never have a card for us, or none that is ready. Empty: it may.
   virtual std::string refusal(Rank peer) const = 0;
   // gone: the peer has closed, or its process has ended.
   virtual Standing standing(Rank peer) = 0;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <arpa/inet.h>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <random>
 
@@ -76,6 +77,7 @@ Connection::~Connection() { device_->lib.destroy_qp(qp_); }
 
 Card Connection::card(uint32_t eager_limit) const {
   Card card{};
+  card.version = kCardVersion;
   std::memcpy(card.gid, device_->gid.raw, sizeof card.gid);
   card.inbox = reinterpret_cast<uintptr_t>(place.inbox);
   card.inbox_key = place.inbox_mr->rkey;
@@ -86,7 +88,7 @@ Card Connection::card(uint32_t eager_limit) const {
   card.credits = receive_depth_;
   card.lid = device_->port_attributes.lid;
   card.mtu = static_cast<uint8_t>(device_->port_attributes.active_mtu);
-  card.routed = device_->routed ? 1 : 0;
+  card.link = device_->link();
   return card;
 }
 
@@ -124,6 +126,8 @@ void Connection::connect(const Card& card, uint8_t timeout, uint8_t retries, uin
       qp_, &attributes,
       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
   if (error != 0) fail("starting a queue pair", error);
+  // The standard allows a device four times the time that it was given.
+  seconds_to_fail_ = 4 * (retries + 1) * 4.096e-6 * std::exp2(timeout);
   state = State::connected;
 }
 
@@ -176,6 +180,7 @@ void Connection::add(Chain& chain, const Work& work) {
   address(request, chain.parts[chain.count], work);
   if (takes_receive(work)) {
     request.send_flags |= IBV_SEND_SOLICITED;  // wakes the peer if it sleeps
+    ++unanswered_;
     if (sends_) credits.spend();
   }
   if (work.signalled || ++unsignalled_ >= send_depth_ / 4) {
@@ -261,6 +266,14 @@ bool Connection::take_done(Put& put) {
   puts.pop();
   --put_to_end_;
   return true;
+}
+
+uint32_t Connection::patience() const {
+  if (!sends_ && unanswered_ >= receive_depth_ / 2) return 0;
+  // A probe comes after the puts before it. A network that does a megabyte in a second is slow, and alive.
+  double megabytes = 0;
+  for (size_t i = 0; i < puts.size(); ++i) megabytes += static_cast<double>(puts[i].bytes) * 1e-6;
+  return static_cast<uint32_t>(std::min(2 + seconds_to_fail_ + megabytes, 4e9));
 }
 
 void Connection::stop() {

@@ -46,6 +46,7 @@ struct Work {
 struct Put {
   void* cookie = nullptr;
   Registration* registration = nullptr;  // nullptr: exposed memory
+  uint64_t bytes = 0;                    // that it writes
   uint32_t last = 0;                     // number of its last write; counts when `posted`
   bool posted = false;
 };
@@ -90,6 +91,15 @@ class Connection {
   void complete(uint32_t number) { completed = number + 1; }
   // The next put whose last write has completed. False: there is none.
   bool take_done(Put& put);
+  // A message of the peer is here. It took a receive, and its program has looked at what came before.
+  void arrived() {
+    heard = true;
+    unanswered_ = 0;
+  }
+  // How many probes in a row may stay without a completion, of those that are a second apart. After that the device
+  // has lost what it was given: it neither completes nor fails it. 0: there is no limit, because the peer may have no
+  // receive left for what was posted, and a peer that does not look is slow, not dead.
+  uint32_t patience() const;
   // The queue pair takes and sends nothing any more; what was queued is forgotten.
   void stop();
 
@@ -98,7 +108,8 @@ class Connection {
   bool peer_closed = false;  // it said so
   bool heard = false;        // something came since the last probe
   bool probing = false;
-  bool dirty = false;  // is in the list of those to post
+  uint32_t silent = 0;  // probes in a row that came due while one was on its way and nothing was heard
+  bool dirty = false;   // is in the list of those to post
   Place place;
   Card theirs{};
   Ring<Work> queue;
@@ -124,6 +135,8 @@ class Connection {
   uint32_t unsignalled_ = 0;  // requests since the last signalled one
   uint32_t put_to_end_ = 0;   // of `puts`: the first whose last write was not posted
   uint32_t first_packet_;
+  uint32_t unanswered_ = 0;     // requests that took a receive since the last message of the peer
+  double seconds_to_fail_ = 0;  // until the device has tried everything, and must say so
   bool waits_for_credit_ = false;
   VerbsCounters& counters_;
 };

@@ -25,6 +25,7 @@ class Device {
   uint32_t gid_index = 0;
   ibv_gid gid{};
   bool routed = false;  // RoCE: packets need a global header
+  LinkLayer link() const { return routed ? LinkLayer::ethernet : LinkLayer::infiniband; }
   ibv_port_attr port_attributes{};
   ibv_device_attr attributes{};
   size_t longest_message() const { return port_attributes.max_msg_sz != 0 ? port_attributes.max_msg_sz : 1u << 30; }

@@ -13,6 +13,10 @@ enum class Eager : uint8_t {
 };
 constexpr const char* name_of(Eager eager) { return eager == Eager::send ? "send" : "write"; }
 
+// What the port is attached to. Only equal ones reach each other.
+enum class LinkLayer : uint8_t { infiniband, ethernet };
+constexpr const char* name_of(LinkLayer link) { return link == LinkLayer::ethernet ? "Ethernet (RoCE)" : "InfiniBand"; }
+
 struct DeviceOptions {
   std::string name;    // empty: the first device with an active port
   uint8_t port = 0;    // 0: the first active one

@@ -76,7 +76,7 @@ void VerbsFabric::completed(Link& link, const ibv_wc& wc) {
     return break_off(link, Error::unreachable, why);
   }
   if ((wc.wr_id & kReceiveId) == 0) return sent(*link.connection, wc);
-  link.connection->heard = true;
+  link.connection->arrived();
   if (shared_ == nullptr) return received(link, ntohl(wc.imm_data), wc.byte_len);
   if (const char* wrong = took_shared(link, wc); wrong != nullptr) return break_off(link, Error::unreachable, wrong);
   if (link.connection->payment_due()) touch(*link.connection);

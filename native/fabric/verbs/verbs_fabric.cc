@@ -145,6 +145,7 @@ void VerbsFabric::put(Rank peer, const ExposedBuffer& to, const LocalBuffer& fro
   }
   Put put;
   put.cookie = cookie;
+  put.bytes = from.bytes;
   uint32_t local_key = 0;
   if (error == Error::none && from.bytes > 0) {
     if (const ibv_mr* mr = memory_->find(from.data, from.bytes); mr != nullptr) {

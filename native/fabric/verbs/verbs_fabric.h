@@ -25,7 +25,9 @@
 // A peer that has died says nothing. So before a thread sleeps, and now and then while the caller only tests, this rank
 // probes every connection from which nothing was heard for a second: it posts an empty write and awaits its completion.
 // The connection of a dead peer then breaks within the transport's retries (two seconds by default), or at once if the
-// bootstrap knows that its process has ended.
+// bootstrap knows that its process has ended. A device that neither completes nor fails a probe has lost it: the
+// connection ends after as many probes as a second each could have gone by before the device must have said something
+// (Connection::patience; ten seconds by default, and more behind large puts).
 #pragma once
 #include <memory>
 #include <string>
@@ -141,6 +143,8 @@ class VerbsFabric : public FarFabric {
   void finish(const Put& put, Rank peer, Error error);
   void break_off(Link& link, Error error, const std::string& why);
   void probe();
+  void send_probe(Connection& connection);
+  void give_up_if_lost(Link& link);
 
   std::unique_ptr<Bootstrap> bootstrap_;
   VerbsOptions options_;

@@ -53,6 +53,8 @@ Connect VerbsFabric::advance(Rank peer, bool wanted) {
     if (state == CardState::ready) {
       connection.state = Connection::State::ready;
       link.verdict = Connect::ready;
+    } else if (link.why = bootstrap_->refusal(peer); !link.why.empty()) {
+      link.verdict = Connect::refused;
     }
   } catch (const FabricError& error) {
     link.why = error.message;
@@ -67,6 +69,18 @@ bool VerbsFabric::fits(const Card& theirs, Link& link) const {
     link.why = other_setting(link.connection->peer, option, there, here);
     return false;
   };
+  const Rank peer = link.connection->peer;
+  if (theirs.version != kCardVersion) {
+    link.why = "rank " + std::to_string(peer) + " of the world has another version of node-nbc, whose addresses have " +
+               "version " + std::to_string(theirs.version) + ", and here version " + std::to_string(kCardVersion);
+    return false;
+  }
+  if (const LinkLayer here = device_->link(); theirs.link != here) {
+    link.why = "rank " + std::to_string(peer) + " of the world is attached to " + name_of(theirs.link) +
+               ", and this rank, by " + device_->name + ", to " + name_of(here) +
+               ": these do not reach each other. Choose devices of one kind (verbs.device, NBC_VERBS_DEVICE)";
+    return false;
+  }
   if (theirs.eager_limit != options_.eager_limit)
     return differ("eagerLimit", std::to_string(theirs.eager_limit), std::to_string(options_.eager_limit));
   if (theirs.eager != options_.eager)
@@ -137,23 +151,45 @@ void VerbsFabric::probe() {
   for (Link& link : links_) {
     Connection* connection = link.connection.get();
     if (connection == nullptr || connection->state != Connection::State::ready) continue;
-    if (!connection->heard && bootstrap_->standing(connection->peer) == Standing::gone) {
+    if (connection->heard) {
+      connection->silent = 0;
+    } else if (bootstrap_->standing(connection->peer) == Standing::gone) {
       // What it wrote before comes first; it may have said good-bye.
       while (collect() > 0) {
       }
       if (!connection->peer_closed) break_off(link, Error::peer_closed, "its process has ended");
-    } else if (!connection->heard && !connection->probing) {
-      connection->probing = true;
-      ++awaited_;
-      ++counters_.probes;
-      Work work;
-      work.to = connection->theirs.inbox;
-      work.remote_key = connection->theirs.inbox_key;
-      work.signalled = true;
-      queue_work(*connection, work);
+    } else if (connection->probing) {
+      give_up_if_lost(link);
+    } else {
+      send_probe(*connection);
     }
     connection->heard = false;
   }
+}
+
+void VerbsFabric::send_probe(Connection& connection) {
+  connection.probing = true;
+  ++awaited_;
+  ++counters_.probes;
+  Work work;
+  work.to = connection.theirs.inbox;
+  work.remote_key = connection.theirs.inbox_key;
+  work.signalled = true;
+  queue_work(connection, work);
+}
+
+// A device ends what it cannot deliver with an error. One that has lost it says nothing, for ever: Soft-RoCE (Linux 6.1)
+// does so if its link goes down between a timeout and the packet that it is to send again. The probes are counted, not
+// the time, so that a process that was stopped, or did not call for a while, blames nobody.
+void VerbsFabric::give_up_if_lost(Link& link) {
+  Connection& connection = *link.connection;
+  const uint32_t patience = connection.patience();
+  if (patience == 0 || ++connection.silent < patience) return;
+  while (collect() > 0) {
+  }
+  if (connection.heard) return;
+  break_off(link, Error::unreachable,
+            "it has not answered for " + std::to_string(connection.silent) + " s, and the device does not say why");
 }
 
 }  // namespace nbc::verbs
