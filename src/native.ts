@@ -35,8 +35,8 @@ export interface NativeJob {
   /** The thread is the rank, not the process: all ranks of the job are threads of this process. */
   thread?: boolean | undefined;
   /**
-   * Where all ranks are, if any rank is reached by TCP, or connects by it: with 'tcp', and in a job whose ranks met, with
-   * 'verbs', and with 'auto' on several hosts.
+   * Where all ranks are, if any rank is reached by TCP, or connects by it: with 'tcp', and in a job whose ranks met,
+   * with 'verbs', and with 'auto' on several hosts.
    */
   tcp?: NativeTcp | undefined;
   /**

@@ -21,7 +21,7 @@ FabricError no_file_size(size_t bytes);
 FabricError no_anonymous_file();
 
 // Whether the system can run out of pages for this file before it is out of memory: a file system with a size, or a
-// kernel that counts memory strictly (vm.overcommit_memory=2). Whoever touches such a page then gets SIGBUS.
+// kernel that counts memory strictly (vm.overcommit_memory=2). A thread that touches such a page then gets SIGBUS.
 bool pages_may_run_out(int fd);
 // Takes the pages now, so that a touch of them cannot fail. False with errno. What is taken already stays as it is.
 bool reserve_pages(int fd, size_t offset, size_t bytes);

@@ -25,7 +25,10 @@ export interface Endpoints {
   transport: Settings['transport'];
   /** Descriptor of the file that ranks of this machine share; -1: none. */
   jobFd: number;
-  /** Where all ranks listen, if TCP is needed, for messages or for verbs to connect. Its listening socket belongs to the world that is opened with it. */
+  /**
+   * Where all ranks listen, if TCP is needed, for messages or for verbs to connect. Its listening socket belongs to the
+   * world that is opened with it.
+   */
   tcp: NativeTcp | undefined;
   /** Processes of ranks on this host, by rank, whose ends no socket tells; 0: of another host. */
   neighbours: number[];

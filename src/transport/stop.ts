@@ -1,6 +1,6 @@
 /**
- * What ends the waits of init() before their time: its signal. A function that waits registers what makes its wait end. The
- * errors that come of it do not matter: init() rejects with an AbortError then.
+ * What ends the waits of init() before their time: its signal. A function that waits registers what makes its wait
+ * end. The errors that come of it do not matter: init() rejects with an AbortError then.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { SignalLike } from '../aborts.js';

@@ -187,7 +187,7 @@ void SocketBootstrap::end(Rank rank, int error) {
 
 // --- calls -----------------------------------------------------------------------------------------------------------
 
-// Who waits for a card looks each time, others now and then: a thread that sleeps is woken by the descriptor.
+// A rank that waits for a card looks each time, others now and then: the descriptor wakes a thread that sleeps.
 bool SocketBootstrap::called() const {
   if (called_.load(std::memory_order_acquire)) return true;
   if (asked_.load(std::memory_order_relaxed) == 0 && looks_.fetch_add(1, std::memory_order_relaxed) % kLooks != 0)
