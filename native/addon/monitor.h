@@ -1,6 +1,6 @@
-// The socket by which nbctop sees a rank (src/cli/nbctop.ts): a client that connects gets one line of JSON, and the connection
-// is closed. Nothing is read, and nothing is kept for anybody, so there is nothing that a client could send or hold
-// back. Its file is in a folder that only this user may enter (src/monitor.ts).
+// The socket by which nbctop sees a rank (src/cli/nbctop.ts): a client that connects gets one line of JSON, and the
+// connection is closed. Nothing is read, and nothing is kept for anybody, so there is nothing that a client could send
+// or hold back. Its file is in a folder that only this user may enter (src/monitor.ts).
 //
 // The caller holds a lock (addon/reporter.cc).
 #pragma once

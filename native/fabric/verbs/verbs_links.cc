@@ -179,8 +179,8 @@ void VerbsFabric::send_probe(Connection& connection) {
 }
 
 // A device ends what it cannot deliver with an error. One that has lost it says nothing, for ever: Soft-RoCE (Linux
-// 6.1) does so if its link goes down between a timeout and the packet that it is to send again. The probes are counted, not
-// the time, so that a process that was stopped, or did not call for a while, blames nobody.
+// 6.1) does so if its link goes down between a timeout and the packet that it is to send again. The probes are counted,
+// not the time, so that a process that was stopped, or did not call for a while, blames nobody.
 void VerbsFabric::give_up_if_lost(Link& link) {
   Connection& connection = *link.connection;
   const uint32_t patience = connection.patience();
