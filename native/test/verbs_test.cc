@@ -1258,7 +1258,9 @@ TEST(a_peer_without_receives_is_waited_for) {
 // A link that loses everything for less than the transport tries is no error, and nobody learns of it.
 TEST(a_link_may_be_silent_for_a_moment) {
   need_link();
-  run_verbs(2, mode(true), {}, [&](TestRank& me, Meeting& meeting) {
+  VerbsOptions patient;
+  patient.timeout = 18;  // eight attempts, a second each: to make the link silent and free again takes a while, too
+  run_verbs(2, mode(true), patient, [&](TestRank& me, Meeting& meeting) {
     constexpr size_t kBytes = 16 << 20;
     const Rank other = 1 - me.rank;
     const auto exchange = [&](const std::function<void(const Pinned&)>& meanwhile) {
