@@ -14,6 +14,11 @@ export class ActiveError extends NbcError {
   constructor(message: string, context?: ErrorContext);
 }
 
+export interface Agreed {
+  readonly value: number;
+  readonly lost: readonly number[];
+}
+
 export type AlgorithmOf<Name extends OperationName> = Extract<
   Entry,
   {
@@ -178,6 +183,8 @@ export class Communicator {
   utilization(one?: Utilization, two?: Utilization): Utilization;
   close(): Promise<void>;
   revoke(): void;
+  agree(value: number): Promise<Agreed>;
+  shrink(): Promise<Communicator>;
   [Symbol.asyncDispose](): Promise<void>;
 }
 

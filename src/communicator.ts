@@ -6,9 +6,19 @@
  * here check arguments, look up the plan for the shape of the call, and start it: schedules/ says what a plan does.
  */
 import { checkSignal, type OperationOptions, type SignalLike } from './aborts.js';
+import { type Outcome, Purpose } from './agreement.js';
 import { OFFSET } from './contexts.js';
 import type { Stats } from './counters.js';
-import { AbortError, ArgumentError, ClosedError, type ErrorContext, NbcError, requireObject, show } from './errors.js';
+import {
+  AbortError,
+  ArgumentError,
+  ClosedError,
+  type ErrorContext,
+  MismatchError,
+  NbcError,
+  requireObject,
+  show,
+} from './errors.js';
 import { connect, type Context, duplicate, splitByColor } from './groups.js';
 import { errorFromNative, throwMismatch } from './native-errors.js';
 import { type AlgorithmOf, OPERATIONS, type OperationName } from './operations/index.js';
@@ -22,6 +32,7 @@ import { type Hints, NO_LISTS, OwnPlans, PlanCache } from './plans.js';
 import { PersistentRequest } from './persistent.js';
 import { NO_MESSAGE, Request } from './request.js';
 import type { Schedule } from './schedules/schedule.js';
+import { Survivors } from './survivors.js';
 import { type Utilization, utilizationSince } from './utilization.js';
 import { Values } from './values.js';
 import {
@@ -53,6 +64,17 @@ const BUFFER_ONLY = new Set(['ibcast', 'bcastInit', 'isend', 'sendInit', 'irecv'
 
 /** Methods of which a buffer is a list of parts. */
 const PARTS_ONLY = new Set(['alltoallwInit', 'neighborAlltoallwInit']);
+
+/** What {@link Communicator.agree} gives, the same on all ranks. */
+export interface Agreed {
+  /** The bitwise AND over the values of all ranks that are not in `lost`: a signed 32-bit number. */
+  readonly value: number;
+  /** Ranks of the communicator that have ended, ascending: at least those that had when the first rank called. */
+  readonly lost: readonly number[];
+}
+
+const INT32_MIN = -(2 ** 31);
+const UINT32_MAX = 2 ** 32 - 1;
 
 /** Highest tag of a point-to-point message. */
 export const MAX_TAG = 32767;
@@ -88,6 +110,7 @@ export class Communicator {
   private readonly prepares: boolean = false;
   private readonly ownPlans: OwnPlans;
   private ownValues: Values | null = null;
+  private ownSurvivors: Survivors | null = null;
   /** @internal What the collectives of this communicator have been compiled to. */
   readonly plans: Record<OperationName, PlanCache>;
   private messages: MessagePlans | null = null;
@@ -717,7 +740,8 @@ export class Communicator {
     this.ownPlans.release();
     const failure = this.world.native.freeCommunicator(this.handle);
     this.world.communicators.delete(this);
-    const ends = await Promise.allSettled([this.ownControl?.close(), this.ownValues?.close()]);
+    const own = [this.ownControl, this.ownValues, this.ownSurvivors];
+    const ends = await Promise.allSettled(own.map(async (each) => each?.close()));
     if (failure !== undefined) throwMismatch(failure, this.during('close'));
     for (const end of ends) if (end.status === 'rejected') throw end.reason;
   }
@@ -726,7 +750,7 @@ export class Communicator {
    * Ends this communicator on all its ranks, whatever they do: operations that are pending there fail with a
    * {@link RevokedError}, and so do all that are started later, with those of `values`, `dup` and `split`. Any rank
    * may call it, at any time, several times or at the same time as others. Communicators that were made from this one
-   * go on. It still has to be closed.
+   * go on. Only {@link agree} and {@link shrink} still work here. It still has to be closed.
    *
    * It returns at once. A rank that computes learns of it from its next call.
    *
@@ -737,6 +761,53 @@ export class Communicator {
     this.endEverywhere();
     this.control.endEverywhere();
     this.values.revoke();
+  }
+
+  /**
+   * Agrees with all ranks that are left on a number and on who has ended: the same result on every rank, even if ranks
+   * end in the middle of the call. Collective: it ends when each rank has called `agree`, or has ended. So ranks call
+   * it, and {@link shrink}, in the same order; other operations may go on meanwhile. It works after {@link revoke},
+   * too. Option `timeout` does not end it.
+   *
+   * @param value a whole number of 32 bits, signed or not. The result is the bitwise AND: with 0 and 1, whether all
+   *   ranks say 1
+   * @throws {MismatchError} (rejects, on all ranks) where others call `shrink`
+   * @throws {NbcError} (rejects) ERR_NBC_COUNTED_LOST: others have lost this rank, since it did not answer, and go on
+   *   without it
+   *
+   * Source: MPIX_Comm_agree of User Level Failure Mitigation (ULFM).
+   */
+  async agree(value: number): Promise<Agreed> {
+    const context = this.during('agree');
+    if (!Number.isInteger(value) || value < INT32_MIN || value > UINT32_MAX) {
+      throw new ArgumentError('value', `must be a whole number of 32 bits, not ${show(value)}`, context);
+    }
+    const { value: agreed, lost } = await this.agreeOn(Purpose.AGREE, value, context);
+    return { value: agreed, lost };
+  }
+
+  /**
+   * A communicator of the ranks that are left, in the order that they have here; none that has ended before the first
+   * rank called is in it. One that ends later may be: then shrink again. Collective, as {@link agree}, with the same
+   * errors; it works after {@link revoke}, too.
+   *
+   * Source: MPIX_Comm_shrink of User Level Failure Mitigation (ULFM).
+   */
+  async shrink(): Promise<Communicator> {
+    const outcome = await this.agreeOn(Purpose.SHRINK, 0, this.during('shrink'));
+    const lost = new Set(outcome.lost);
+    const members = this.members.filter((_, rank) => !lost.has(rank));
+    return this.derive(members, members.indexOf(this.members[this.rank]), outcome.context);
+  }
+
+  private async agreeOn(purpose: Purpose, value: number, context: ErrorContext): Promise<Outcome> {
+    const operation = context.operation!;
+    this.requireOpen(operation);
+    const { high, low } = this.context;
+    this.ownSurvivors ??= new Survivors(this.derive(this.members, this.rank, { high, low: low + OFFSET.survivors }));
+    const outcome = await this.ownSurvivors.agree(operation, purpose, value);
+    if (outcome.purpose === purpose) return outcome;
+    throw new MismatchError(`${operation}: some ranks called agree, and others shrink; nothing is agreed`, context);
   }
 
   /** @internal After close() what is in progress goes on. */

@@ -10,6 +10,8 @@ export const OFFSET = {
   control: 4,
   /** `values`. */
   values: 8,
+  /** What agree and shrink agree on. */
+  survivors: 12,
 } as const;
 
 /** Numbers that a communicator takes. */

@@ -163,7 +163,10 @@ export class ActiveError extends NbcError {
   }
 }
 
-/** A rank has revoked the communicator: `communicator.revoke()`. Nothing can be done with it but to close it. */
+/**
+ * A rank has revoked the communicator: `communicator.revoke()`. Nothing can be done with it but to close it, and
+ * `agree()` and `shrink()`.
+ */
 export class RevokedError extends NbcError {
   /** World rank of the one that has called it first, as far as this rank knows. */
   readonly revokedBy: number;
