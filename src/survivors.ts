@@ -2,7 +2,7 @@
  * What the ranks that are left agree on when others have ended: `agree` and `shrink`. The algorithm is in agreement.ts.
  * Here its messages travel between two ranks, in a context of their own that `revoke` leaves open.
  */
-import { Agreement, type Kind, type Message, type Outcome, type Purpose } from './agreement.js';
+import { Agreement, Kind, type Message, type Outcome, Purpose } from './agreement.js';
 import { ClosedError, NbcError, TimeoutError } from './errors.js';
 
 /** The communicator that carries the messages. Nobody else uses it, and nobody revokes it. */
@@ -106,6 +106,9 @@ async function withoutLimit(request: PromiseLike<void>): Promise<void> {
 // --- A message in words: kind, round, purpose, value, context (2), then a bit for each rank, set if it is lost -------
 
 const HEADER = 6;
+/** By their numbers. */
+const PURPOSES = [Purpose.MIXED, Purpose.AGREE, Purpose.SHRINK];
+const KINDS = [Kind.REPORT, Kind.PROPOSE, Kind.ACCEPT, Kind.DECIDE];
 const BITS = 32;
 
 function wordsFor(size: number): number {
@@ -126,6 +129,6 @@ export function decode(words: Uint32Array): Message {
   for (let rank = 0; rank < (words.length - HEADER) * BITS; rank++) {
     if ((words[HEADER + Math.floor(rank / BITS)] & (1 << (rank % BITS))) !== 0) lost.push(rank);
   }
-  const outcome = { purpose: purpose as Purpose, value: value | 0, context: { high, low }, lost };
-  return { kind: kind as Kind, round, outcome };
+  const outcome = { purpose: PURPOSES[purpose], value: value | 0, context: { high, low }, lost };
+  return { kind: KINDS[kind], round, outcome };
 }
