@@ -14,7 +14,7 @@ import { run } from './support/commands.js';
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
 /** Pages that are followed. */
-const FOLLOWED = ['docs/tutorial.md', 'docs/guides/threads.md'];
+const FOLLOWED = ['docs/tutorial.md', ...['errors', 'overlap', 'threads'].map((guide) => `docs/guides/${guide}.md`)];
 /** Run, and their output compared, by package.test, prebuilt.test and runtimes.test. */
 const RUN_ELSEWHERE = ['README.md'];
 
@@ -24,6 +24,7 @@ const FRAME_IMPORTS: Record<string, readonly string[]> = {
   'node:fs': ['writeFileSync'],
 };
 const FRAME = `
+type Communicator = import('node-nbc').Communicator;
 declare const world: Awaited<ReturnType<typeof import('node-nbc').init>>;
 declare const rank: number, size: number, rows: number, columns: number;
 declare const send: Float64Array, recv: Float64Array, matrix: Float64Array;
