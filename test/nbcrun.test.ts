@@ -197,6 +197,34 @@ describe('nbcrun', () => {
     });
   });
 
+  describe('with --on-failure=continue a rank that fails ends no other one', () => {
+    const cases: [title: string, ends: string[], code: number, told: RegExp[]][] = [
+      ['that exits with 0 in spite of it', ['SIGKILL', '0', '0'], 0, [/^nbcrun: rank 0 .* was ended by SIGKILL;?/m]],
+      ['and an exit code counts', ['0', '7', 'SIGKILL'], 7, [/rank 1 .* exited with code 7/, /rank 2 .* SIGKILL/]],
+      ['and all that are lost are a failure', ['SIGKILL', 'SIGKILL'], 137, [/rank 0 .* SIGKILL/, /rank 1 .* SIGKILL/]],
+    ];
+    for (const [title, ends, expected, told] of cases) {
+      it(title, async () => {
+        const { code, stderr } = await launch([
+          ...['-n', String(ends.length), '--on-failure=continue'],
+          ...[PROGRAM, 'ends', ...ends],
+        ]).end;
+        assert.equal(code, expected, stderr);
+        for (const line of told) assert.match(stderr, line);
+        assert.doesNotMatch(stderr, /; ending the/);
+      });
+    }
+
+    it('and Ctrl-C ends all', async () => {
+      const one = launch(['-n', '2', '--on-failure=continue', PROGRAM, 'stay']);
+      await one.ready(2);
+      one.child.kill('SIGTERM');
+      const { code } = await one.end;
+      assert.equal(code, 143);
+      assert.deepEqual(one.processes(), []);
+    });
+  });
+
   describe('a rank that ends with 0 before init()', () => {
     for (const [transport, told] of [
       ['shm', /^\d is told ERR_NBC_PEER_CLOSED: irecv: rank 1 of the world closed its world, or ended, while/],

@@ -51,7 +51,7 @@ describe('the package', () => {
       assert.ok(paths.includes(path), `${path} is missing`);
     }
     const allowed =
-      /^(dist\/.*\.(js|d\.ts)|native\/.*\.(cc|h)|native\/Makefile|native\/addon\/exports\.map|prebuilds\/linux-(x64|arm64)\/nbc(\.node|-rank)|bench\/peers\/.*|bench\/METHOD\.md|docs\/[^/]*\.md|docs\/figures\/[^/]*\.(md|svg|txt)|(src\/schedules|docs\/guides|docs\/jobs|docs\/architecture|examples\/(calls|compression|fft3d|heat|statistics|training))\/.*|examples\/README\.md|[^/]+)$/;
+      /^(dist\/.*\.(js|d\.ts)|native\/.*\.(cc|h)|native\/Makefile|native\/addon\/exports\.map|prebuilds\/linux-(x64|arm64)\/nbc(\.node|-rank)|bench\/peers\/.*|bench\/METHOD\.md|docs\/[^/]*\.md|docs\/figures\/[^/]*\.(md|svg|txt)|(src\/schedules|docs\/guides|docs\/jobs|docs\/architecture|examples\/(calls|compression|fft3d|heat|statistics|survivor|training))\/.*|examples\/README\.md|[^/]+)$/;
     const strange = paths.filter((path) => !allowed.test(path) || /(^|\/)(test|build)\//.test(path));
     assert.deepEqual(strange, []);
   });

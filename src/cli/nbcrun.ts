@@ -37,15 +37,18 @@ which is what init() needs.
 
 SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGWINCH are passed on to all ranks; a second SIGINT (Ctrl-C) kills them.
 SIGUSR2 and SIGQUIT (Ctrl-\\) make nbcrun say what every rank waits for, and so does the first SIGINT of a job that is
-stuck. NBC_WATCHDOG=30s in the environment has it say so by itself when an operation makes no step for that long. nbctop shows live what they do, unless NBC_MONITOR=off. When a rank fails, the others are ended: SIGTERM, and SIGKILL after --grace. What a rank leaves in
-its process group ends with it. If nbcrun itself is killed, so are the ranks.
+stuck. NBC_WATCHDOG=30s in the environment has it say so by itself when an operation makes no step for that long.
+nbctop shows live what they do, unless NBC_MONITOR=off. When a rank fails, the others are ended: SIGTERM, and SIGKILL
+after --grace. With --on-failure=continue they are not: programs that can do without a rank go on (communicator.shrink).
+What a rank leaves in its process group ends with it. If nbcrun itself is killed, so are the ranks.
 
 With --store it starts no ranks, but serves the store by which -n ranks that something else starts find each other, until all
 have joined. It prints the variables that they need beside NBC_RANK; NBC_SECRET only if it is not set already.
 
 Exit codes:
   0         every rank exited with 0
-  1 to 255  the exit code of the rank that failed first; 128 + n if signal n ended it; with --store 1 if not all joined
+  1 to 255  the exit code of the rank that failed first; 128 + n if signal n ended it; with --store 1 if not all joined.
+            With --on-failure=continue a rank that a signal ended does not count if another one exited with 0
   124       --timeout has passed
   125       nbcrun could not do its part: wrong arguments, no such program, no addon, a rank that could not start
 
@@ -61,6 +64,7 @@ interface Options {
   bind: 'core' | 'none';
   timeout?: number;
   grace: number;
+  onFailure: 'end' | 'continue';
   nodeArg?: string[];
   store?: string;
   trace?: string;
@@ -197,6 +201,7 @@ async function launch(program: string, args: string[], options: Options): Promis
     processors: options.bind === 'core' ? allowedProcessors() : [],
     label: options.label ?? false,
     graceMs: options.grace * 1000,
+    onFailure: options.onFailure,
     timeoutMs: options.timeout === undefined ? undefined : options.timeout * 1000,
     // The other ranks may need it: by the file, or by the store while they join.
     rankEnded(rank, pid) {
@@ -244,6 +249,11 @@ const cli: Command = new Command('nbcrun')
   )
   .option('--timeout <seconds>', 'end the job when it takes longer', parseSeconds)
   .option('--grace <seconds>', 'time between SIGTERM and SIGKILL when the job is ended', parseSeconds, 5)
+  .addOption(
+    new Option('--on-failure <action>', 'end: a rank that fails ends the job; continue: the others go on')
+      .choices(['end', 'continue'])
+      .default('end'),
+  )
   .option('--node-arg <option>', 'option of node itself; may be repeated', (arg, all?: string[]) => [
     ...(all ?? []),
     arg,

@@ -127,7 +127,7 @@ void Connection::connect(const Card& card, uint8_t timeout, uint8_t retries, uin
       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
   if (error != 0) fail("starting a queue pair", error);
   // The standard allows a device four times the time that it was given.
-  seconds_to_fail_ = 4 * (retries + 1) * 4.096e-6 * std::exp2(timeout);
+  seconds_to_fail_ = 4 * (retries + 1) * std::ldexp(4.096e-6, timeout);
   state = State::connected;
 }
 

@@ -29,6 +29,8 @@ export interface JobSettings {
   graceMs: number;
   /** undefined: no limit */
   timeoutMs: number | undefined;
+  /** When a rank fails: whether the others are ended. */
+  onFailure: 'end' | 'continue';
   /** A rank has ended, in whatever manner, and will not come again. */
   rankEnded: (rank: number, pid: number) => void;
   /** Tells the user something. */
@@ -83,8 +85,10 @@ export class Job {
   readonly #outputs: Promise<void>[] = [];
   readonly #timers: NodeJS.Timeout[] = [];
   readonly #handlers: [NodeJS.Signals, () => void][] = [];
-  /** Ends that make the job fail, until one of them is chosen to be reported. */
+  /** Ends that make the job fail, until one of them is chosen to be reported. With `continue`, of all that failed. */
   readonly #failures: End[] = [];
+  /** A rank has exited with 0. */
+  #succeeded = false;
   /** Set once the outcome is decided. */
   #exitCode: number | undefined;
   /** The last signal that asked the job to end. */
@@ -110,7 +114,7 @@ export class Job {
     this.#terminal?.stop();
     for (const timer of this.#timers) clearTimeout(timer);
     for (const [signal, handler] of this.#handlers) process.off(signal, handler);
-    return this.#exitCode ?? 0;
+    return this.#exitCode ?? this.#outcome();
   }
 
   #start(rank: number): void {
@@ -169,7 +173,12 @@ export class Job {
     signalGroup(end.pid, 'SIGKILL');
     this.#guardian.forget(end.pid);
     this.#settings.rankEnded(end.rank, end.pid);
-    if ((end.code !== 0 || end.signal !== null) && this.#exitCode === undefined) {
+    if (end.code === 0) {
+      this.#succeeded = true;
+    } else if (this.#exitCode === undefined && this.#settings.onFailure === 'continue') {
+      this.#failures.push(end);
+      this.#goOn(end);
+    } else if (this.#exitCode === undefined) {
       // Several ranks often fail together: look at all that have ended by now before one is named.
       if (this.#failures.push(end) === 1) setImmediate(() => this.#fail());
     }
@@ -183,14 +192,27 @@ export class Job {
   #fail(): void {
     if (this.#exitCode !== undefined) return;
     const end = this.#failures.find(({ signal }) => signal !== null) ?? this.#failures[0];
-    const code = end.signal === null ? end.code! : codeOfSignal(end.signal);
-    const wanted = this.#asked !== undefined && code === codeOfSignal(this.#asked);
-    if (!wanted) {
-      const how = end.signal === null ? `exited with code ${end.code}` : `was ended by ${end.signal}`;
-      const others = this.#running.size === 0 ? '' : `; ending the ${count(this.#running.size, 'other rank')}`;
-      this.#settings.say(`rank ${end.rank} (process ${end.pid}) ${how}${others}`);
-    }
-    this.#end(code);
+    this.#sayEnd(end, `ending the ${count(this.#running.size, 'other rank')}`);
+    this.#end(codeOf(end));
+  }
+
+  #goOn(end: End): void {
+    this.#sayEnd(end, `going on with ${count(this.#running.size, 'rank')}`);
+  }
+
+  /** @param then what becomes of the others, if there are any. Says nothing of an end that the user has asked for. */
+  #sayEnd(end: End, then: string): void {
+    if (this.#asked !== undefined && codeOf(end) === codeOfSignal(this.#asked)) return;
+    const how = end.signal === null ? `exited with code ${end.code}` : `was ended by ${end.signal}`;
+    const others = this.#running.size === 0 ? '' : `; ${then}`;
+    this.#settings.say(`rank ${end.rank} (process ${end.pid}) ${how}${others}`);
+  }
+
+  /** If no failure has ended the job. A rank that a signal ended is lost; the others may do well without it. */
+  #outcome(): number {
+    const exited = this.#failures.find(({ signal }) => signal === null);
+    const failure = exited ?? (this.#succeeded ? undefined : this.#failures[0]);
+    return failure === undefined ? 0 : codeOf(failure);
   }
 
   #timeout(timeoutMs: number): void {
@@ -297,6 +319,8 @@ export class Job {
     await Promise.race([Promise.allSettled(this.#outputs), late]);
   }
 }
+
+const codeOf = ({ code, signal }: End): number => (signal === null ? code! : codeOfSignal(signal));
 
 function signalGroup(group: number, signal: NodeJS.Signals): void {
   try {

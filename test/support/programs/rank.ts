@@ -46,6 +46,14 @@ await play({
     stay();
   },
 
+  /** The first ranks end in these ways, a signal or a code each, and the last ones with 0. */
+  ends() {
+    const end = args[rank] ?? '0';
+    if (end.startsWith('SIG')) process.kill(process.pid, end);
+    else process.exit(Number(end));
+    stay();
+  },
+
   /** One rank fails, the others notice at once and fail too, each in its own way. */
   cascade() {
     if (chosen()) process.kill(process.pid, 'SIGKILL');
