@@ -24,7 +24,6 @@ const FRAME_IMPORTS: Record<string, readonly string[]> = {
   'node:fs': ['writeFileSync'],
 };
 const FRAME = `
-type Communicator = import('node-nbc').Communicator;
 declare const world: Awaited<ReturnType<typeof import('node-nbc').init>>;
 declare const rank: number, size: number, rows: number, columns: number;
 declare const send: Float64Array, recv: Float64Array, matrix: Float64Array;
