@@ -1243,7 +1243,7 @@ TEST(a_peer_without_receives_is_waited_for) {
   pair.connect();
   VerbsFabric& fabric = *pair.fabric[0];
   for (uint32_t i = 0; i < 20; ++i) fabric.commit(1, fabric.outbox(1).slots, 40, i, nullptr);
-  const double before = pair.counter(0, "probes");  // those come through
+  const double before = pair.counter(0, "probes");
   const auto end = Clock::now() + kPatience + std::chrono::seconds(3);
   while (Clock::now() < end) {
     fabric.arm(Sleeper::caller, 1);
@@ -1251,7 +1251,9 @@ TEST(a_peer_without_receives_is_waited_for) {
     pair.pass(0);
   }
   CHECK(pair.find(0, Completion::Kind::broken) == nullptr);
-  CHECK_EQ(pair.counter(0, "probes"), before + 1);
+  // The end of a message that had a receive may answer a first probe; the next one waits behind those that have none.
+  CHECK(pair.counter(0, "probes") >= before + 1);
+  CHECK(pair.counter(0, "probes") <= before + 2);
   pair.until([&] { return pair.seen[1].size() == 20; });
 }
 
