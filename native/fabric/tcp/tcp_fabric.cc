@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "fabric/clock.h"
+#include "fabric/tcp/timer.h"
 
 namespace nbc::tcp {
 namespace {
@@ -92,17 +93,11 @@ void TcpFabric::answered(Rank peer) { arrived_.push({Completion::Kind::answered,
 void TcpFabric::set_timer() {
   int64_t first = connector_.next();
   if (silence_check_ != 0 && (first == 0 || silence_check_ < first)) first = silence_check_;
-  itimerspec when{};
-  if (first != 0) {
-    const int64_t left = std::max<int64_t>(first - now_milliseconds(), 1) + 1;
-    when.it_value = {static_cast<time_t>(left / 1000), static_cast<long>(left % 1000 * 1'000'000)};
-  }
-  timerfd_settime(timer_.get(), 0, &when, nullptr);
+  fire_at(timer_.get(), first);
 }
 
 void TcpFabric::on_timer() {
-  uint64_t expirations;
-  static_cast<void>(!::read(timer_.get(), &expirations, sizeof expirations));
+  take_firing(timer_.get());
   connector_.on_time(now_milliseconds());
   if (silence_check_ != 0 && silence_check_ <= now_milliseconds()) look_for_silence();
   set_timer();

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "fabric/clock.h"
+#include "fabric/tcp/timer.h"
 
 namespace nbc::verbs {
 namespace {
@@ -229,17 +230,11 @@ void SocketBootstrap::look_at_sockets() {
 
 void SocketBootstrap::set_timer() {
   if (connector_ == nullptr) return;  // its constructor asks
-  itimerspec when{};
-  if (const int64_t first = connector_->next(); first != 0) {
-    const int64_t left = std::max<int64_t>(first - now_milliseconds(), 1) + 1;
-    when.it_value = {static_cast<time_t>(left / 1000), static_cast<long>(left % 1000 * 1'000'000)};
-  }
-  timerfd_settime(timer_.get(), 0, &when, nullptr);
+  tcp::fire_at(timer_.get(), connector_->next());
 }
 
 void SocketBootstrap::on_timer() {
-  uint64_t expirations;
-  static_cast<void>(!::read(timer_.get(), &expirations, sizeof expirations));
+  tcp::take_firing(timer_.get());
   connector_->on_time(now_milliseconds());
   set_timer();
 }
