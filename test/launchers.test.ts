@@ -199,7 +199,7 @@ describe('launchers', () => {
     });
 
     it('quote messages that there are', () => {
-      const native = ['fabric/tcp/acceptor', 'fabric/tcp/handshake', 'job/segment']
+      const native = ['fabric/tcp/acceptor', 'fabric/tcp/handshake', 'job/limits', 'job/segment']
         .map((name) => readFileSync(join(ROOT, `native/${name}.cc`), 'utf8'))
         .join('\n')
         .replace(/"\n\s*"/g, '');
