@@ -43,6 +43,30 @@ describe('the table of operations', () => {
   });
 });
 
+describe('the tables of the README', () => {
+  /** The cells of each row of figures. */
+  const rowsOf = (file: string): string[][] => {
+    const lines = readFileSync(join(ROOT, file), 'utf8').match(/^\|.*\d.*\|$/gm) ?? [];
+    return lines.map((line) =>
+      line
+        .slice(1, -1)
+        .replaceAll(/\]\(.*?\)/g, '')
+        .split('|')
+        .map((cell) => cell.trim()),
+    );
+  };
+
+  it('have the figures of BENCHMARKS.md', () => {
+    const measured = rowsOf('BENCHMARKS.md');
+    const shown = rowsOf('README.md');
+    assert(shown.length > 10, `${shown.length} rows`);
+    for (const row of shown) {
+      const found = measured.some((cells) => row.every((cell, index) => cell === cells[index]));
+      assert(found, `BENCHMARKS.md has no row '${row.join(' | ')}'`);
+    }
+  });
+});
+
 describe('tables of TypeScript and native code', () => {
   const names = native.names();
   const nativeText = (file: string): string => readFileSync(join(ROOT, 'native', file), 'utf8');
