@@ -37,6 +37,7 @@ const app = await Application.bootstrap({
   basePath: ROOT,
   out: SITE,
   customCss: join(ROOT, 'scripts/docs.css'),
+  favicon: join(ROOT, 'scripts/docs-icon.svg'),
   cleanOutputDir: true,
   excludePrivate: true,
   excludeProtected: true,
