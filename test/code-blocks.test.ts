@@ -4,7 +4,7 @@
  * declares what the text around them does.
  */
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import ts from 'typescript';
 import { blocksIn, blocksOf, documents, framed, kindOf } from './support/documents.js';
@@ -48,6 +48,20 @@ describe('code in the documents', () => {
       rmSync(folder, { recursive: true });
     }
   }).timeout(60_000);
+
+  it('runs npm scripts and tests that are there, also in the workflow', () => {
+    const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { scripts: object };
+    const tests = readdirSync(join(ROOT, 'test'));
+    for (const file of [...documents(), '.github/workflows/release.yml']) {
+      const text = readFileSync(join(ROOT, file), 'utf8');
+      for (const [, name] of text.matchAll(/\bnpm run ([\w:-]+)/g))
+        assert.ok(name in scripts, `${file}: npm run ${name}`);
+      for (const [, name] of text.matchAll(/`npm test -- ([a-z-]+)`/g)) {
+        const known = ['tsan', 'asan', 'native'].includes(name) || tests.includes(`${name}.test.ts`);
+        assert.ok(known, `${file}: npm test -- ${name}`);
+      }
+    }
+  });
 
   for (const { file, blocks } of PAGES) {
     if (blocks.length === 0) continue;
