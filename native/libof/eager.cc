@@ -123,8 +123,8 @@ bool LibOF::drain_eager(Peer& peer) {
       ++peer.matched;
       if (kind == EagerKind::inquiry) {
         take_inquiry(peer, key, about);
-      } else if (!read_notice(peer, key, about, payload)) {
-        return true;
+      } else {
+        read_notice(peer, key, about, payload);
       }
     } else if (kind == EagerKind::rts && receive != nullptr) {
       handle_rts(peer, *receive, about);

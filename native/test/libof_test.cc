@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <initializer_list>
+#include <malloc.h>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -1686,6 +1687,44 @@ TEST(a_mismatch_is_told_before_the_poisons_that_follow_from_it) {
   CHECK_EQ(receive.error, Error::abandoned);
   std::deque<Receive> receives;
   for (uint32_t i = 0; i < kSlots; ++i) receives.emplace_back(job[1], 0, MessageKey{13, 0, i}, 8, i).check_data();
+  job.check_idle();
+}
+
+// A program may revoke communicators for as long as it runs, and a peer may tell of any number that nobody knows.
+TEST(any_number_of_communicators_can_be_revoked) {
+  struct Calls : libof::Calls {
+    bool differs(const MessageKey&, Rank, Signature, Mismatch&) override { return false; }
+    bool knows(uint64_t context) const override { return open == context; }
+    void mismatch(Mismatch&, bool) override { ++count; }
+    uint64_t open = 0;
+    uint32_t count = 0;
+  };
+  constexpr uint32_t kCommunicators = 100'000;
+  PumpedJob job(2);
+  Calls calls[2];
+  for (int rank : {0, 1}) job[rank].of.set_calls(&calls[rank]);
+  Receive receive(job[1], 0, {4, 0, 0}, 8, 1);  // so it looks into this mailbox
+  const size_t before = mallinfo2().uordblks;
+  size_t after_some = 0;
+  for (uint32_t i = 1; i <= kCommunicators; ++i) {
+    const uint64_t communicator = uint64_t{16} * i;
+    const Mismatch revoked{communicator, 0, {0, 0}, {0, 0}};
+    calls[0].open = communicator;
+    calls[1].open = i % 2 == 0 ? communicator : 4;
+    job[0].of.end_communicator(revoked);
+    job[0].of.tell(1, revoked);
+    job.pump();
+    CHECK_EQ(calls[1].count, i);
+    CHECK(job[1].of.mismatch_of(communicator) != nullptr);
+    job[0].of.close_communicator(communicator);
+    if (i % 2 == 0) job[1].of.close_communicator(communicator);
+    if (i == kCommunicators / 10) after_some = mallinfo2().uordblks;
+  }
+  // ASan's allocator does not count.
+  if (after_some > before) CHECK(mallinfo2().uordblks < after_some + (after_some - before) / 2);
+  Send send(job[0], 1, {4, 0, 0}, 8, 1);
+  job.pump();
+  receive.check_data();
   job.check_idle();
 }
 
