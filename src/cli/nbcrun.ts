@@ -324,9 +324,10 @@ const cli: Command = new Command('nbcrun')
       .default(availableParallelism(), 'as many as there are processors'),
   )
   .addOption(
-    new Option('--threads [count]', 'ranks are threads, so many in each process; without a number all in one').argParser(
-      parseThreads,
-    ),
+    new Option(
+      '--threads [count]',
+      'ranks are threads, so many in each process; without a number all in one',
+    ).argParser(parseThreads),
   )
   .option('-l, --label', 'put the rank in front of every line of output')
   .addOption(

@@ -7,11 +7,10 @@
  */
 import { spawn, type ChildProcess, type StdioOptions } from 'node:child_process';
 import type { Duplex } from 'node:stream';
-import { constants } from 'node:os';
 import { STARTER } from '../../binaries.js';
 import { Guardian } from './guardian.js';
 import { labelLines } from './label.js';
-import type { ProcessPlace } from './place.js';
+import { codeOfSignal, type ProcessPlace } from './place.js';
 import { labelOf } from './rank-threads.js';
 import { type Answers, askAll, describe, isStuck, nameRanks, RankLine } from './report.js';
 import { Terminal } from './terminal.js';
@@ -50,9 +49,6 @@ export const ExitCode = {
   /** nbcrun could not do its part: wrong arguments, no addon, a rank that could not be started. */
   LAUNCHER: 125,
 } as const;
-
-/** The exit code by which shells report that a process was ended by a signal. */
-export const codeOfSignal = (signal: NodeJS.Signals): number => 128 + constants.signals[signal];
 
 /** Passed on to every rank as they come. SIGTSTP is treated apart, SIGKILL and SIGSTOP never arrive here. */
 const FORWARDED = ['SIGTERM', 'SIGHUP', 'SIGUSR1', 'SIGWINCH'] as const;
@@ -258,6 +254,8 @@ export class Job {
   /** @param then what becomes of the others, if there are any. Says nothing of an end that the user has asked for. */
   #sayEnd(end: End, then: string): void {
     if (this.#asked !== undefined && codeOf(end) === codeOfSignal(this.#asked)) return;
+    // Nobody reads what they print: process.ts.
+    if (this.#settings.threads !== undefined && codeOf(end) === codeOfSignal('SIGPIPE')) return;
     const was = end.ranks.length === 1 ? 'was' : 'were';
     const how = end.signal === null ? `exited with code ${end.code}` : `${was} ended by ${end.signal}`;
     const others = this.#running.size === 0 ? '' : `; ${then}`;

@@ -3,14 +3,14 @@
  * argument says which ({@link ProcessPlace}), the others are the program and its arguments.
  */
 import { writeSync } from 'node:fs';
-import { type ProcessPlace } from './place.js';
+import { codeOfSignal, type ProcessPlace } from './place.js';
 import { runRankThreads } from './rank-threads.js';
 
 const [place, program, ...args] = process.argv.slice(2);
 const { endsFd, ...given } = JSON.parse(place) as ProcessPlace;
 
 // As a process in a pipe that nobody reads any more: without a word.
-for (const stream of [process.stdout, process.stderr]) stream.on('error', () => process.exit(128 + 13));
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => process.exit(codeOfSignal('SIGPIPE')));
 
 await runRankThreads({
   ...given,
