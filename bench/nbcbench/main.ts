@@ -438,8 +438,10 @@ program
 
 program
   .command('against-node')
-  .description('round trips beside postMessage, SharedArrayBuffer, Unix sockets, child_process and zeromq')
-  .option('--sizes <list>', 'bytes of a message', parse.parseSizes, [8, 1048576])
+  .description(
+    'round trips and all-to-alls beside postMessage, SharedArrayBuffer, Unix sockets, child_process and zeromq',
+  )
+  .option('--sizes <list>', 'bytes of a message, or of a block of an all-to-all', parse.parseSizes, [8, 1048576])
   .option('--repetitions <n>', 'measured round trips of each case', parse.parsePositive, 2000)
   .option('--max-seconds <s>', 'for each case: stop before all repetitions', parse.parseSeconds, 2)
   .option('--busy <n>', 'processes that compute beside the busy cases', parse.parsePositive, 2)

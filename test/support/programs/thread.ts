@@ -51,7 +51,7 @@ await play({
       await new Promise(() => setInterval(() => undefined, 1000));
     }
     const code = await told!;
-    const rest = (await world.shrink())!;
+    const rest = await world.shrink();
     await sum(rest, BYTES / 8);
     const text = `${world.rank} lost it: ${code}; ${rest.size} are left`;
     if (parentPort === null || args[0] !== 'terminate') say(text);
