@@ -152,7 +152,8 @@ class Segment {
   // It touches nothing of its peers any more. With the last one, what was kept for them is released.
   void leave() const;
   bool is_here(Rank rank) const;
-  // Keeps this while a rank is here. False: no rank can be.
+  // Keeps this while a rank is here. False: no rank can be, or ranks of other processes may touch it, of which nobody
+  // can say when they have learned of the end.
   bool keep(std::vector<std::shared_ptr<void>>& keepers) const;
   // The arena of a rank, mapped once for all of this process, and as long as this. nullptr with errno on failure.
   std::byte* arena(Rank rank) const;
