@@ -26,14 +26,16 @@ struct Opening {
   } tcp;
   std::vector<uint32_t> neighbours;  // processes of ranks to be watched, by rank; 0: not (job/watch.h)
 
-  int64_t watchdog = 0;  // milliseconds (addon/reporter.h); 0: none
-  std::string monitor;   // the path of a socket (addon/monitor.h); empty: none
+  int64_t peer_timeout = 0;  // milliseconds: how long a peer may be silent
+  int64_t watchdog = 0;      // milliseconds (addon/reporter.h); 0: none
+  std::string monitor;       // the path of a socket (addon/monitor.h); empty: none
   EngineOptions engine;
   shm::ShmOptions shm;
   verbs::VerbsOptions verbs;
 
   template <typename Reader>
   void read_options(Reader& from) {
+    from("peerTimeout", peer_timeout);
     from("watchdog", watchdog);
     from("monitor", monitor);
     engine.read_options(from);

@@ -109,6 +109,11 @@ bool LibOF::fail_closed_peers() {
   }
   for (const Rank rank : gone) {
     Peer& peer = *peers_[rank];
+    const Error end = fabric_.end_of(rank);
+    if (end != Error::peer_closed) {
+      break_off(peer, end);
+      continue;
+    }
     if (peer.connected) drain_eager(peer);  // also where only sends wait for it: it may have told why it goes
     if (peer.active) fail(peer, Error::peer_closed);
   }
@@ -119,10 +124,12 @@ void LibOF::fail(Peer& peer, Error error) {
   peer.receives.each([&](Request* receive) {
     peer.receives.remove(receive);
     if (receive->rtr_written) {
-      // Of a peer that was rejected and is alive: what it has not begun it cannot begin any more.
-      if (receive->exposes && !receive->given_up) {
+      // Of a peer that was rejected or given up and is alive: what it has not begun it cannot begin any more. On shared
+      // memory it may be in the middle of a copy, for ever if it is stopped.
+      if (receive->exposes && (!receive->given_up || !peer.asynchronous)) {
         receive->given_up = true;
-        fabric_.revoke(peer.rank, receive->exposed, receive->bytes, reason(), 0);
+        const bool taken_back = fabric_.revoke(peer.rank, receive->exposed, receive->bytes, reason(), 0);
+        if (!taken_back && !peer.asynchronous) receive->owner->buffers_in_use = true;
       }
       if (--peer.immediates == 0) fabric_.expect_immediates(peer.rank, false);
       conceal(peer, *receive);
