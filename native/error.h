@@ -22,6 +22,7 @@ enum class Error : uint32_t {
   calls_differ = 12,       // two ranks of the communicator have called different collectives
   revoked = 13,            // a rank has revoked the communicator
 };
+constexpr uint32_t kFirstError = static_cast<uint32_t>(Error::truncated);
 constexpr uint32_t kLastError = static_cast<uint32_t>(Error::revoked);
 
 // Packed by TypeScript (src/signatures.ts): what the ranks that call a collective together have to agree in. Native

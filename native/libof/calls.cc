@@ -183,6 +183,10 @@ bool LibOF::read_notice(Peer& peer, const MessageKey& key, Signature other, cons
   }
   MismatchNotice notice;
   std::memcpy(&notice, payload, sizeof notice);
+  if (notice.rank >= fabric_.size() || key.sequence >= fabric_.size()) {
+    reject(peer, "it told of a mismatch with a rank that there is not");
+    return false;
+  }
   const Mismatch found{key.context, key.tag, {notice.rank, key.sequence}, {notice.call, other}, notice.bytes};
   peer.informed.push_back(told_as(found));
   end_communicator(found, true);

@@ -283,6 +283,7 @@ class LibOF {
   void reject(Peer& peer, const char* why);
   void end(Peer& peer, Error error);
   void refused(Request& send, const ExposedBuffer& told);
+  Poison poison_told(uint64_t told) const { return poison_from(told, fabric_.size()); }
   void relieve_backpressure(Peer& peer);
   void on_completion(const Completion& completion);
   void on_write_done(const Completion& completion);
