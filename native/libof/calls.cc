@@ -200,13 +200,19 @@ void LibOF::write_notice(Peer& peer, const Mismatch& mismatch) {
   if (!peer.asynchronous) fabric_.alarm(peer.rank);
 }
 
-void LibOF::read_notice(Peer& peer, const MessageKey& key, Signature other, const std::byte* payload) {
+// False: the peer is no rank of ours.
+bool LibOF::read_notice(Peer& peer, const MessageKey& key, Signature other, const std::byte* payload) {
   MismatchNotice notice;
   std::memcpy(&notice, payload, sizeof notice);
+  if (notice.rank >= fabric_.size() || key.sequence >= fabric_.size()) {
+    reject(peer, "it told of a mismatch with a rank that there is not");
+    return false;
+  }
   const Mismatch found{key.context, key.tag, {notice.rank, key.sequence}, {notice.call, other}, notice.bytes};
   end_communicator(found, true);
   // Of one that is not open nothing is noted: close_communicator() would not forget it.
   if (calls_ != nullptr && calls_->knows(key.context)) peer.informed.insert(told_as(found));
+  return true;
 }
 
 bool LibOF::inquire(Rank rank, const MessageKey& key, Signature signature) {

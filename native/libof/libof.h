@@ -247,7 +247,7 @@ class LibOF {
   bool differ(const Peer& peer, const MessageKey& key, Signature own, Signature theirs);
   bool ends(Peer& peer, const MessageKey& key, Signature theirs);
   void take_inquiry(Peer& peer, const MessageKey& key, Signature theirs);
-  void read_notice(Peer& peer, const MessageKey& key, Signature other, const std::byte* payload);
+  bool read_notice(Peer& peer, const MessageKey& key, Signature other, const std::byte* payload);
   bool send_notices(Peer& peer);
   void write_notice(Peer& peer, const Mismatch& mismatch);
   void drop_messages_of(uint64_t communicator);
@@ -287,6 +287,7 @@ class LibOF {
   void reject(Peer& peer, const char* why);
   void end(Peer& peer, Error error);
   void refused(Request& send, const ExposedBuffer& told);
+  Poison poison_told(uint64_t told) const { return poison_from(told, fabric_.size()); }
   void relieve_backpressure(Peer& peer);
   void on_completion(const Completion& completion);
   void on_write_done(const Completion& completion);

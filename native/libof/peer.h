@@ -80,8 +80,7 @@ inline LocalBuffer local_buffer(const Request& request) {
 
 // The receiver has said that its operation has failed, or that it closes. The RTR names no memory, but where that
 // began.
-inline void abandoned_by_peer(Request& send, const ExposedBuffer& told) {
-  const auto poison = static_cast<Poison>(told.address);
+inline void abandoned_by_peer(Request& send, Poison poison) {
   const bool closed = cause_of(poison) == Error::closed;
   send.error = closed ? Error::peer_closed : Error::abandoned;
   send.poison = closed ? 0 : poison;
