@@ -70,6 +70,13 @@ std::unique_ptr<Fabric> make_beside_tcp(const Opening& opening, tcp::Socket list
 }
 
 #if NBC_HAS_VERBS
+// How many ranks of this rank's machine come before it. Under nbcrun all are on this one.
+uint32_t number_on_host(const Opening& opening) {
+  const std::vector<uint32_t>& hosts = opening.tcp.hosts;
+  if (opening.rank >= hosts.size()) return opening.rank;
+  return static_cast<uint32_t>(std::count(hosts.begin(), hosts.begin() + opening.rank, hosts[opening.rank]));
+}
+
 // Ranks that have a listening socket exchange their cards over sockets, others through the shared file.
 std::unique_ptr<verbs::Bootstrap> make_bootstrap(const Opening& opening, tcp::Socket listener,
                                                  std::shared_ptr<job::Segment> segment,
@@ -89,6 +96,7 @@ std::unique_ptr<FarFabric> make_verbs(const Opening& opening, tcp::Socket listen
   using Line = verbs::HostBootstrap::Line;
   verbs::VerbsOptions verbs = opening.verbs;
   verbs.eager_limit = opening.engine.libof.eager_limit;
+  verbs.device.turn = number_on_host(opening);
   auto bootstrap = make_bootstrap(opening, std::move(listener), std::move(segment),
                                   exposed == nullptr ? Line::ours : Line::of_others);
   return std::make_unique<verbs::VerbsFabric>(std::move(bootstrap), verbs, exposed);
