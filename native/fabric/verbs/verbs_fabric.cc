@@ -269,6 +269,7 @@ void VerbsFabric::visit_counters(const CounterVisitor& visit) const {
   add(Counter::receives_refilled, counters_.receives_refilled);
   add(Counter::events, parking_.events());
   add(Counter::parks, counters_.parks);
+  add(Counter::peers_by_verbs, size_ - 1);
   add(Counter::probes, counters_.probes);
   add(Counter::cache_hits, cache.hits);
   add(Counter::cache_misses, cache.misses);
