@@ -1,6 +1,6 @@
 /**
- * What a program can see of itself: its operations on a channel, the time that it waits, and counters. nbctop and traces
- * show the same from outside (docs/seeing.md, docs/tracing.md).
+ * What a program can see of itself: its operations on a channel, the time that it waits, and counters. nbctop and
+ * traces show the same from outside (docs/seeing.md, docs/tracing.md).
  *
  *     nbcrun -n 2 out/examples/calls/diagnostics.js
  *
