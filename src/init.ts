@@ -13,6 +13,7 @@ import type { TraceWriter } from './trace/file.js';
 import { traceFile } from './trace/names.js';
 import { closePmix, openPmix } from './transport/directory/pmix.js';
 import { meet, type Endpoints } from './transport/meeting.js';
+import { describeRoutes } from './transport/network.js';
 import { type InitOptions, resolveOptions, type Settings } from './transport/options.js';
 import { Stop } from './transport/stop.js';
 import { openWorld, type World } from './world.js';
@@ -79,8 +80,11 @@ async function open(options: InitOptions, stop: Stop): Promise<Communicator> {
     const trace = await traceOf(settings.trace, bootstrap);
     endpoints = await meet(native, bootstrap, settings, undefined, stop);
     const { rank, size, host, thread } = bootstrap;
-    const { jobFd, transport, tcp, neighbours } = endpoints;
-    world = openWorld(native, { rank, size, host, jobFd, thread, transport, tcp, neighbours }, settings, trace);
+    const { jobFd, transport, tcp, network, neighbours } = endpoints;
+    const job = { rank, size, host, jobFd, thread, transport, tcp, network: network?.name, neighbours };
+    world = openWorld(native, job, settings, trace);
+    if (settings.debug && network !== undefined && tcp !== undefined)
+      process.stderr.write(`node-nbc: ${describeRoutes(rank, tcp.hosts, network)}\n`);
   } catch (thrown) {
     const context = { rank: bootstrap.rank, operation: 'init' };
     throw errorFromSystem(errorFromNative(thrown, context), native.descriptorLimit(), context);

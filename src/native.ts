@@ -39,6 +39,8 @@ export interface NativeJob {
    * with 'verbs', and with 'auto' on several hosts.
    */
   tcp?: NativeTcp | undefined;
+  /** The network to other hosts, with 'auto', where ranks agreed on it when they met. */
+  network?: 'tcp' | 'verbs' | undefined;
   /**
    * Process ids of ranks that share memory with this one, by rank; 0: not to be watched. When one ends, its rank has
    * left.
@@ -60,6 +62,8 @@ export interface NativeTcp {
   /** What connections prove that they know. */
   secret: string;
 }
+
+export type VerbsOffer = { device: string; offer: string; why?: undefined } | { offer?: undefined; why: string };
 
 /** Options that native code reads, by their names in the table of transport/options.ts. It must have all of them. */
 export type NativeOptions = Record<string, string | number | boolean>;
@@ -135,6 +139,13 @@ export interface Native {
   pmixExchange(name: string, value: string, seconds: number): number;
   pmixMissing(name: string, seconds: number): number;
   pmixClose(): number;
+  /**
+   * The device that this rank would take with transport 'verbs', and a text by which others know whether they reach it;
+   * or why there is none. `turn`: the number of the rank on its machine.
+   */
+  verbsOffer(options: NativeOptions, turn: number): VerbsOffer;
+  /** Why two ranks with these offers do not reach each other; '': they do. Both come to the same answer. */
+  whyNotByVerbs(mine: string, theirs: string, peer: string, device: string): string;
   /** Listens at a numeric address, at a port that is free. Close the descriptor if no world takes it over. */
   listenTcp(address: string): { fd: number; port: number };
   /**

@@ -13,6 +13,7 @@
 #include "addon/opening.h"
 #include "engine/engine.h"
 #include "job/segment.h"
+#include "job/pulse.h"
 #include "job/watch.h"
 #include "fabric/tcp/socket.h"
 
@@ -60,6 +61,7 @@ class World {
   Copies copies_;
   std::shared_ptr<SlotTable> slots_;
   std::unique_ptr<job::Watch> watch_;
+  std::unique_ptr<job::Pulse> pulse_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<EventLoopPoll> poll_;  // null: the event loop is woken by the thread-safe function only
   std::vector<std::shared_ptr<Group>> groups_;
