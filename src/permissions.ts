@@ -1,7 +1,7 @@
 /** The permission model of Node.js (`node --permission`): what a process is allowed, and how to allow it. */
 
 /** By the names of `process.permission.has()`. */
-const OPTIONS = { child: '--allow-child-process', net: '--allow-net' } as const;
+const OPTIONS = { child: '--allow-child-process', net: '--allow-net', worker: '--allow-worker' } as const;
 
 type Scope = keyof typeof OPTIONS;
 

@@ -396,6 +396,21 @@ describe('nbcbench', () => {
       },
     );
 
+    it('--threads: ranks that are threads, as rows of their own', async () => {
+      const what = ['--threads', '--ranks', '3', '--ops', 'ialltoall', '--buffers', 'plain'];
+      const { code, stdout, stderr, left } = await nbcbench([...what, ...QUICK, '--json', '-']);
+      assert.equal(code, 0, stderr);
+      const rows = JSON.parse(stdout) as Row[];
+      assert.deepEqual(
+        rows.map(({ implementation, op, ranks, transport }) => [implementation, op, ranks, transport]),
+        [['node-nbc', 'ialltoall', 3, 'threads']],
+      );
+      assert.deepEqual(left, []);
+      const refused = await nbcbench(['--threads', '--transport', 'tcp']);
+      assert.equal(refused.code, 2);
+      assert.match(refused.stderr, /'--threads' cannot be used with option '--transport/);
+    });
+
     inFull('pingpong: round trips, in turns with Open MPI over TCP', async function () {
       if (!OPEN_MPI) skip(this, 'mpicc.openmpi or mpirun.openmpi is missing (apt install libopenmpi-dev)');
       const what = ['pingpong', '--sizes', '8,64K', '--repetitions', '130', '--transport', 'tcp', '--peers', 'openmpi'];

@@ -237,8 +237,8 @@ function sayTraces(folder: string): void {
 }
 
 async function launch(program: string, args: string[], options: Options): Promise<number> {
-  checkPermissions('child', 'net');
   const threads = threadsOf(options);
+  checkPermissions('child', 'net', ...(threads === undefined ? [] : (['worker'] as const)));
   const path = findProgram(program);
   const traced = options.trace === undefined ? {} : tracing(options.trace);
   const nodeArgs = options.nodeArg ?? [];
@@ -282,6 +282,7 @@ async function launch(program: string, args: string[], options: Options): Promis
 async function joinJob(program: string, args: string[], { threads, label, onFailure }: Options): Promise<number> {
   if (threads === undefined || threads === Infinity)
     throw new LaunchError('--join needs the number of ranks in this process: --threads=<count>');
+  checkPermissions('worker', 'net');
   const { rank, size, store } = readBootstrap();
   if (store === undefined)
     throw new LaunchError('--join: ranks that something else starts find each other by NBC_STORE (docs/jobs.md)');
