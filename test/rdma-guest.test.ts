@@ -171,12 +171,13 @@ describe('scripts/rdma-guest', () => {
     it('joins two guests by a network, and exits with the status of the one that fails', async () => {
       const script = `
         ls /sys/class/infiniband
-        until ping -c 1 -W 1 10.7.2.$((3 - NBC_GUEST)) >/dev/null; do :; done
-        echo "guest $NBC_GUEST sees the other"; exit $((NBC_GUEST == 2 ? 41 : 0))`;
+        latency() { ib_write_lat -d rxe0 -x 1 -n 5 "$@" >/tmp/latency 2>&1; }
+        if [[ $NBC_GUEST == 1 ]]; then latency; else until latency 10.7.2.1; do sleep 0.1; done; fi || exit
+        echo "guest $NBC_GUEST reaches the other"; exit $((NBC_GUEST == 2 ? 41 : 0))`;
       const { code, stdout, stderr } = await run('--peers', '2', '--', 'bash', '-c', script);
       assert.equal(code, 41, stderr);
       const lines = stdout.toString().trim().split('\n').sort();
-      assert.deepEqual(lines, ['guest 1 sees the other', 'guest 2 sees the other', 'rxe0', 'rxe0']);
+      assert.deepEqual(lines, ['guest 1 reaches the other', 'guest 2 reaches the other', 'rxe0', 'rxe0']);
       await assertNothingLeft();
     });
 
