@@ -21,8 +21,10 @@ enum class Error : uint32_t {
   operator_failed = 11,    // the function of an operator of the user's threw
   calls_differ = 12,       // two ranks of the communicator have called different collectives
   revoked = 13,            // a rank has revoked the communicator
+  counted_lost = 14,       // the peer has given this rank up, because it did not answer
 };
-constexpr uint32_t kLastError = static_cast<uint32_t>(Error::revoked);
+constexpr uint32_t kFirstError = static_cast<uint32_t>(Error::truncated);
+constexpr uint32_t kLastError = static_cast<uint32_t>(Error::counted_lost);
 
 // Packed by TypeScript (src/signatures.ts): what the ranks that call a collective together have to agree in. Native
 // code compares it, and knows nothing of what is in it but the last bit, which it sets itself. 0: nothing is compared.

@@ -236,10 +236,28 @@ export class TruncatedError extends NbcError {
   }
 }
 
+/**
+ * A rank that this operation needs is lost for good: `peer`, a rank of the world. Either it has closed its world or
+ * ended ({@link PeerClosedError}), or there is no way to it ({@link UnreachableError}).
+ */
+export class PeerLostError extends NbcError {
+  /** `'closed'`, or `'unreachable'`, also where it has been silent for longer than option `peerTimeout` says. */
+  readonly reason: 'closed' | 'unreachable';
+
+  constructor(code: string, reason: PeerLostError['reason'], message: string, context?: ErrorContext) {
+    super(code, message, context);
+    this.reason = reason;
+  }
+
+  static {
+    this.prototype.name = 'PeerLostError';
+  }
+}
+
 /** A peer closed its world, or ended, while this operation still depended on it. */
-export class PeerClosedError extends NbcError {
+export class PeerClosedError extends PeerLostError {
   constructor(message: string, context?: ErrorContext) {
-    super('ERR_NBC_PEER_CLOSED', message, context);
+    super('ERR_NBC_PEER_CLOSED', 'closed', message, context);
   }
 
   static {
@@ -296,11 +314,12 @@ export class SystemError extends NbcError {
 
 /**
  * There is no way to a peer, for example because it is on another host and there is no network device; or the
- * connection to it broke, because it does not answer any more, or a network card gave up. It is not made again.
+ * connection to it broke, because it does not answer any more, or a network card gave up. It is not made again. A rank that has been silent for
+ * longer than option `peerTimeout` says is unreachable, too; and to that rank, if it goes on, all others are.
  */
-export class UnreachableError extends NbcError {
+export class UnreachableError extends PeerLostError {
   constructor(message: string, context?: ErrorContext) {
-    super('ERR_NBC_UNREACHABLE', message, context);
+    super('ERR_NBC_UNREACHABLE', 'unreachable', message, context);
   }
 
   static {

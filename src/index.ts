@@ -68,6 +68,7 @@ export {
   OperatorError,
   OptionError,
   PeerClosedError,
+  PeerLostError,
   RankError,
   type RankErrorCode,
   RevokedError,

@@ -148,6 +148,10 @@ export const ERROR_OF_CODE: Readonly<Record<string, Maker | undefined>> = {
   },
   ERR_NBC_REVOKED: ({ peer = 0 }, prefix, context) =>
     new RevokedError(`${prefix}${worldRank(peer)} has revoked the communicator: close it`, peer, context),
+  ERR_NBC_COUNTED_LOST: ({ code, peer }, prefix, context) => {
+    const silent = 'this rank did not answer for as long as option peerTimeout says';
+    return new NbcError(code, `${prefix}${silent}, so ${worldRank(peer)} has given it up: it can only end`, context);
+  },
   ERR_NBC_OPERATOR: ({ detail = '', thrown }, prefix, context) => {
     const cause = thrown?.value;
     const why = thrown === undefined ? detail : cause instanceof Error ? cause.message : show(cause);

@@ -32,7 +32,7 @@ export interface NativeJob {
   transport: 'auto' | 'shm' | 'tcp' | 'verbs';
   /** For 'auto': ranks with equal ones are on one host. Empty: this machine. At most 127 bytes. */
   host: string;
-  /** The thread is the rank, not the process: all ranks of the job are threads of this process. */
+  /** The thread is the rank, not the process, which may have more of them. */
   thread?: boolean | undefined;
   /**
    * Where all ranks are, if any rank is reached by TCP, or connects by it: with 'tcp', and in a job whose ranks met,
@@ -122,8 +122,11 @@ export interface Native {
   closeDescriptor(fd: number): void;
   /** How many descriptors this process may have open. */
   descriptorLimit(): number;
-  /** Throws ERR_NBC_ALREADY_OPEN if this process, or this thread, has an open world. */
-  checkNoneOpen(): void;
+  /**
+   * Throws ERR_NBC_ALREADY_OPEN if this thread has an open world, or, unless the thread is a rank by itself, this
+   * process.
+   */
+  checkNoneOpen(thread: boolean): void;
   /**
    * The PMIx client of this process: its rank and the size of the job; what all ranks tell under a name, each once; the
    * ranks that have not told anything under it, as far as can be found out in a time; and its end, which is refused

@@ -15,6 +15,8 @@ interface Carrier {
   close(): Promise<void>;
 }
 
+const COUNTED_LOST = 'ERR_NBC_COUNTED_LOST';
+
 /** Tags of messages end at 32767. One agreement is over, on both sides, long before its tag is used again. */
 const TAGS = 32768;
 
@@ -71,7 +73,7 @@ async function agreeOver(
   const decision = agreement.decision!;
   if (!decision.lost.includes(rank)) return decision;
   const message = `${operation}: other ranks have lost this one, so they go on without it`;
-  throw new NbcError('ERR_NBC_COUNTED_LOST', message, { operation, rank: world.rank });
+  throw new NbcError(COUNTED_LOST, message, { operation, rank: world.rank });
 }
 
 /** Whether the message has come. False: its sender is lost. */
@@ -81,14 +83,16 @@ async function arrives(request: PromiseLike<void>): Promise<boolean> {
     return true;
   } catch (error) {
     // Whatever ends the messages of this peer: it has ended, does not answer, or breaks the protocol.
-    if (error instanceof NbcError && !(error instanceof ClosedError) && error.peer !== undefined) return false;
+    // One that has given this rank up is not: this rank may be the only one that has lost the others.
+    if (!(error instanceof NbcError) || error instanceof ClosedError || error.code === COUNTED_LOST) throw error;
+    if (error.peer !== undefined) return false;
     throw error;
   }
 }
 
-/** That the receiver of a message is lost is known by the receive that waits for it. */
+/** Whatever ends the message: the receive that waits for its receiver ends for the same reason. */
 async function deliver(request: PromiseLike<void>): Promise<void> {
-  await arrives(request);
+  await arrives(request).catch(() => undefined);
 }
 
 /** Option `timeout` ends no agreement: the others could not know. */

@@ -53,6 +53,8 @@ const char* code_of(Error error) {
       return "ERR_NBC_OPERATOR";
     case Error::revoked:
       return "ERR_NBC_REVOKED";
+    case Error::counted_lost:
+      return "ERR_NBC_COUNTED_LOST";
   }
   return "ERR_NBC_UNKNOWN";
 }

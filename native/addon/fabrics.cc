@@ -51,6 +51,10 @@ tcp::JobDescription description_of(const Opening& opening, tcp::Socket listener)
 tcp::TcpOptions tcp_options(const Opening& opening) {
   tcp::TcpOptions tcp;
   tcp.eager_limit = opening.engine.libof.eager_limit;
+  tcp.silence_milliseconds = static_cast<int>(opening.peer_timeout);
+  tcp.peer_timeout = opening.peer_timeout;
+  tcp.connect_milliseconds = 3 * opening.peer_timeout;
+  tcp.beats = opening.engine.progress_thread;
   return tcp;
 }
 
@@ -94,6 +98,7 @@ std::unique_ptr<FarFabric> make_verbs(const Opening& opening, tcp::Socket listen
   using Line = verbs::HostBootstrap::Line;
   verbs::VerbsOptions verbs = opening.verbs;
   verbs.eager_limit = opening.engine.libof.eager_limit;
+  verbs.give_up_after(opening.peer_timeout);
   verbs.device.turn = number_on_host(opening);
   auto bootstrap = make_bootstrap(opening, std::move(listener), std::move(segment),
                                   exposed == nullptr ? Line::ours : Line::of_others);

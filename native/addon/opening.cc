@@ -91,8 +91,9 @@ Napi::Value open(const Napi::CallbackInfo& info) {
   return Napi::Int32Array::New(env, kSlots, buffer, 0);
 }
 
+// checkNoneOpen(thread)
 Napi::Value check_none_open(const Napi::CallbackInfo& info) {
-  World::of(info.Env())->check_none_open();
+  World::of(info.Env())->check_none_open(info[0].ToBoolean());
   return info.Env().Undefined();
 }
 

@@ -14,7 +14,7 @@ struct Opening {
   Rank rank = 0;
   Rank size = 0;
   int job_fd = -1;        // -1: a job of its own
-  bool thread = false;    // the thread is the rank, not the process: all ranks of the job are in this one
+  bool thread = false;    // the thread is the rank, not the process, which may have more of them
   std::string transport;  // "auto", "shm", "tcp" or "verbs"
   std::string network;    // to other hosts, with "auto", where ranks agreed on it when they met: "tcp" or "verbs"
   std::string host;       // ranks with equal ones are on one host; empty: the machine
@@ -27,14 +27,16 @@ struct Opening {
   } tcp;
   std::vector<uint32_t> neighbours;  // processes of ranks to be watched, by rank; 0: not (job/watch.h)
 
-  int64_t watchdog = 0;  // milliseconds (addon/reporter.h); 0: none
-  std::string monitor;   // the path of a socket (addon/monitor.h); empty: none
+  int64_t peer_timeout = 0;  // milliseconds: how long a peer may be silent
+  int64_t watchdog = 0;      // milliseconds (addon/reporter.h); 0: none
+  std::string monitor;       // the path of a socket (addon/monitor.h); empty: none
   EngineOptions engine;
   shm::ShmOptions shm;
   verbs::VerbsOptions verbs;
 
   template <typename Reader>
   void read_options(Reader& from) {
+    from("peerTimeout", peer_timeout);
     from("watchdog", watchdog);
     from("monitor", monitor);
     engine.read_options(from);

@@ -64,8 +64,8 @@ World* World::of(napi_env env) {
 
 void World::refuse_second() const { throw Refusal("ERR_NBC_ALREADY_OPEN").error(env_); }
 
-void World::check_none_open() const {
-  if (is_open() || g_open.load()) refuse_second();
+void World::check_none_open(bool thread) const {
+  if (is_open() || (!thread && g_open.load())) refuse_second();
 }
 
 void World::open(const Opening& opening, tcp::Socket listener, napi_value on_completions) {
@@ -79,7 +79,7 @@ void World::open(const Opening& opening, tcp::Socket listener, napi_value on_com
     throw cannot_open(network ? "ERR_NBC_TRANSPORT" : "ERR_NBC_OPEN", error).error(env_);
   } catch (const std::system_error& error) {
     give_up();
-    const std::string what = std::string("starting the progress thread: ") + error.what();
+    const std::string what = std::string("starting the threads of this rank: ") + error.what();
     throw cannot_open("ERR_NBC_OPEN", {what, error.code().value()}).error(env_);
   } catch (const std::bad_alloc&) {
     give_up();
@@ -104,14 +104,24 @@ void World::open_engine(const Opening& opening, tcp::Socket listener, napi_value
   std::unique_ptr<job::Watch> watch;
   if (segment != nullptr && !opening.neighbours.empty())
     watch = std::make_unique<job::Watch>(segment, opening.neighbours);
-  engine_ = std::make_unique<Engine>(make_fabric(opening, std::move(listener), std::move(segment)), opening.engine,
-                                     slots, [this] { notify(); });
+  engine_ = std::make_unique<Engine>(make_fabric(opening, std::move(listener), segment), opening.engine, slots,
+                                     [this] { notify(); });
+  // Ranks that are threads stop together.
+  std::unique_ptr<job::Pulse> pulse;
+  try {
+    if (segment != nullptr && opening.size > 1 && !opening.thread)
+      pulse = std::make_unique<job::Pulse>(std::move(segment), opening.rank, opening.peer_timeout);
+  } catch (...) {
+    engine_.reset();
+    throw;
+  }
   slots_ = std::move(slots);
   if (const int descriptor = engine_->open_loop(); descriptor >= 0) {
     poll_ = EventLoopPoll::start(env_, descriptor, on_completions);
     if (poll_ == nullptr) engine_->forgo_loop();
   }
   watch_ = std::move(watch);
+  pulse_ = std::move(pulse);
   static const int registered = std::atexit(at_process_end);
   static_cast<void>(registered);
   {
@@ -137,6 +147,7 @@ void World::close(bool environment_ends) {
   forget_engine(engine_.get());
   if (is_process_) reporter::forget();
   watch_.reset();
+  pulse_.reset();
   poll_.reset();
   engine_.reset();
   copies_.drop_all(environment_ends);

@@ -13,6 +13,7 @@
 #include "addon/opening.h"
 #include "engine/engine.h"
 #include "job/segment.h"
+#include "job/pulse.h"
 #include "job/watch.h"
 #include "fabric/tcp/socket.h"
 
@@ -28,8 +29,8 @@ class World {
   // The world of this environment, open or not.
   static World* of(napi_env env);
 
-  // Throws Napi::Error if this process has an open world already.
-  void check_none_open() const;
+  // Throws Napi::Error if open() would, since a world is open already. `thread`: as in Opening.
+  void check_none_open(bool thread) const;
   // `listener`: where this rank listens, if any rank is reached by TCP. Throws Napi::Error.
   void open(const Opening& opening, tcp::Socket listener, napi_value on_completions);
   // `environment_ends`: nothing of JavaScript is touched any more.
@@ -60,6 +61,7 @@ class World {
   Copies copies_;
   std::shared_ptr<SlotTable> slots_;
   std::unique_ptr<job::Watch> watch_;
+  std::unique_ptr<job::Pulse> pulse_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<EventLoopPoll> poll_;  // null: the event loop is woken by the thread-safe function only
   std::vector<std::shared_ptr<Group>> groups_;

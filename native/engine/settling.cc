@@ -62,12 +62,15 @@ void Engine::report_failure(Operation& operation) {
   failure.bytes_here = operation.error_expected;
   failure.bytes_there = operation.error_got;
   failure.buffers_in_use = operation.buffers_in_use;
+  const bool lost = failure.error == Error::peer_closed || failure.error == Error::unreachable ||
+                    failure.error == Error::abandoned;
+  if (lost && fabric_->is_given_up()) failure.error = Error::counted_lost;
   const bool known = operation.poison != 0 && libof::cause_of(operation.poison) != Error::abandoned;
-  if (operation.error == Error::abandoned && known) {
+  if (failure.error == Error::abandoned && known) {
     failure.origin = libof::origin_of(operation.poison);
     failure.cause = libof::cause_of(operation.poison);
   }
-  if (operation.error == Error::mismatch || operation.error == Error::unreachable)
+  if (failure.error == Error::mismatch || failure.error == Error::unreachable)
     failure.detail = fabric_->why(operation.error_peer);
   if (operation.error == Error::memory) failure.detail = fabric_->why(fabric_->rank());
   if (const auto thrown = thrown_.find(operation.slot); thrown != thrown_.end()) {

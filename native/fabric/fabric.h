@@ -157,6 +157,13 @@ class Fabric {
   virtual Mailbox inbox(Rank peer) = 0;
   // True once the peer has closed its world: everything that it ever wrote is visible to the caller that has seen this.
   virtual bool has_closed(Rank peer) = 0;
+  // What that means for a peer that has_closed() and has been given to abandon(): Error::peer_closed, or,
+  // where one of the two ranks has been given up (job/pulse.h), Error::unreachable for the peer, which why() explains,
+  // and Error::counted_lost for this rank. Then the peer may go on, and be in the middle of something.
+  virtual Error end_of(Rank /*peer*/) const { return Error::peer_closed; }
+
+  // A peer has given this rank up, because it did not answer: what fails now, fails because of that.
+  virtual bool is_given_up() const { return false; }
 
   virtual const std::shared_ptr<ExposedMemory>& memory() const = 0;
   // Opens a buffer to writes of the peer, until conceal(). False: that failed, why(rank()) tells.

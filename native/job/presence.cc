@@ -51,7 +51,7 @@ void announce_open(const Segment& segment, Rank rank) {
 
 bool has_opened(const Segment& segment, Rank rank) {
   const RankState state = segment.line(rank).state.load(std::memory_order_acquire);  // pairs with announce_open()
-  return state == RankState::open || state == RankState::closed;
+  return state == RankState::open || state == RankState::closed || state == RankState::lost;
 }
 
 namespace {
@@ -88,9 +88,22 @@ void announce_closed(const Segment& segment, Rank rank, RankCaller& caller) {
   // release: everything the rank wrote before; pairs with the acquire in has_closed()
   do {
     if (now == RankState::closed || now == RankState::never) return;
-  } while (!state.compare_exchange_weak(now, now == RankState::open ? RankState::closed : RankState::never,
-                                        std::memory_order_acq_rel));
+  } while (!state.compare_exchange_weak(
+      now, now == RankState::open || now == RankState::lost ? RankState::closed : RankState::never,
+      std::memory_order_acq_rel));
   wake_all(segment, caller);
+}
+
+bool announce_lost(const Segment& segment, Rank rank, RankCaller& caller) {
+  RankState now = RankState::open;
+  // release: pairs with the acquire in is_lost()
+  if (!segment.line(rank).state.compare_exchange_strong(now, RankState::lost, std::memory_order_acq_rel)) return false;
+  wake_all(segment, caller);
+  return true;
+}
+
+bool is_lost(const Segment& segment, Rank rank) {
+  return segment.line(rank).state.load(std::memory_order_acquire) == RankState::lost;  // pairs with announce_lost()
 }
 
 bool has_closed(const Segment& segment, Rank rank) {

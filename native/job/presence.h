@@ -1,10 +1,12 @@
 // Which ranks are there: what a rank tells about itself in its RankLine, whichever fabric carries its messages.
 //
 //   absent --claim--> claimed --announce_open--> open --announce_closed--> closed
+//     |                  |                         +--announce_lost--> lost --announce_closed--> closed
 //     |                  +----------announce_closed--------> never
 //     +--announce_elsewhere--> elsewhere --announce_closed--> never
 //
-// Every step is a compare-and-swap, by the rank itself; announce_closed() also by a process that has seen it end.
+// Every step is a compare-and-swap, by the rank itself; announce_closed() also by a process that has seen it end, and
+// announce_lost() by its peers only.
 #pragma once
 #include <string>
 
@@ -30,6 +32,10 @@ bool is_elsewhere(const Segment& segment, Rank rank);
 // the rank's process end; a second call does nothing.
 void announce_closed(const Segment& segment, Rank rank, RankCaller& caller);
 bool has_closed(const Segment& segment, Rank rank);
+// Says that the rank, which is open, did not answer for so long that it is given up for good: nobody waits for it, and
+// if it goes on it is to do no more. Wakes all who may wait for it, and the rank. False: it was not open.
+bool announce_lost(const Segment& segment, Rank rank, RankCaller& caller);
+bool is_lost(const Segment& segment, Rank rank);
 // It ended before it had opened, and will not come.
 bool never_opens(const Segment& segment, Rank rank);
 // Wakes the rank's sleeper, if its doorbell said that there is one.

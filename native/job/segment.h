@@ -68,8 +68,9 @@ struct Layout {
 size_t default_arena_bytes(Rank size, size_t memory, size_t limit, size_t in_use, size_t page);
 
 // claimed: a process has taken the rank and is filling its line. elsewhere: the rank is reached without this file.
-// never: closed without having opened. Only in a line that is open or closed anything else holds.
-enum class RankState : uint32_t { absent = 0, open = 1, closed = 2, never = 3, claimed = 4, elsewhere = 5 };
+// never: closed without having opened. lost: peers have given it up, because it did not answer (pulse.h). Only in a line
+// that is open, closed or lost anything else holds.
+enum class RankState : uint32_t { absent = 0, open = 1, closed = 2, never = 3, claimed = 4, elsewhere = 5, lost = 6 };
 
 // How a rank can be reached; bits of RankLine::reach. See route_between() in presence.h.
 constexpr uint32_t kBySharedMemory = 1;
@@ -109,6 +110,10 @@ struct alignas(kLine) RankLine {
   std::atomic<uint32_t> loop_pipe;
   uint64_t loop_device;
   uint64_t loop_inode;
+  // Counted up by the owner's pulse, at least once in so many milliseconds (pulse.h); both 0 until the first beat. Both
+  // are relaxed: peers compare the count with the one that they saw before, and nothing depends on when it is seen.
+  std::atomic<uint32_t> beats;
+  std::atomic<uint32_t> beat_milliseconds;
 };
 static_assert(sizeof(RankLine) == 7 * kLine);
 
@@ -152,7 +157,8 @@ class Segment {
   // It touches nothing of its peers any more. With the last one, what was kept for them is released.
   void leave() const;
   bool is_here(Rank rank) const;
-  // Keeps this while a rank is here. False: no rank can be.
+  // Keeps this while a rank is here. False: no rank can be, or ranks of other processes may touch it, of which nobody
+  // can say when they have learned of the end.
   bool keep(std::vector<std::shared_ptr<void>>& keepers) const;
   // The arena of a rank, mapped once for all of this process, and as long as this. nullptr with errno on failure.
   std::byte* arena(Rank rank) const;

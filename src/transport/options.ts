@@ -27,6 +27,9 @@ export const MAX_EAGER_LIMIT = 15320;
 /** Milliseconds; what a timer of Node can hold. */
 const MAX_TIMEOUT = 2 ** 31 - 1;
 
+/** Milliseconds; a day. The time that a connection may take to be made is three times as long. */
+const MAX_PEER_TIMEOUT = 24 * 60 * 60 * 1000;
+
 /** Microseconds; a bounded poll that blocks the caller for longer than a minute is a mistake in the unit. */
 const MAX_POLL = 60e6;
 
@@ -108,16 +111,16 @@ const TCP = {
 const COMMON = {
   /**
    * How ranks reach each other; all ranks must say the same. `'shm'`: shared memory of one machine. `'tcp'`: any
-   * network. `'verbs'`: RDMA, over InfiniBand or RoCE. `'auto'`
-   * (default): shared memory between ranks of one host, and a network to others, side by side. Variable NBC_TRANSPORT.
+   * network. `'verbs'`: RDMA, over InfiniBand or RoCE. `'auto'` (default): shared memory between ranks of one host, and
+   * a network to others, side by side. Variable NBC_TRANSPORT.
    *
    * Which network that is depends on how the job was started. Where ranks find each other by a store, PMI or PMIx
-   * (docs/jobs.md), it is verbs if every rank reaches all ranks of other hosts by it, else TCP; ranks are on one host that run on one boot of one kernel, in one process namespace
-   * and one network namespace, and whose NBC_HOST are equal. Where they have a file from `nbcrun`, it is verbs, and
-   * ranks are on one host if their variables NBC_HOST are equal; not set, as `nbcrun` leaves it, stands for this
-   * machine. So only where NBC_HOST is set a device is looked for. Without an active one the rank still reaches the
-   * ranks of its host; what needs another host fails with an `UnreachableError` that says what is missing. `'shm'` and
-   * `'verbs'` connect to every rank, and NBC_HOST is not read.
+   * (docs/jobs.md), it is verbs if every rank reaches all ranks of other hosts by it, else TCP. Ranks are on one host
+   * that run on one boot of one kernel, in one process namespace and one network namespace, and whose NBC_HOST are
+   * equal. Where they have a file from `nbcrun`, it is verbs, and ranks are on one host if their variables NBC_HOST are
+   * equal; not set, as `nbcrun` leaves it, stands for this machine. So only where NBC_HOST is set a device is looked
+   * for. Without an active one the rank still reaches the ranks of its host; what needs another host fails with an
+   * `UnreachableError` that says what is missing. `'shm'` and `'verbs'` connect to every rank, and NBC_HOST is not read.
    */
   transport: oneOf('NBC_TRANSPORT', 'auto', ['auto', 'shm', 'tcp', 'verbs']),
   /**
@@ -125,6 +128,13 @@ const COMMON = {
    * (default 60 000). Variable NBC_JOIN_TIMEOUT.
    */
   joinTimeout: integer('NBC_JOIN_TIMEOUT', 60_000, MAX_TIMEOUT, 'milliseconds', 1),
+  /**
+   * How long, in milliseconds, another rank, its machine or the network to it may be silent until this rank gives it up
+   * for good (default 10 000, at least 1000): what needs it fails with a `PeerLostError`. A rank that computes is not
+   * silent: its threads answer. One whose process is stopped is, by a signal or a debugger for example. In the variable
+   * NBC_PEER_TIMEOUT, a unit may follow: `30s`.
+   */
+  peerTimeout: native(duration('NBC_PEER_TIMEOUT', 10_000, MAX_PEER_TIMEOUT, 1000)),
   /**
    * `'thread'` (default): operations progress by themselves. `'manual'`: only inside calls of this library, as in the
    * LibOF paper. Variable NBC_PROGRESS.
@@ -361,8 +371,8 @@ function integer(variable: string, fallback: number, max: number, unit: string, 
 const UNITS: Readonly<Record<string, number>> = { '': 1, ms: 1, s: 1000, m: 60_000 };
 
 /** Milliseconds; in the environment, with a unit. */
-function duration(variable: string, fallback: number, max: number): Rule<number> {
-  const rule = integer(variable, fallback, max, 'milliseconds');
+function duration(variable: string, fallback: number, max: number, min = 0): Rule<number> {
+  const rule = integer(variable, fallback, max, 'milliseconds', min);
   const parse = (text: string): number | undefined => {
     const found = /^\s*(\d+)\s*(ms|s|m|)\s*$/.exec(text);
     return found === null ? undefined : Number(found[1]) * UNITS[found[2]];

@@ -47,6 +47,8 @@ class MixedFabric final : public Fabric {
   Mailbox outbox(Rank peer) override { return to(peer).outbox(peer); }
   Mailbox inbox(Rank peer) override { return to(peer).inbox(peer); }
   bool has_closed(Rank peer) override { return to(peer).has_closed(peer); }
+  bool is_given_up() const override { return near_->is_given_up() || far_->is_given_up(); }
+  Error end_of(Rank peer) const override { return to(peer).end_of(peer); }
   const std::shared_ptr<ExposedMemory>& memory() const override { return far_->memory(); }
   bool expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) override {
     return to(peer).expose(peer, buffer, out);

@@ -283,6 +283,13 @@ bool Bulk::stop(BulkSlot& slot, Error error, uint64_t told) {
   return slot.done.fetch_add(rest, std::memory_order_acq_rel) + rest == pieces;
 }
 
+// The receiver was given up, and may be in the middle of copying: the data change under its hands, so its receive must
+// not succeed. It reads `error` after it has counted `done` up.
+void Bulk::disown(BulkSlot& slot, Error error) {
+  slot.error.store(static_cast<uint16_t>(error), std::memory_order_relaxed);
+  slot.done.fetch_add(0, std::memory_order_acq_rel);  // release: pairs with the receiver's own fetch_add
+}
+
 const Link::Revoked* Bulk::find_revoked(const Link& link, const BulkSlot& slot) {
   const uint32_t in_arena = slot.key & kInArena;
   const auto found = std::find_if(link.revoked.begin(), link.revoked.end(), [&](const Link::Revoked& r) {

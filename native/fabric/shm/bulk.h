@@ -148,7 +148,7 @@ struct Link {
   std::byte* arena = nullptr;  // the peer's arena, mapped when first needed
   bool expected = false;       // immediates are expected from it
   bool sending = false;        // is in Bulk::senders_
-  bool abandoned = false;      // the peer has closed: it will not copy and not free slots
+  bool abandoned = false;      // the peer has closed, or is given up: this rank does not wait for what it copies
   Gate* gate_out = nullptr;    // for what we write to the peer
   Gate* gate_in = nullptr;     // for what the peer writes to us
   struct Revoked {
@@ -222,6 +222,7 @@ class Bulk {
   bool work_on(Link& link, BulkSlot& slot, bool sending, Effort effort, uint64_t& room);
   void recycle(Put* put);
   static bool stop(BulkSlot& slot, Error error, uint64_t told);
+  static void disown(BulkSlot& slot, Error error);
   static const Link::Revoked* find_revoked(const Link& link, const BulkSlot& slot);
   void* staging_buffer();
 
@@ -262,7 +263,6 @@ bool Bulk::revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Error wh
     if (!link.outdated) ++outdated_;
     link.outdated = true;
   }
-  if (link.abandoned) return true;
   // seq_cst, see Gate; also acquire: what the sender did inside is visible
   if (link.gate_in->inside.load(std::memory_order_seq_cst) % 2 != 0) return false;
   bool left = true;
@@ -350,6 +350,7 @@ void Bulk::collect_sent(Link& link, Polling& polling, Ring& ring) {
         const bool ours = (slot.flags & kReceiverCopies) == 0 && slot.next.load(std::memory_order_relaxed) < pieces;
         if (!link.abandoned || ours) continue;
         put->error = Error::peer_closed;
+        disown(slot, put->error);
       }
     }
     link.in_flight[s] = nullptr;

@@ -129,7 +129,17 @@ void ShmFabric::open_sockets() {
     throw no_sockets();
 }
 
-bool ShmFabric::has_closed(Rank peer) { return job::has_closed(*segment_, peer); }
+bool ShmFabric::has_closed(Rank peer) { return job::has_closed(*segment_, peer) || is_lost(peer); }
+
+bool ShmFabric::is_lost(Rank peer) const {
+  return job::is_lost(*segment_, peer) || (peer != rank() && is_given_up());
+}
+
+void ShmFabric::abandon(Rank peer) {
+  if (job::is_lost(*segment_, peer))
+    reject(peer, "it did not answer for as long as option peerTimeout says; its process may be stopped");
+  bulk_.abandon(peer);
+}
 
 bool ShmFabric::expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) {
   const bool in_arena = arena_->contains(buffer.data);
@@ -138,9 +148,10 @@ bool ShmFabric::expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out)
   return true;
 }
 
-// A peer that has closed, or died, is in the middle of nothing.
+// A peer that has closed, or died, is in the middle of nothing. One that was given up may be in the middle of a copy.
 bool ShmFabric::revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Error why, uint64_t told) {
-  return bulk_.revoke(peer, buffer, bytes, why, told, [this](Rank rank) { count(rank); }) || has_closed(peer);
+  return bulk_.revoke(peer, buffer, bytes, why, told, [this](Rank rank) { count(rank); }) ||
+         job::has_closed(*segment_, peer);
 }
 
 void ShmFabric::retract(Rank peer, void* cookie, Error error, uint64_t told) {

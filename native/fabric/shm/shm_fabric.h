@@ -53,6 +53,11 @@ class ShmFabric final : public Fabric {
   Mailbox outbox(Rank peer) override { return mailbox(peer, rank()); }
   Mailbox inbox(Rank peer) override { return mailbox(rank(), peer); }
   bool has_closed(Rank peer) override;
+  bool is_given_up() const override { return job::is_lost(*segment_, options_.rank); }
+  Error end_of(Rank peer) const override {
+    if (is_given_up()) return Error::counted_lost;
+    return rejected_.count(peer) > 0 ? Error::unreachable : Error::peer_closed;
+  }
   const std::shared_ptr<ExposedMemory>& memory() const override { return memory_; }
   bool expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) override;
   void conceal(Rank peer, const ExposedBuffer& buffer) override { bulk_.conceal(peer, buffer); }
@@ -65,7 +70,7 @@ class ShmFabric final : public Fabric {
   bool flushed() const override { return dirty_.empty(); }
   void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
            void* cookie) override;
-  void abandon(Rank peer) override { bulk_.abandon(peer); }
+  void abandon(Rank peer) override;
   void reject(Rank peer, const std::string& why) override { rejected_[peer] = why; }
   unsigned poll(Completion* out, unsigned max, Effort effort) override;
   uint64_t work() const override { return bulk_.work(); }
@@ -114,6 +119,8 @@ class ShmFabric final : public Fabric {
  private:
   DoorbellLine& bell() { return segment_->line(options_.rank).bell; }
   void count(Rank peer);
+  // Either of the two ranks has been given up.
+  bool is_lost(Rank peer) const;
   job::RankSocket& socket_of(Sleeper who) { return sockets_[who == Sleeper::progress ? 1 : 0]; }
   const job::RankSocket& socket_of(Sleeper who) const { return sockets_[who == Sleeper::progress ? 1 : 0]; }
   Mailbox mailbox(Rank owner, Rank writer) const {

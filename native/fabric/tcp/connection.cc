@@ -245,6 +245,7 @@ bool Connection::receive(Regions& regions, size_t budget, Ring<Completion>& even
       return got == 0 ? broke("it has ended") : broke(std::strerror(errno), errno);
     }
     ++counters_.reads;
+    heard = true;
     const auto bytes = static_cast<size_t>(got);
     counters_.bytes_received += bytes;
     const size_t of_data = std::min(bytes, data_left_);
@@ -296,6 +297,8 @@ bool Connection::parse(Regions& regions, Ring<Completion>& events) {
       if (here < header.bytes) break;
       // Whole, so that nobody sees half of a word of an acknowledgement.
       if (header.kind == FrameKind::message) std::memcpy(boxes_ + kBox + header.at, payload, header.bytes);
+      if (header.kind == FrameKind::lost)
+        return counted_lost = true, broke("it has given this rank up", ETIMEDOUT);
       handle(header, events);
       at += sizeof header + header.bytes;
     }
@@ -323,7 +326,11 @@ void Connection::handle(const FrameHeader& header, Ring<Completion>& events) {
       peer_closed = true;
       acknowledge_now(socket_);
       break;
+    case FrameKind::beat:
+      beat = header.value;
+      break;
     case FrameKind::data:
+    case FrameKind::lost:
       break;
   }
 }

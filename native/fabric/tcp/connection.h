@@ -63,6 +63,8 @@ class Connection {
   void queue_failure(uint32_t immediate, Error error, uint64_t bytes);
   // The last that is sent; puts that have not begun stay behind.
   void queue_closed();
+  void queue_beat(uint32_t milliseconds) { queue(FrameKind::beat, milliseconds, 0, 0); }
+  void queue_lost() { queue(FrameKind::lost, 0, 0, 0); }
 
   // Sends what the socket takes: messages, and about `budget` bytes of puts. False: the connection broke, see why.
   bool send(size_t budget);
@@ -104,6 +106,10 @@ class Connection {
   bool peer_closed = false;  // it said so
   bool listed = false;       // among those with something to send or to receive
   uint32_t watched = 0;      // what epoll has been told to look for
+  bool counted_lost = false;  // it has given this rank up
+  bool heard = false;        // something has come since the last look
+  uint32_t beat = 0;         // the peer's interval, in milliseconds; 0: it does not beat
+  uint32_t silent = 0;       // looks in a row at which nothing had come
 
  private:
   static constexpr size_t kBox = 64 * 1024;

@@ -51,7 +51,11 @@ const char* check(const FrameHeader& header, Rank peer, const Regions& regions) 
       if (header.value >> kImmediateBits != 0) return "an immediate value of too many bits";
       if (header.key < static_cast<uint32_t>(Error::truncated) || header.key > kLastError) return "an unknown error";
       return nullptr;
+    case FrameKind::beat:
+      if (header.value == 0 || header.value > kLongestBeat) return "beats at an interval that no rank has";
+      [[fallthrough]];
     case FrameKind::closed:
+    case FrameKind::lost:
       return header.bytes == 0 ? nullptr : "a frame with a payload that has none";
   }
   return "a frame of an unknown kind";

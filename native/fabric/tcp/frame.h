@@ -6,6 +6,11 @@
 //   done      0                immediate   of the region      how many bytes of data there were
 //   failed    0                immediate   the error          how many bytes there would have been; what is told
 //   closed    0                0           0                  0
+//   beat      0                interval    0                  0
+//   lost      0                0           0                  0
+//
+// A beat says that the sender lives, and after how many milliseconds the next one comes at the latest. Lost: the sender
+// has given the receiver up, because it was silent for too long.
 //
 // Numbers are in the order of little-endian machines, which all that Node.js runs on are. Nothing in a header is
 // believed: check() says what is wrong with one before a byte behind it is read.
@@ -22,7 +27,10 @@ namespace nbc::tcp {
 
 static_assert(std::endian::native == std::endian::little);
 
-enum class FrameKind : uint32_t { message = 1, data = 2, done = 3, failed = 4, closed = 5 };
+enum class FrameKind : uint32_t { message = 1, data = 2, done = 3, failed = 4, closed = 5, beat = 6, lost = 7 };
+
+// Milliseconds between two beats of a peer, at most.
+constexpr uint32_t kLongestBeat = 1000;
 
 struct FrameHeader {
   FrameKind kind;

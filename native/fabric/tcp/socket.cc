@@ -1,5 +1,6 @@
 #include "fabric/tcp/socket.h"
 
+#include <algorithm>
 #include <arpa/inet.h>
 #include <cerrno>
 #include <cstring>
@@ -15,9 +16,9 @@
 namespace nbc::tcp {
 namespace {
 
-constexpr int kKeepIdleSeconds = 5;
-constexpr int kKeepIntervalSeconds = 2;
-constexpr int kKeepCount = 3;
+// What the system takes: seconds, and how often.
+constexpr int kLongestKeepAlive = 32767;
+constexpr int kMostKeepAlives = 127;
 // Of data, or of the question whether the peer has room; one that lives answers each.
 constexpr int kUnansweredRepetitions = 3;
 // Bytes that the kernel takes beyond what the connection can carry now.
@@ -121,10 +122,13 @@ void prepare(const Socket& socket, int silence_milliseconds) {
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, kNotSentBytes);
   set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, silence_milliseconds);
+  const int seconds = std::max(silence_milliseconds / 1000, 1);
+  const int idle = std::max(seconds / 2, 1);
+  const int interval = std::max(seconds / 10, 1);
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, kKeepIdleSeconds);
-  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, kKeepIntervalSeconds);
-  set(socket, IPPROTO_TCP, TCP_KEEPCNT, kKeepCount);
+  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, std::min(idle, kLongestKeepAlive));
+  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, std::min(interval, kLongestKeepAlive));
+  set(socket, IPPROTO_TCP, TCP_KEEPCNT, std::clamp((seconds - idle) / interval, 1, kMostKeepAlives));
 }
 
 void wake_at(const Socket& socket, size_t bytes) { set(socket, SOL_SOCKET, SO_RCVLOWAT, static_cast<int>(bytes)); }

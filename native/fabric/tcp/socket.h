@@ -36,8 +36,8 @@ bool ended(int error);
 // What became of it: 0, or an errno.
 int outcome(const Socket& socket);
 // Small frames leave at once. Little is in the kernel that is not sent yet, so that no control message waits behind it.
-// The system notices that the peer's machine is gone: after the given time if it owes an acknowledgement, otherwise
-// after 5 + 3 × 2 s.
+// The system notices that the peer's machine is gone: after the given time if it owes an acknowledgement, and otherwise
+// after about as long, in whole seconds.
 void prepare(const Socket& socket, int silence_milliseconds);
 // From here on the peer may be slow. The system's time-out takes a peer that does not read for one whose machine is
 // gone, so is_silent() takes its place.

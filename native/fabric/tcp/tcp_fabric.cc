@@ -56,7 +56,8 @@ TcpFabric::TcpFabric(JobDescription job, const TcpOptions& options, std::shared_
           {options.connect_milliseconds,
            {options.handshake_milliseconds, options.grace_milliseconds, options.pending, options.silence_milliseconds}},
           parking_, *this),
-      connections_(identity_.size) {
+      connections_(identity_.size),
+      patience_(options.peer_timeout) {
   if (!timer_) throw system_failure("transport 'tcp': no timer");
   parking_.add(timer_, EPOLLIN, name_of(kTimer));
   parking_.add_call(timer_, EPOLLIN);
@@ -82,6 +83,7 @@ void TcpFabric::take(Rank peer, Socket socket) {
   connection->watched = EPOLLIN;
   parking_.change(connection->socket(), EPOLLIN, name_of(kConnection, peer));
   connections_[peer] = std::move(connection);
+  begin_to_beat(*connections_[peer]);
 }
 
 // The rank that asked for the connection may be about to sleep, so poll() tells it.
@@ -92,7 +94,9 @@ void TcpFabric::answered(Rank peer) { arrived_.push({Completion::Kind::answered,
 // The timer fires when the first of all limits has passed.
 void TcpFabric::set_timer() {
   int64_t first = connector_.next();
-  if (silence_check_ != 0 && (first == 0 || silence_check_ < first)) first = silence_check_;
+  for (const int64_t moment : {silence_check_, next_beat_}) {
+    if (moment != 0 && (first == 0 || moment < first)) first = moment;
+  }
   fire_at(timer_.get(), first);
 }
 
@@ -100,6 +104,7 @@ void TcpFabric::on_timer() {
   take_firing(timer_.get());
   connector_.on_time(now_milliseconds());
   if (silence_check_ != 0 && silence_check_ <= now_milliseconds()) look_for_silence();
+  if (next_beat_ != 0 && next_beat_ <= now_milliseconds()) beat();
   set_timer();
 }
 
@@ -114,6 +119,45 @@ void TcpFabric::look_for_silence() {
       break_off(*connection, Error::unreachable, "its machine does not answer");
   }
   silence_check_ = owed ? now_milliseconds() + options_.silence_milliseconds / 4 : 0;
+}
+
+// At once, so that the peer knows from the beginning that beats are to be expected.
+void TcpFabric::begin_to_beat(Connection& connection) {
+  if (options_.peer_timeout == 0) return;
+  if (options_.beats) {
+    connection.queue_beat(static_cast<uint32_t>(patience_.interval()));
+    list(connection);
+  }
+  if (next_beat_ != 0) return;
+  next_beat_ = now_milliseconds() + patience_.interval();
+  set_timer();
+}
+
+// What is to be sent is a sign of life, too, as soon as the peer reads it.
+void TcpFabric::beat() {
+  const int64_t now = now_milliseconds();
+  const bool was_away = patience_.was_away(now - next_beat_ + patience_.interval());
+  next_beat_ = 0;
+  for (const auto& each : connections_) {
+    if (each == nullptr || each->state != Connection::State::open) continue;
+    Connection& connection = *each;
+    next_beat_ = now + patience_.interval();
+    if (options_.beats && !connection.has_to_send()) {
+      connection.queue_beat(static_cast<uint32_t>(patience_.interval()));
+      list(connection);
+    }
+    // Nobody reads for a rank that expects nothing.
+    if (!connection.heard) receive(connection, budget_of(Effort::look));
+    if (connection.state != Connection::State::open) continue;
+    const bool silent = !connection.heard && !was_away && connection.beat != 0 && !connection.peer_closed;
+    connection.silent = silent ? connection.silent + 1 : 0;
+    connection.heard = false;
+    if (connection.silent < patience_.looks(connection.beat)) continue;
+    connection.queue_lost();
+    connection.send(0);
+    break_off(connection, Error::unreachable,
+              "it did not answer for as long as option peerTimeout says; its process may be stopped");
+  }
 }
 
 // --- connections -----------------------------------------------------------------------------------------------------
@@ -162,7 +206,10 @@ void TcpFabric::break_off(Connection& connection, Error error, const std::string
 
 // It broke while it was being used.
 void TcpFabric::lost(Connection& connection) {
-  const Error error = ended(connection.error()) ? Error::peer_closed : Error::unreachable;
+  const Error error = connection.counted_lost       ? Error::counted_lost
+                      : ended(connection.error()) ? Error::peer_closed
+                                                  : Error::unreachable;
+  given_up_ |= connection.counted_lost;
   break_off(connection, error, connection.why());
 }
 

@@ -6,7 +6,9 @@
 // reported them.
 //
 // A peer that closes says so behind everything else. The system closes the socket of a process that ends. Keep-alives
-// find out that a machine is gone, and look_for_silence() does so while it owes acknowledgements.
+// find out that a machine is gone, and look_for_silence() does so while it owes acknowledgements. The machine of a
+// process that is stopped answers all the same. So ranks that have a progress thread send beats, and one that has begun
+// to and falls silent is given up: beat().
 //
 // Threads: see fabric.h.
 #pragma once
@@ -22,6 +24,7 @@
 #include "fabric/tcp/parking.h"
 #include "fabric/tcp/regions.h"
 #include "fabric/ring.h"
+#include "job/patience.h"
 
 namespace nbc::tcp {
 
@@ -45,6 +48,8 @@ struct TcpOptions {
   int64_t grace_milliseconds = 100;                 // until its place may be given to another connection
   size_t pending = 256;                             // places for such connections, beside two for each rank
   int silence_milliseconds = kSilenceMilliseconds;  // of a peer's machine that owes an acknowledgement
+  int64_t peer_timeout = 0;                         // milliseconds without a beat; 0: nobody looks
+  bool beats = false;                               // somebody polls, whatever the calling thread does
 };
 
 class TcpFabric final : public FarFabric, private ConnectionOwner {
@@ -60,6 +65,7 @@ class TcpFabric final : public FarFabric, private ConnectionOwner {
   Mailbox outbox(Rank peer) override;
   Mailbox inbox(Rank peer) override;
   bool has_closed(Rank peer) override;
+  bool is_given_up() const override { return given_up_; }
   const std::shared_ptr<ExposedMemory>& memory() const override { return memory_; }
   bool expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) override;
   void conceal(Rank peer, const ExposedBuffer& buffer) override;
@@ -106,6 +112,8 @@ class TcpFabric final : public FarFabric, private ConnectionOwner {
   void set_timer() override;
   void on_timer();
   void look_for_silence();
+  void beat();
+  void begin_to_beat(Connection& connection);
 
   Connection* open(Rank peer) const;
   void break_off(Connection& connection, Error error, const std::string& why);
@@ -133,13 +141,16 @@ class TcpFabric final : public FarFabric, private ConnectionOwner {
   std::vector<std::unique_ptr<Connection>> connections_;  // by rank; null: none was made. One that broke stays
   std::vector<Connection*> listed_;                       // with something to send, or to receive that a budget cut off
   int64_t silence_check_ = 0;  // milliseconds: when to look for silent peers; 0: none owes an acknowledgement
-  uint64_t parks_ = 0;         // times the calling thread slept
+  const job::Patience patience_;
+  int64_t next_beat_ = 0;  // milliseconds; 0: there is no connection, or nobody looks
+  uint64_t parks_ = 0;     // times the calling thread slept
   struct alignas(64) Box {
     std::byte bytes[kInboxBytes];
   };
   std::unique_ptr<Box> self_;  // this rank's mailbox to itself
   Ring<Completion> arrived_;
   bool closed_ = false;
+  bool given_up_ = false;  // a peer has said so
 };
 
 }  // namespace nbc::tcp

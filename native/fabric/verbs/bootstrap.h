@@ -35,7 +35,8 @@ struct Card {
   Eager eager;
 };
 
-enum class Standing { absent, open, gone };
+// gone: its process has ended, or it has closed. lost: it is given up (job/pulse.h), and may go on.
+enum class Standing { absent, open, gone, lost };
 
 class Bootstrap {
  public:

@@ -56,6 +56,8 @@ Standing HostBootstrap::standing(Rank peer) {
     case job::RankState::never:
     case job::RankState::elsewhere:
       return Standing::gone;
+    case job::RankState::lost:
+      return Standing::lost;
     case job::RankState::open:
       break;
   }

@@ -1,5 +1,7 @@
 // Options of the verbs fabric. Also in builds without the headers of libibverbs, which check the same options.
 #pragma once
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -35,11 +37,19 @@ struct VerbsOptions {
   size_t cache_entries = 1024;
   size_t cache_bytes = size_t{1} << 30;
   int64_t connect_milliseconds = 30'000;  // that the network is given to find the peer, as transport 'tcp' gives it
-  uint8_t timeout = 16;                   // 4.096 µs × 2^16 = 0.27 s until a write is sent again
+  uint8_t timeout = 16;                   // 4.096 µs × 2^16 = 0.27 s until a write is sent again; see give_up_after()
   uint8_t retries = 6;                    // not 7: Soft-RoCE takes that for "for ever"
   // Times that a write or SEND is tried again for which the peer has no receive. Without limit: a peer that computes
   // and does not look is slow, not dead. A dead one does not even say that it has no receive.
   uint8_t receiver_retries = 7;
+
+  // Sets `timeout` so that a peer that does not answer is given up about so many milliseconds after it was needed. The
+  // first second passes before it is probed, and the device may take four times as long as it was told, each time.
+  void give_up_after(int64_t milliseconds) {
+    const auto left = static_cast<double>(std::max(milliseconds - 2000, milliseconds / 2));
+    const double each = left * 1e-3 / (4 * (retries + 1));
+    timeout = static_cast<uint8_t>(std::clamp(std::log2(each / 4.096e-6), 8.0, 31.0));
+  }
 
   template <typename Reader>
   void read_options(Reader& from) {

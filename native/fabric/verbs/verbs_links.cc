@@ -136,7 +136,7 @@ bool VerbsFabric::has_closed(Rank peer) {
   const Link& link = links_[peer];
   // One that closed has said so behind everything else.
   if (advance(peer, false) == Connect::ready) return link.connection->peer_closed;
-  return link.verdict == Connect::later && bootstrap_->standing(peer) == Standing::gone;
+  return link.verdict == Connect::later && bootstrap_->standing(peer) >= Standing::gone;
 }
 
 void VerbsFabric::abandon(Rank peer) {
@@ -169,9 +169,13 @@ void VerbsFabric::probe() {
   for (Link& link : links_) {
     Connection* connection = link.connection.get();
     if (connection == nullptr || connection->state != Connection::State::ready) continue;
+    const Standing standing = connection->heard ? Standing::open : bootstrap_->standing(connection->peer);
     if (connection->heard) {
       connection->silent = 0;
-    } else if (bootstrap_->standing(connection->peer) == Standing::gone) {
+    } else if (standing == Standing::lost) {
+      break_off(link, Error::unreachable,
+                "it did not answer for as long as option peerTimeout says; its process may be stopped");
+    } else if (standing == Standing::gone) {
       // What it wrote before comes first; it may have said good-bye.
       while (collect() > 0) {
       }
