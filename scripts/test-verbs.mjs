@@ -1,10 +1,11 @@
 #!/usr/bin/env node
 /**
  * `npm run test:verbs`: boots a kernel with a software RDMA device (scripts/rdma-guest) once, and runs the steps below
- * there. This script is on both sides: here it builds, boots and counts; in the guest, where it is started with
+ * there; then two such kernels for the step `pair`. This script is on both sides: here it builds, boots and counts; in the guest, where it is started with
  * --in-guest, it runs the steps.
  */
 import { spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { build } from './build.mjs';
@@ -218,6 +219,13 @@ const STEPS = [
   },
 ];
 
+/** The last step has two guests of its own, which join each other by a network; scripts/guest/pair runs in both. */
+const PAIR = {
+  title: 'pair',
+  what: 'two ranks on each of two guests, which meet through a store',
+  seconds: 300,
+};
+
 function shell(script) {
   return ['bash', '-c', script];
 }
@@ -236,7 +244,7 @@ function mocha(file, pattern = '') {
 const HELP = `npm run test:verbs [-- TITLE…]
 
 Boots a kernel with a software RDMA device and runs these steps there, or those whose title contains a TITLE:
-${STEPS.map(({ title, what }) => `  ${title.padEnd(14)} ${what}`).join('\n')}
+${[...STEPS, PAIR].map(({ title, what }) => `  ${title.padEnd(14)} ${what}`).join('\n')}
 
 What each printed stands in build/verbs-results afterwards. scripts/rdma-guest, which see, says what that needs and installs it where it can.`;
 
@@ -246,11 +254,15 @@ if (args.includes('--help') || args.includes('-h')) {
 } else if (args[0] === '--in-guest') {
   await runSteps(select(args.slice(1)));
 } else {
-  process.exitCode = bootAndCount(args);
+  process.exitCode = await bootAndCount(args);
 }
 
 function select(titles) {
-  return STEPS.filter(({ title }) => titles.length === 0 || titles.some((part) => title.includes(part)));
+  return STEPS.filter((step) => isSelected(step, titles));
+}
+
+function isSelected({ title }, titles) {
+  return titles.length === 0 || titles.some((part) => title.includes(part));
 }
 
 /** In the guest: runs the steps, and notes how they ended after each, since the guest can be ended at any time. */
@@ -281,9 +293,10 @@ function buildNative() {
 }
 
 /** On the host. Returns the exit status. */
-function bootAndCount(titles) {
+async function bootAndCount(titles) {
   const steps = select(titles);
-  if (steps.length === 0) {
+  const pair = isSelected(PAIR, titles);
+  if (steps.length === 0 && !pair) {
     console.error(`no step is called ${titles.join(' or ')}\n\n${HELP}`);
     return 1;
   }
@@ -292,6 +305,13 @@ function bootAndCount(titles) {
   rmSync(RESULTS, { recursive: true, force: true });
   mkdirSync(RESULTS, { recursive: true });
 
+  const one = steps.length > 0 ? inOneGuest(steps, titles) : { passed: 0, failed: 0 };
+  const two = pair ? await inTwoGuests() : { passed: 0, failed: 0 };
+  console.log(`\n${one.passed + two.passed} passed, ${one.failed + two.failed} failed`);
+  return one.failed + two.failed > 0 ? 1 : 0;
+}
+
+function inOneGuest(steps, titles) {
   const own = ['node', 'scripts/test-verbs.mjs', '--in-guest', ...titles];
   const guest = ['--link', 'both', '--results', RESULTS, '--timeout', `${LIMIT_SECONDS}`, '--', ...own];
   const { status, signal } = spawnSync(join(ROOT, 'scripts/rdma-guest'), guest, { cwd: ROOT, stdio: 'inherit' });
@@ -301,7 +321,14 @@ function bootAndCount(titles) {
   const ended = existsSync(COUNTS) ? JSON.parse(readFileSync(COUNTS, 'utf8')) : [];
   const passed = ended.filter(({ ok }) => ok).length;
   // A step that was not reached has not passed, and a guest that fails after the last one has failed.
-  const failed = Math.max(steps.length - passed, status === 0 ? 0 : 1);
-  console.log(`\n${passed} passed, ${failed} failed`);
-  return failed > 0 ? 1 : 0;
+  return { passed, failed: Math.max(steps.length - passed, status === 0 ? 0 : 1) };
+}
+
+async function inTwoGuests() {
+  const env = { NBC_SECRET: randomBytes(16).toString('hex') };
+  const guests = ['--peers', '2', '--timeout', `${LIMIT_SECONDS}`, '--', 'scripts/guest/pair'];
+  const how = { live: true, group: true, seconds: PAIR.seconds, env };
+  const [ended, time] = await timed(() => run(join(ROOT, 'scripts/rdma-guest'), guests, how));
+  console.log(`${ended.ok ? 'passed' : 'FAILED'}: ${PAIR.title}, ${PAIR.what} (${ended.ok ? time : ended.how})`);
+  return { passed: ended.ok ? 1 : 0, failed: ended.ok ? 0 : 1 };
 }

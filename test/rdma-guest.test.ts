@@ -76,6 +76,8 @@ describe('scripts/rdma-guest', () => {
         ['--link', 'lan', '--', 'true'],
         ['--delay', '1', '--', 'true'],
         ['--timeout', 'x', '--', 'true'],
+        ['--peers', '3', '--', 'true'],
+        ['--peers', '2', '--link', 'veth', '--', 'true'],
       ]) {
         const [status, text] = runNow(...args);
         assert.equal(status, 64, `${args.join(' ')}: ${text}`);
@@ -163,6 +165,19 @@ describe('scripts/rdma-guest', () => {
       const { code, stderr } = await run('--', 'bash', '-c', crash);
       assert.equal(code, 70, stderr);
       assert.match(stderr, /Kernel panic/);
+      await assertNothingLeft();
+    });
+
+    it('joins two guests by a network, and exits with the status of the one that fails', async () => {
+      const script = `
+        ls /sys/class/infiniband
+        latency() { ib_write_lat -d rxe0 -x 1 -n 5 "$@" >/tmp/latency 2>&1; }
+        if [[ $NBC_GUEST == 1 ]]; then latency; else until latency 10.7.2.1; do sleep 0.1; done; fi || exit
+        echo "guest $NBC_GUEST reaches the other"; exit $((NBC_GUEST == 2 ? 41 : 0))`;
+      const { code, stdout, stderr } = await run('--peers', '2', '--', 'bash', '-c', script);
+      assert.equal(code, 41, stderr);
+      const lines = stdout.toString().trim().split('\n').sort();
+      assert.deepEqual(lines, ['guest 1 reaches the other', 'guest 2 reaches the other', 'rxe0', 'rxe0']);
       await assertNothingLeft();
     });
 

@@ -55,6 +55,11 @@ struct Fabrics {
       }
       return all;
     });
+    // That a peer has answered is of no use any more.
+    for (Rank rank = 0; rank < fabric.size(); ++rank) {
+      pass(rank);
+      std::erase_if(seen[rank], [](const Completion& each) { return each.kind == Completion::Kind::answered; });
+    }
   }
   void pass(Rank rank) {
     if (fabric[rank] != nullptr) pass_once(*fabric[rank], seen[rank]);

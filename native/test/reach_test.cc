@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "fabric/verbs/device_choice.h"
+#include "fabric/verbs/offer.h"
 #include "fabric/verbs/reach.h"
 #include "test/check.h"
 
@@ -184,6 +185,21 @@ TEST(what_is_no_port_is_found_out) {
   CHECK(bad([](Port& port) { port.gids[0].kind = static_cast<GidKind>(3); }));
   CHECK(bad([](Port& port) { port.gids[0].prefix = 129; }));
   CHECK(bad([](Port& port) { port.gids[0].prefix = 95; }));
+}
+
+// What ranks tell each other before they open.
+TEST(offers_tell_whether_two_ranks_reach_each_other) {
+  const std::string here = offer_of(port_of({gid(v2, "10.1.0.1/24")}));
+  const auto why = [&](const std::string& there) { return why_not_by_verbs(here, there, "rank 1", "rxe0"); };
+  CHECK_EQ(why(offer_of(port_of({gid(v2, "10.1.0.2/24")}))), std::string());
+  CHECK(why(offer_of(port_of({gid(v1, "10.1.0.2/24")}))).find("rank 1 has no address (GID)") == 0);
+  CHECK(why(offer_of(infiniband("fe80::1"))).find("rank 1 is attached to InfiniBand") == 0);
+  std::string other_version = here;
+  other_version[0] = other_version[0] == '0' ? '1' : '0';
+  std::string no_digit = here;
+  no_digit[9] = 'x';
+  for (const std::string& odd : {other_version, no_digit, here + "00", here.substr(2), std::string()})
+    CHECK(why(odd).find("rank 1 has another version") == 0);
 }
 
 // --- ports of one machine --------------------------------------------------------------------------------------------

@@ -58,15 +58,15 @@ interface Rule<T> {
 
 const VERBS = {
   /**
-   * The device, by its name (default: the first with an active port). Several names, with commas between them, are for
+   * The device, by its name (default: the best that works, in turns where several are equal). Several names, with commas between them, are for
    * a machine with several devices: its ranks take them in turns, rank 0 the first. Variable NBC_VERBS_DEVICE.
    */
   device: native(names('NBC_VERBS_DEVICE')),
-  /** The port of the device (default 0: the first active one). Variable NBC_VERBS_PORT. */
+  /** The port of the device (default 0: the best). Variable NBC_VERBS_PORT. */
   port: native(integer('NBC_VERBS_PORT', 0, 255, '')),
   /**
-   * Which of the port's addresses (default -1: RoCE v2 before v1, routable before link-local). Variable
-   * NBC_VERBS_GID_INDEX.
+   * Which of the port's addresses (default -1: the one that leads to the peer, which differs from host to host).
+   * Variable NBC_VERBS_GID_INDEX.
    */
   gidIndex: native(integer('NBC_VERBS_GID_INDEX', -1, 65535, '', -1)),
   /**
@@ -115,12 +115,12 @@ const COMMON = {
    * a network to others, side by side. Variable NBC_TRANSPORT.
    *
    * Which network that is depends on how the job was started. Where ranks find each other by a store, PMI or PMIx
-   * (docs/jobs.md), it is TCP, and ranks are on one host that run on one boot of one kernel, in one process namespace
-   * and one network namespace, and whose NBC_HOST are equal. Where they have a file from `nbcrun`, it is verbs, and
-   * ranks are on one host if their variables NBC_HOST are equal; not set, as `nbcrun` leaves it, stands for this
-   * machine. So only where NBC_HOST is set a device is looked for. Without an active one the rank still reaches the
-   * ranks of its host; what needs another host fails with an `UnreachableError` that says what is missing. `'shm'` and
-   * `'verbs'` connect to every rank, and NBC_HOST is not read.
+   * (docs/jobs.md), it is verbs if every rank reaches all ranks of other hosts by it, else TCP. Ranks are on one host
+   * that run on one boot of one kernel, in one process namespace and one network namespace, and whose NBC_HOST are
+   * equal. Where they have a file from `nbcrun`, it is verbs, and ranks are on one host if their variables NBC_HOST are
+   * equal; not set, as `nbcrun` leaves it, stands for this machine. So only where NBC_HOST is set a device is looked
+   * for. Without an active one the rank still reaches the ranks of its host; what needs another host fails with an
+   * `UnreachableError` that says what is missing. `'shm'` and `'verbs'` connect to every rank, and NBC_HOST is not read.
    */
   transport: oneOf('NBC_TRANSPORT', 'auto', ['auto', 'shm', 'tcp', 'verbs']),
   /**

@@ -1,0 +1,52 @@
+/**
+ * Four ranks on two hosts, two on each, that meet through a store: scripts/guest/pair runs the scenarios on two guests.
+ */
+import assert from 'node:assert/strict';
+import { init, type NbcError, type Request } from 'node-nbc';
+import { play, report, say } from './scenario.js';
+
+await play({ overlap, lost });
+
+/** An exchange is complete at the first test after a computation of several times its own length. */
+async function overlap(): Promise<void> {
+  const world = await init();
+  const send = new Float64Array(world.size * 8192).fill(world.rank);
+  const recv = new Float64Array(send.length);
+  const exchange = (): Request => world.ialltoall(send, recv);
+  exchange().wait();
+  world.ibarrier().wait();
+  const began = performance.now();
+  exchange().wait();
+  const alone = new Float64Array([performance.now() - began]);
+  const longest = new Float64Array(1);
+  world.iallreduce(alone, longest, 'max').wait();
+  const request = exchange();
+  const until = performance.now() + 8 * longest[0];
+  while (performance.now() < until);
+  assert(request.test(), `not complete after ${8 * longest[0]} ms`);
+  assert(recv.every((value, at) => value === Math.floor(at / 8192)));
+  await world.close();
+  say(`overlapped: rank ${world.rank}`);
+}
+
+/** The host of ranks 2 and 3 ends. The ranks of the other one learn of it, and go on with each other. */
+async function lost(): Promise<void> {
+  const world = await init();
+  const { rank } = world;
+  await world.ibarrier();
+  say('ready');
+  // A message that never comes: the host ends first.
+  if (rank >= 2) await world.irecv(new Uint8Array(1), 0, 9);
+  for (const peer of [2, 3]) {
+    const ended = async (): Promise<unknown> => world.irecv(new Uint8Array(1), peer, 1);
+    await assert.rejects(ended, (error: NbcError) => {
+      assert(['ERR_NBC_PEER_CLOSED', 'ERR_NBC_UNREACHABLE'].includes(error.code), error.message);
+      return true;
+    });
+  }
+  const near = new Uint8Array(200_000);
+  await Promise.all([world.irecv(near, 1 - rank, 2), world.isend(new Uint8Array(200_000).fill(7), 1 - rank, 2)]);
+  assert(near.every((byte) => byte === 7));
+  await world.close();
+  report('goes on');
+}
