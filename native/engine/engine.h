@@ -104,7 +104,7 @@ struct Group {
 // A plan in use: shared by its owner in JavaScript and by the operations that run it.
 struct LoadedPlan {
   Plan plan;
-  std::string name;  // of the operation that it was made for: for traces and reports
+  std::string name;             // of the operation that it was made for: for traces and reports
   uint32_t number = kNoNumber;  // of the name, in the trace of its engine
   std::shared_ptr<Group> group;
   UserOperator op;                           // what its REDUCE elements with the operator USER mean

@@ -40,8 +40,8 @@ bool TickClock::counter_is_reliable() {
 #if defined(__x86_64__)
   constexpr unsigned kPowerManagement = 0x80000007, kInvariant = 1u << 8;
   unsigned a = 0, b = 0, c = 0, d = 0;
-  static const bool reliable = __get_cpuid(kPowerManagement, &a, &b, &c, &d) != 0 && (d & kInvariant) != 0 &&
-                               kernel_trusts_counter();
+  static const bool reliable =
+      __get_cpuid(kPowerManagement, &a, &b, &c, &d) != 0 && (d & kInvariant) != 0 && kernel_trusts_counter();
   return reliable && may_read_counter();
 #elif defined(__aarch64__)
   return true;  // the architecture says so of its virtual counter

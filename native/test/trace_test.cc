@@ -61,8 +61,7 @@ TEST(a_record_keeps_all_of_a_message) {
   CHECK(first.kind == static_cast<double>(Trace::Kind::at_once));
   for (size_t i = 0; i < 6; ++i) CHECK(first.words[i] == expected[i]);
   const double second[6] = {77, 3, 5, 7, 9, 8};
-  CHECK(lists.events[1].kind ==
-        static_cast<double>(Trace::Kind::message) + static_cast<double>(libof::State::done));
+  CHECK(lists.events[1].kind == static_cast<double>(Trace::Kind::message) + static_cast<double>(libof::State::done));
   for (size_t i = 0; i < 6; ++i) CHECK(lists.events[1].words[i] == second[i]);
 }
 
