@@ -97,8 +97,8 @@ Napi::Value trace(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   Trace::Lists lists;
   try {
-    // Copied, because JavaScript may collect garbage, and do anything, while objects are made.
-    require_open(env).engine().read_trace([&](const Trace::Lists& all) { lists = all; });
+    // First, because JavaScript may collect garbage, and do anything, while objects are made.
+    lists = require_open(env).engine().read_trace();
   } catch (const std::bad_alloc&) {
     throw Napi::Error::New(env, "there is no memory for a copy of the trace");
   }

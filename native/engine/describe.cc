@@ -194,17 +194,17 @@ void Engine::set_metering(Metering metering, bool in_wait) {
 void Engine::set_metering(uint8_t listeners) {
   if (listeners == meter_.listeners()) return;
   meter_.listen(listeners);
-  if (meter_.is_on()) {
-    libof_.trace(count_message, this);
-  } else {
-    libof_.trace(trace_ == nullptr ? nullptr : Trace::message, trace_.get());
-  }
+  libof_.observe(meter_.is_on() || trace_ != nullptr ? this : nullptr);
 }
 
-void Engine::count_message(void* engine, const libof::Request& request, libof::State state) {
-  auto& self = *static_cast<Engine*>(engine);
-  self.meter_.message(request, state);
-  if (self.trace_ != nullptr) Trace::message(self.trace_.get(), request, state);
+void Engine::moved(const libof::Request& request, libof::State state) {
+  if (meter_.is_on()) meter_.moved(request, state);
+  if (trace_ != nullptr) trace_->moved(request, state);
+}
+
+void Engine::at_once(const libof::MessageKey& key, Rank peer, size_t bytes, libof::State first) {
+  if (meter_.is_on()) meter_.at_once(bytes, first);
+  if (trace_ != nullptr) trace_->at_once(key, peer, bytes, first);
 }
 
 Metered Engine::metered() {

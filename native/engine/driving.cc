@@ -251,7 +251,7 @@ bool Engine::drive() {
   handed_over_ = true;
   loop_armed_ = false;
   bool again = false;
-  const double began = trace_ == nullptr ? 0 : Trace::now();
+  const uint64_t began = trace_ == nullptr ? 0 : trace_->ticks();
   while (!lock_.wanted() && background_needed()) {
     ++counters_.progress_passes;
     if (pass(Effort::driving) || work() > 0) continue;
@@ -359,8 +359,11 @@ bool Engine::settled(const uint32_t* slots, size_t count, bool all) const {
 }
 
 bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanoseconds) {
-  const TracedCall traced(*this, Trace::Call::wait);
-  if (settled(slots, count, all)) return true;
+  TracedCall traced(*this, Trace::Call::wait);
+  if (settled(slots, count, all)) {
+    traced.ends_at_once();
+    return true;
+  }
   enter();
   if (meter_.is_on()) meter_.begin_wait();
   const bool limited = nanoseconds >= 0;
@@ -395,6 +398,7 @@ bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanosec
   }
   if (!done) function_pending_ = false;  // the caller looks
   if (meter_.is_on()) meter_.end_wait();
+  traced.ends();
   leave();
   return done;
 }

@@ -48,7 +48,7 @@ Engine::Engine(std::unique_ptr<Fabric> fabric, const EngineOptions& options, std
   slots_->set_world(UserWork::publish(user_work_));
   if (options_.trace_events > 0) {
     trace_ = std::make_unique<Trace>(options_.trace_events);
-    libof_.trace(Trace::message, trace_.get());
+    libof_.observe(this);
   }
   if (options_.progress_thread) thread_ = std::thread([this] { background(); });
 }
@@ -148,7 +148,7 @@ bool Engine::start(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinne
   Group& group = *plan->group;
   if (!group.known) know(plan->group);
   Operation& operation = new_operation(slot);
-  traced.started = operation.number;
+  traced.starts(operation.number);
   operation.context = group.context;
   operation.tag = group.next_tag++;
   operation.signature = plan->signature;
@@ -163,7 +163,7 @@ bool Engine::start_messages(const std::shared_ptr<LoadedPlan>& plan, uint32_t sl
   TracedCall traced(*this, Trace::Call::start);
   enter();
   Operation& operation = new_operation(slot);
-  traced.started = operation.number;
+  traced.starts(operation.number);
   operation.use(plan, std::move(send), std::move(receive));
   operation.use_tags(send_tag, receive_tag);
   run_messages(operation);
@@ -196,7 +196,7 @@ void Engine::run_messages(Operation& operation) {
 }
 
 void Engine::run_plan(Operation& operation) {
-  if (trace_ != nullptr) trace_->operation(operation.number, operation.loaded->name);
+  if (trace_ != nullptr) trace_->operation(operation.number, operation.loaded->number_in(*trace_));
   if (const uint64_t bytes = operation.plan->role_bytes[static_cast<size_t>(Role::temporary)]; bytes > 0) {
     operation.temporary = temporary_.take(bytes);
     if (operation.temporary.data == nullptr) operation.error = Error::system;
@@ -214,7 +214,7 @@ bool Engine::message(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint
   enter();
   if (fabric_->alarmed()) libof_.look_around(true);
   Operation& operation = new_operation(slot);
-  traced.started = operation.number;
+  traced.starts(operation.number);
   operation.buffers[0] = std::move(buffer);
   operation.context = group.context + 1;
   const Rank world = group.members[peer];
@@ -234,7 +234,7 @@ void Engine::refuse_message(Operation& operation) {
 }
 
 void Engine::run_message(Operation& operation, Rank peer, const libof::MessageKey& key, bool sends) {
-  if (trace_ != nullptr) trace_->operation(operation.number, sends ? "isend" : "irecv");
+  if (trace_ != nullptr) trace_->operation(operation.number, sends ? Trace::kSendName : Trace::kReceiveName);
   operation.last_round = true;
   const Pinned& pin = operation.buffers[0];
   const bool complete = sends ? libof_.isend(operation, peer, key, pin.data, pin.bytes)
@@ -316,7 +316,7 @@ Engine::Restart Engine::restart(uint32_t slot) {
   if (fabric_->alarmed()) libof_.look_around(true);
   Operation& operation = *persistent.operation;
   activate(operation);
-  traced.started = operation.number;
+  traced.starts(operation.number);
   if (operation.loaded == nullptr && persistent.group->revoked()) {
     refuse_message(operation);
   } else if (operation.loaded == nullptr) {
@@ -375,6 +375,7 @@ void Engine::poll_for_rtr(Operation& operation, uint32_t target, uint32_t micros
     fabric_->flush();
     relax();
   }
+  time_passes();
 }
 
 // --- telling ---------------------------------------------------------------------------------------------------------
@@ -390,16 +391,17 @@ RequestFailure Engine::failure(uint32_t slot) {
   return failure;
 }
 
-void Engine::read_trace(const std::function<void(const Trace::Lists&)>& read) {
-  if (trace_ == nullptr) return;
+Trace::Lists Engine::read_trace() {
+  if (trace_ == nullptr) return {};
   enter();
   try {
-    read(trace_->lists());
+    Trace::Lists lists = trace_->read();
+    leave();
+    return lists;
   } catch (...) {
     leave();
     throw;
   }
-  leave();
 }
 
 void Engine::visit_counters(const CounterVisitor& visit) {

@@ -104,12 +104,19 @@ struct Group {
 // A plan in use: shared by its owner in JavaScript and by the operations that run it.
 struct LoadedPlan {
   Plan plan;
-  std::string name;  // of the operation that it was made for: for traces and reports
+  std::string name;             // of the operation that it was made for: for traces and reports
+  uint32_t number = kNoNumber;  // of the name, in the trace of its engine
   std::shared_ptr<Group> group;
   UserOperator op;                           // what its REDUCE elements with the operator USER mean
   Signature signature = 0;                   // of the call that it is for
   uint64_t bytes = Mismatch::kUnknownBytes;  // that its caller names, for texts
   bool messages = false;                     // its transfers are point-to-point messages: see start_messages()
+
+  static constexpr uint32_t kNoNumber = UINT32_MAX;  // nobody has asked for it
+  uint32_t number_in(Trace& trace) {
+    if (number == kNoNumber) number = trace.number_of(name);
+    return number;
+  }
 };
 
 // What a pending request waits for.
@@ -120,7 +127,7 @@ struct Awaited {
   std::vector<Rank> peers;  // ranks of the world whose messages have not come, or who have not taken ours; ascending
 };
 
-class Engine : private libof::Calls {
+class Engine : private libof::Calls, private libof::Observer {
  public:
   // `notify` is called, from either thread and without the lock, after watched requests have ended, unless the call
   // that saw them end gives their slots back itself.
@@ -194,8 +201,8 @@ class Engine : private libof::Calls {
   std::optional<Status> ask(int64_t milliseconds, Metering metering = Metering::as_it_is);
   // For the program: what the meter has counted. The first call turns it on for good.
   Metered metered();
-  // What has happened so far, while nobody else has the engine. Nothing is read if there is no trace.
-  void read_trace(const std::function<void(const Trace::Lists&)>& read);
+  // What has happened so far; nothing if there is no trace.
+  Trace::Lists read_trace();
   // Adds all counters to the visitor; takes the lock.
   void visit_counters(const CounterVisitor& visit);
 
@@ -272,7 +279,11 @@ class Engine : private libof::Calls {
   Status describe(Status::Caller caller) const;
   void set_metering(Metering metering, bool in_wait);
   void set_metering(uint8_t listeners);
-  static void count_message(void* engine, const libof::Request& request, libof::State state);
+  void moved(const libof::Request& request, libof::State state) override;
+  void at_once(const libof::MessageKey& key, Rank peer, size_t bytes, libof::State first) override;
+  void time_passes() {
+    if (trace_ != nullptr) trace_->time_passes();
+  }
   void add_counters(const CounterVisitor& visit) const;
   void answer_if_asked();
   void spread_failure(Operation& operation);
@@ -395,19 +406,31 @@ class Engine : private libof::Calls {
 class Engine::TracedCall {
  public:
   TracedCall(Engine& engine, Trace::Call which)
-      : engine_(engine), which_(which), began_(engine.trace_ == nullptr ? 0 : Trace::now()) {}
+      : trace_(engine.trace_.get()), which_(which), began_(trace_ == nullptr ? 0 : trace_->ticks()) {}
   ~TracedCall() {
-    if (engine_.trace_ != nullptr) engine_.trace_->call(which_, began_, started);
+    if (trace_ != nullptr) trace_->call(which_, began_, ended_ != 0 ? ended_ : trace_->ticks(), started_);
   }
   TracedCall(const TracedCall&) = delete;
   TracedCall& operator=(const TracedCall&) = delete;
 
-  uint64_t started = 0;  // number of the operation
+  // By the owner of the engine: this call starts that operation.
+  void starts(uint64_t operation) {
+    started_ = operation;
+    if (trace_ != nullptr) trace_->happens_at(began_);
+  }
+  // It ends where it has begun.
+  void ends_at_once() { ended_ = began_; }
+  // By the owner of the engine: it ends with the last event.
+  void ends() {
+    if (trace_ != nullptr) ended_ = trace_->stamp();
+  }
 
  private:
-  Engine& engine_;
+  Trace* trace_;
   Trace::Call which_;
-  double began_;
+  uint64_t began_;
+  uint64_t ended_ = 0;  // 0: not known yet
+  uint64_t started_ = 0;
 };
 
 }  // namespace nbc

@@ -106,7 +106,9 @@ void Engine::advance_ready() {
 // One piece of local work, or else of temporary memory that is too much. False: there is neither.
 bool Engine::work_locally() {
   if (local_work_.cost() > 0) {
-    if (LocalTask* const task = local_work_.piece()) go_on_locally(static_cast<Operation&>(*task));
+    LocalTask* const task = local_work_.piece();
+    time_passes();
+    if (task != nullptr) go_on_locally(static_cast<Operation&>(*task));
     return true;
   }
   if (temporary_.surplus() == 0) return false;
@@ -118,6 +120,7 @@ bool Engine::work_locally() {
 // work_locally(); the progress thread does not begin the second while the calling thread waits for the lock.
 bool Engine::pass(Effort effort) {
   at_once_ = kAtOnce;
+  time_passes();
   bool moved = libof_.progress(effort);
   if (user_work_->has_results() && take_results()) moved = true;
   advance_ready();

@@ -5,7 +5,7 @@
 #pragma once
 #include <cstdint>
 
-#include "engine/trace.h"
+#include "engine/ticks.h"
 #include "libof/request.h"
 
 namespace nbc {
@@ -28,25 +28,30 @@ class Meter {
   void listen(uint8_t listeners) { listeners_ = listeners; }
 
   // The calling thread begins, and ends, to wait; it may have been turned on, or off, in between.
-  void begin_wait() { since_ = Trace::now(); }
+  void begin_wait() { since_ = now(); }
   void end_wait() {
-    if (since_ != 0) waited_ += Trace::now() - since_;
+    if (since_ != 0) waited_ += now() - since_;
     since_ = 0;
   }
-  void message(const libof::Request& request, libof::State state) {
+  void moved(const libof::Request& request, libof::State state) {
     if (state == libof::State::eager_sending || state == libof::State::send_sending_data) {
       sent_ += request.bytes;
     } else if (state == libof::State::done && request.error == Error::none) {
       received_ += request.got;  // 0 of a send
     }
   }
+  void at_once(size_t bytes, libof::State first) {
+    (first == libof::State::eager_send_init ? sent_ : received_) += bytes;
+  }
 
   Metered read() const {
-    const double now = Trace::now();
-    return {now, waited_ + (since_ == 0 ? 0 : now - since_), sent_, received_};
+    const double time = now();
+    return {time, waited_ + (since_ == 0 ? 0 : time - since_), sent_, received_};
   }
 
  private:
+  static double now() { return static_cast<double>(monotonic_nanoseconds()) / 1000; }
+
   uint8_t listeners_ = 0;
   double since_ = 0;  // 0: the calling thread does not wait, or it began to while nobody listened
   double waited_ = 0;

@@ -86,7 +86,7 @@ bool LibOF::idle() const {
 
 void LibOF::set_state(Request& request, State state) {
   request.state = state;
-  if (trace_ != nullptr) trace_(trace_context_, request, state);
+  if (observer_ != nullptr) observer_->moved(request, state);
 }
 
 void LibOF::complete(Request& request, Error error, uint64_t expected, uint64_t got) {
@@ -151,9 +151,10 @@ bool LibOF::isend(RequestOwner& owner, Rank rank, const MessageKey& key, const v
   }
   if (eager && rtr == nullptr) {
     if (options_.test_on_init && peer.connected && peer.stalled.empty() && may_send_eager(peer)) {
-      if (!peer.asynchronous && trace_ == nullptr) {
+      if (!peer.asynchronous) {
         write_eager(peer, EagerKind::message, key, buffer, bytes, nullptr, owner.signature);
         ++counters_.eager_sent;
+        if (observer_ != nullptr) observer_->at_once(key, rank, bytes, State::eager_send_init);
         return true;
       }
       Request* request = new_request(owner, peer, key, data, bytes, State::eager_send_init);
@@ -161,18 +162,8 @@ bool LibOF::isend(RequestOwner& owner, Rank rank, const MessageKey& key, const v
       set_state(*request, State::eager_sending);
       write_eager(peer, EagerKind::message, key, buffer, bytes, request, owner.signature);
       ++counters_.eager_sent;
-      if (peer.asynchronous) {
-        ++sends_pending_;
-        return false;
-      }
-      // Traced: the same states, and complete on return like the untraced path.
-      set_state(*request, State::done);
-      request->generation = (request->generation + 1) & kGenerations;
-      request->next = free_requests_;
-      free_requests_ = request;
-      --live_requests_;
-      --owner.outstanding;
-      return true;
+      ++sends_pending_;
+      return false;
     }
     if (options_.test_on_init) ++counters_.eager_stalled;
     Request* request = new_request(owner, peer, key, data, bytes, State::eager_send_init);
@@ -220,13 +211,8 @@ bool LibOF::irecv(RequestOwner& owner, Rank rank, const MessageKey& key, void* b
       if (poisoned) request->poison = poison_told(message->about);
       const Error error = poisoned ? Error::abandoned : differs ? Error::calls_differ : Error::truncated;
       complete(*request, error, bytes, message->bytes);
-    } else if (trace_ != nullptr) {
-      Request seen;
-      seen.key = key;
-      seen.peer = rank;
-      seen.bytes = seen.got = message->bytes;
-      trace_(trace_context_, seen, State::recv_waiting_eager);
-      trace_(trace_context_, seen, State::done);
+    } else if (observer_ != nullptr) {
+      observer_->at_once(key, rank, message->bytes, State::recv_waiting_eager);
     }
     std::free(message);
     report(peer, false);

@@ -67,11 +67,18 @@ class Calls {
   virtual void mismatch(Mismatch& found, bool told) = 0;
 };
 
+// Sees what happens to messages. Called from inside of LibOF, so nothing here calls back.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  // The message has come to this state. Of a new one, it is the first.
+  virtual void moved(const Request& request, State state) = 0;
+  // A message that needed no request: it began in this state, and went through all others at once.
+  virtual void at_once(const MessageKey& key, Rank peer, size_t bytes, State first) = 0;
+};
+
 class LibOF {
  public:
-  // Called at every change of state, where a test wants to see them.
-  using Trace = void (*)(void* context, const Request& request, State state);
-
   LibOF(Fabric& fabric, const Options& options);
   ~LibOF();
   LibOF(const LibOF&) = delete;
@@ -168,10 +175,8 @@ class LibOF {
   void visit_requests(const RequestOwner& owner, const std::function<void(const Request&)>& visit) const;
   // For tests: no request is alive, and no message is kept.
   bool idle() const;
-  void trace(Trace trace, void* context) {
-    trace_ = trace;
-    trace_context_ = context;
-  }
+  // Null, as at first: nobody observes.
+  void observe(Observer* observer) { observer_ = observer; }
 
  private:
   struct Unexpected {
@@ -322,8 +327,7 @@ class LibOF {
   std::deque<uint64_t> ended_;                         // of these, those that are not open here, the oldest first
   std::vector<Kept> inquiries_;                        // about communicators that this rank does not know yet
   Counters counters_;
-  Trace trace_ = nullptr;
-  void* trace_context_ = nullptr;
+  Observer* observer_ = nullptr;
 };
 
 }  // namespace nbc::libof

@@ -33,15 +33,15 @@ struct Traced {
 };
 
 // One rank: its LibOF and the states that its requests went through.
-struct Node {
+struct Node : libof::Observer {
   Node(FakeNetwork& network, Rank rank, const Options& options) : fabric(network.rank(rank)), of(fabric, options) {}
 
-  void trace() {
-    of.trace(
-        [](void* node, const libof::Request& request, State state) {
-          static_cast<Node*>(node)->traced.push_back({request.key, state});
-        },
-        this);
+  void trace() { of.observe(this); }
+  void moved(const libof::Request& request, State state) override { traced.push_back({request.key, state}); }
+  void at_once(const MessageKey& key, Rank, size_t, State first) override {
+    traced.push_back({key, first});
+    if (first == State::eager_send_init) traced.push_back({key, State::eager_sending});
+    traced.push_back({key, State::done});
   }
   std::vector<State> states_of(const MessageKey& key) const {
     std::vector<State> states;

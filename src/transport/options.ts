@@ -36,7 +36,7 @@ const MAX_POLL = 60e6;
 /** Microseconds; nothing else in the event loop goes on meanwhile. */
 const MAX_AWAIT_SPIN = 100_000;
 
-/** Events of a trace: of each of its two lists, 64 bytes an event. */
+/** Events of a trace: of each of its two lists, 32 bytes an event. */
 const TRACE_EVENTS = 2 ** 18;
 const MAX_TRACE_EVENTS = 2 ** 21;
 
