@@ -23,6 +23,7 @@ enum class Error : uint32_t {
   revoked = 13,            // a rank has revoked the communicator
   counted_lost = 14,       // the peer has given this rank up, because it did not answer
 };
+constexpr uint32_t kFirstError = static_cast<uint32_t>(Error::truncated);
 constexpr uint32_t kLastError = static_cast<uint32_t>(Error::counted_lost);
 
 // Packed by TypeScript (src/signatures.ts): what the ranks that call a collective together have to agree in. Native

@@ -20,6 +20,7 @@ const ENTRIES = [
   'function-worker.js',
   'rank-worker.js',
   'cli/nbcrun.js',
+  'cli/nbcrun/process.js',
   'cli/nbctop.js',
   'cli/nbctrace.js',
 ];

@@ -37,6 +37,7 @@ const app = await Application.bootstrap({
   basePath: ROOT,
   out: SITE,
   customCss: join(ROOT, 'scripts/docs.css'),
+  favicon: join(ROOT, 'scripts/docs-icon.svg'),
   cleanOutputDir: true,
   excludePrivate: true,
   excludeProtected: true,
@@ -55,8 +56,10 @@ app.converter.on(Converter.EVENT_CREATE_DOCUMENT, (_, document) => {
   const path = relative(ROOT, document.project.files.getReflectionPath(document));
   document.frontmatter.group = groupOf.get(path);
   document.name = /^# (.*)$/m.exec(readFileSync(join(ROOT, path), 'utf8'))[1].replaceAll('`', '');
+  showOutputs(document.content);
 });
 const project = await app.convert();
+showOutputs(project?.readme ?? []);
 if (project !== undefined) await app.generateOutputs(project);
 if (project === undefined || app.logger.hasErrors() || app.logger.hasWarnings()) process.exit(1);
 
@@ -64,6 +67,11 @@ showSources();
 const dead = deadLinks();
 for (const line of dead) console.error(line);
 if (dead.length > 0) process.exit(1);
+
+/** A block without a language is what a program prints. TypeDoc would colour it as TypeScript. */
+function showOutputs(parts) {
+  for (const part of parts) if (part.kind === 'code') part.text = part.text.replace(/^```\n/, '```text\n');
+}
 
 /** The files that a pattern means, sorted. A star stands for a part of one name. */
 function matching(pattern) {

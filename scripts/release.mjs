@@ -19,17 +19,18 @@ const NATIVE = ['nbc.node', 'nbc-rank'];
 const VERBS = '/usr/include/infiniband';
 const at = (...path) => join(ROOT, ...path);
 
-const HELP = `npm run release [-- ARCHITECTURE…] [--to FOLDER] [--built]
+const HELP = `npm run release [-- ARCHITECTURE…] [--to FOLDER] [--built] [--to-publish]
 
 Makes the package, with prebuilt native parts for ${Object.keys(ARCHITECTURES).join(' and ')} or for those that are named, and SHA256SUMS in
-build/release or FOLDER. --built: npm run build has been done. Needs g++, the other architecture's g++ and
+build/release or FOLDER. --built: npm run build has been done. --to-publish: fails where package.json lacks what npm needs
+to publish with provenance; without, says so. Needs g++, the other architecture's g++ and
 libibverbs-dev; on Debian 12 on x64: apt install g++ make libibverbs-dev g++-aarch64-linux-gnu`;
 
 const args = process.argv.slice(2);
 const toAt = args.indexOf('--to');
 const [, folderGiven = ''] = toAt < 0 ? [] : args.splice(toAt, 2);
 const to = toAt < 0 ? at('build/release') : resolve(folderGiven);
-const named = args.filter((arg) => arg !== '--built');
+const named = args.filter((arg) => !['--built', '--to-publish'].includes(arg));
 if (named.some((arch) => !(arch in ARCHITECTURES)) || (toAt >= 0 && folderGiven === '')) {
   console.log(HELP);
   process.exit(named.includes('--help') ? 0 : 1);
@@ -37,11 +38,21 @@ if (named.some((arch) => !(arch in ARCHITECTURES)) || (toAt >= 0 && folderGiven 
 const wanted = named.length > 0 ? named : Object.keys(ARCHITECTURES);
 
 try {
+  checkRepository(args.includes('--to-publish'));
   if (!args.includes('--built')) build();
   pack(wanted.map((arch) => [`prebuilds/linux-${arch}`, prebuild(arch)]));
 } catch (error) {
   console.error(error.message);
   process.exitCode = 1;
+}
+
+/** npm publishes with provenance only a package that names the repository which it comes from. */
+function checkRepository(mustBe) {
+  const { repository } = JSON.parse(readFileSync(at('package.json'), 'utf8'));
+  if (/^git\+https:\/\/\S+/.test(repository?.url ?? '')) return;
+  const message = `package.json has no repository ("git+https://…"): npm refuses to publish it with provenance. Fill it in as docs/install.md says.`;
+  if (mustBe) throw new Error(message);
+  console.warn(`Warning: ${message}`);
 }
 
 /** The folder with the native parts for an architecture. */

@@ -45,6 +45,7 @@ export const COUNTERS = {
   crossMemoryBytes: row('bytes', SHM, 'Data of large messages, copied straight from process to process.'),
   stagedBytes: row('bytes', SHM, 'Data of large messages, copied through a staging area in shared memory.'),
   helpedPieces: row('pieces', SHM, 'Pieces of large messages that the receiver copied, not the sender.'),
+  peersByMemory: row('peers', SHM, 'Peers that this rank reaches by shared memory.'),
   doorbells: row('wake-ups', SHM, 'Sleeping peers that this rank woke.'),
 
   framesSent: row('frames', TCP, 'Frames sent: small messages, reports, and pieces of large messages.'),
@@ -55,6 +56,7 @@ export const COUNTERS = {
   bytesReceived: row('bytes', TCP, 'Bytes read from sockets after the handshake, with the heads of frames.'),
   bytesCopied: row('bytes', TCP, 'Data of large messages that was not read straight into the receiving buffer.'),
   connectionsAccepted: row('connections', TCP, 'Connections that peers opened to this rank.'),
+  peersByTcp: row('peers', TCP, 'Peers that this rank reaches by TCP.'),
   connectionsRefused: row('connections', TCP, 'Connections closed because they did not prove the secret of the job.'),
 
   workRequests: row('requests', VERBS, 'RDMA writes and sends that this rank posted.'),
@@ -66,6 +68,7 @@ export const COUNTERS = {
   creditsReturned: row('credits', VERBS, 'Credits that this rank gave back to senders.'),
   creditWaits: row('messages', VERBS, 'Messages that had to wait for a credit of the receiver.'),
   receivesRefilled: row('receives', VERBS, 'Empty receives given to the network card. Each message takes one.'),
+  peersByVerbs: row('peers', VERBS, 'Peers that this rank reaches by verbs.'),
   probes: row('requests', VERBS, 'Empty writes to a silent peer, to find out whether it is alive.'),
   cacheHits: row('buffers', VERBS, 'Plain buffers of large messages that were registered already.'),
   cacheMisses: row('buffers', VERBS, 'Plain buffers of large messages that had to be registered.'),

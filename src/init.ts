@@ -13,16 +13,17 @@ import type { TraceWriter } from './trace/file.js';
 import { traceFile } from './trace/names.js';
 import { closePmix, openPmix } from './transport/directory/pmix.js';
 import { meet, type Endpoints } from './transport/meeting.js';
+import { describeRoutes } from './transport/network.js';
 import { type InitOptions, resolveOptions, type Settings } from './transport/options.js';
 import { Stop } from './transport/stop.js';
 import { openWorld, type World } from './world.js';
 
-/** An `init()` of this process has begun and not ended: ranks that meet wait for each other. */
+/** An `init()` of this thread has begun and not ended: ranks that meet wait for each other. */
 let opening = false;
 
 /**
  * Opens this process's rank, and returns the communicator of all ranks. Under `nbcrun` rank and size come from the
- * launcher; a program that was started without it is a job of one rank.
+ * launcher, and with `--threads` each thread that runs the program has its own rank; a program that was started without it is a job of one rank.
  *
  * Ranks need not call it at the same time: connections are made when an operation first needs them. Over TCP they meet
  * here first, to tell each other where they are. A process has one world at a time, and its place in a job of several
@@ -67,7 +68,7 @@ async function open(options: InitOptions, stop: Stop): Promise<Communicator> {
   let endpoints: Endpoints | undefined;
   let world: World;
   try {
-    native.checkNoneOpen();
+    native.checkNoneOpen(bootstrap.thread);
     if (bootstrap.pmix) Object.assign(bootstrap, await openPmix(native, bootstrap.rank, settings.joinTimeout, stop));
     const missing = bootstrap.store === undefined ? undefined : missingPermissions('net');
     if (missing !== undefined)
@@ -78,9 +79,12 @@ async function open(options: InitOptions, stop: Stop): Promise<Communicator> {
     settings.monitor = monitorSocket(settings.monitor);
     const trace = await traceOf(settings.trace, bootstrap);
     endpoints = await meet(native, bootstrap, settings, undefined, stop);
-    const { rank, size, host } = bootstrap;
-    const { jobFd, transport, tcp, neighbours } = endpoints;
-    world = openWorld(native, { rank, size, host, jobFd, transport, tcp, neighbours }, settings, trace);
+    const { rank, size, host, thread } = bootstrap;
+    const { jobFd, transport, tcp, network, neighbours } = endpoints;
+    const job = { rank, size, host, jobFd, thread, transport, tcp, network: network?.name, neighbours };
+    world = openWorld(native, job, settings, trace);
+    if (settings.debug && network !== undefined && tcp !== undefined)
+      process.stderr.write(`node-nbc: ${describeRoutes(rank, tcp.hosts, network)}\n`);
   } catch (thrown) {
     const context = { rank: bootstrap.rank, operation: 'init' };
     throw errorFromSystem(errorFromNative(thrown, context), native.descriptorLimit(), context);

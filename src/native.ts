@@ -32,13 +32,15 @@ export interface NativeJob {
   transport: 'auto' | 'shm' | 'tcp' | 'verbs';
   /** For 'auto': ranks with equal ones are on one host. Empty: this machine. At most 127 bytes. */
   host: string;
-  /** The thread is the rank, not the process: all ranks of the job are threads of this process. */
+  /** The thread is the rank, not the process, which may have more of them. */
   thread?: boolean | undefined;
   /**
    * Where all ranks are, if any rank is reached by TCP, or connects by it: with 'tcp', and in a job whose ranks met,
    * with 'verbs', and with 'auto' on several hosts.
    */
   tcp?: NativeTcp | undefined;
+  /** The network to other hosts, with 'auto', where ranks agreed on it when they met. */
+  network?: 'tcp' | 'verbs' | undefined;
   /**
    * Process ids of ranks that share memory with this one, by rank; 0: not to be watched. When one ends, its rank has
    * left.
@@ -60,6 +62,8 @@ export interface NativeTcp {
   /** What connections prove that they know. */
   secret: string;
 }
+
+export type VerbsOffer = { device: string; offer: string; why?: undefined } | { offer?: undefined; why: string };
 
 /** Options that native code reads, by their names in the table of transport/options.ts. It must have all of them. */
 export type NativeOptions = Record<string, string | number | boolean>;
@@ -118,8 +122,11 @@ export interface Native {
   closeDescriptor(fd: number): void;
   /** How many descriptors this process may have open. */
   descriptorLimit(): number;
-  /** Throws ERR_NBC_ALREADY_OPEN if this process, or this thread, has an open world. */
-  checkNoneOpen(): void;
+  /**
+   * Throws ERR_NBC_ALREADY_OPEN if this thread has an open world, or, unless the thread is a rank by itself, this
+   * process.
+   */
+  checkNoneOpen(thread: boolean): void;
   /**
    * The PMIx client of this process: its rank and the size of the job; what all ranks tell under a name, each once; the
    * ranks that have not told anything under it, as far as can be found out in a time; and its end, which is refused
@@ -132,6 +139,13 @@ export interface Native {
   pmixExchange(name: string, value: string, seconds: number): number;
   pmixMissing(name: string, seconds: number): number;
   pmixClose(): number;
+  /**
+   * The device that this rank would take with transport 'verbs', and a text by which others know whether they reach it;
+   * or why there is none. `turn`: the number of the rank on its machine.
+   */
+  verbsOffer(options: NativeOptions, turn: number): VerbsOffer;
+  /** Why two ranks with these offers do not reach each other; '': they do. Both come to the same answer. */
+  whyNotByVerbs(mine: string, theirs: string, peer: string, device: string): string;
   /** Listens at a numeric address, at a port that is free. Close the descriptor if no world takes it over. */
   listenTcp(address: string): { fd: number; port: number };
   /**

@@ -1,72 +1,28 @@
 /**
- * The code in the documents. A page whose commands and programs are complete is followed from top to bottom, and what
- * its commands print is compared. Every other block of JavaScript or TypeScript is compiled, in a frame that declares
- * what the text around it does.
+ * The code in the documents. Every block is run and what it prints compared, or a comment in front of it says which
+ * other test runs it, or why none does (test/support/documents.ts). Fragments are compiled as well, in a frame that
+ * declares what the text around them does.
  */
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
-import { run } from './support/commands.js';
+import { blocksIn, blocksOf, documents, framed, kindOf } from './support/documents.js';
+import { follow } from './support/follow.js';
+import { ROOT } from './support/launch.js';
 
-const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-
-/** Pages that are followed. */
-const FOLLOWED = ['docs/tutorial.md', ...['errors', 'overlap', 'threads'].map((guide) => `docs/guides/${guide}.md`)];
-/** Run, and their output compared, by package.test, prebuilt.test and runtimes.test. */
-const RUN_ELSEWHERE = ['README.md'];
-
-/** What the text around a block has declared, for those that do not import it themselves. */
-const FRAME_IMPORTS: Record<string, readonly string[]> = {
-  'node-nbc': ['init', 'alloc', 'strided', 'createOp', 'IN_PLACE', 'SUM'],
-  'node:fs': ['writeFileSync'],
-};
-const FRAME = `
-declare const world: Awaited<ReturnType<typeof import('node-nbc').init>>;
-declare const rank: number, size: number, rows: number, columns: number;
-declare const send: Float64Array, recv: Float64Array, matrix: Float64Array;
-`;
-
-interface Block {
-  file: string;
-  line: number;
-  language: string;
-  text: string;
-  /** The reason in a comment <!-- not run: … --> in front of it. */
-  notRun: string | undefined;
-}
-
-function blocksOf(file: string): Block[] {
-  const text = readFileSync(join(ROOT, file), 'utf8');
-  const found = text.matchAll(/(?:<!-- not run: (?<notRun>.*) -->\n\n)?^ *```(?<language>.*)\n(?<text>[^]*?)^ *```$/gm);
-  return [...found].map((match) => ({
-    file,
-    line: text.slice(0, match.index).split('\n').length,
-    language: match.groups!['language'],
-    text: match.groups!['text'],
-    notRun: match.groups!['notRun'],
-  }));
-}
-
-const DOCUMENTS = [
-  'README.md',
-  'CONTRIBUTING.md',
-  ...readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' })
-    .filter((path) => path.endsWith('.md'))
-    .map((path) => join('docs', path))
-    .sort(),
-];
-const BLOCKS = DOCUMENTS.flatMap(blocksOf);
+const PAGES = documents().map((file) => ({ file, blocks: blocksOf(file) }));
 
 describe('code in the documents', () => {
-  it('is found', () => assert.ok(BLOCKS.length > 20, `${BLOCKS.length} blocks`));
+  it('is found', () => {
+    const count = PAGES.reduce((sum, { blocks }) => sum + blocks.length, 0);
+    assert.ok(count > 60, `${count} blocks`);
+  });
 
   it('compiles', () => {
     const folder = mkdtempSync(join(ROOT, 'build/code-blocks-'));
     try {
-      const blocks = BLOCKS.filter(({ file, language }) => /^(js|ts)$/.test(language) && !FOLLOWED.includes(file));
+      const blocks = PAGES.flatMap(({ blocks: all }) => all.filter((block) => kindOf(block) === 'fragment'));
       const files = blocks.map((block, index) => {
         const path = join(folder, `${index}.mts`);
         writeFileSync(path, framed(block));
@@ -93,102 +49,58 @@ describe('code in the documents', () => {
     }
   }).timeout(60_000);
 
-  for (const file of FOLLOWED) {
-    it(`does what ${file} says, from top to bottom`, () => follow(file)).timeout(120_000);
-  }
-
-  it('is run, or has its reason', () => {
-    for (const { file, line, language } of BLOCKS) {
-      // Commands of other documents need machines, launchers or minutes: tests of these run them (docs/testing.md).
-      if (language === 'sh' || language === '' || RUN_ELSEWHERE.includes(file)) continue;
-      assert.match(language, /^(js|ts)$/, `${file}, line ${line}: no test knows blocks of '${language}'`);
-    }
-  });
-});
-
-/** A module: the imports of the block, those of the frame that it lacks, and its statements in a function. */
-function framed({ text }: Block): string {
-  const imports = [...text.matchAll(/^import .*$/gm)].map(([line]) => line);
-  const own = imports.join();
-  const missing = Object.entries(FRAME_IMPORTS).map(
-    ([module, names]) => `import { ${names.filter((name) => !own.includes(name)).join(', ')} } from '${module}';`,
-  );
-  const body = text.replaceAll(/^import .*\n/gm, '');
-  return [...imports, ...missing, FRAME, `export async function block() {`, body, `}`].join('\n');
-}
-
-/**
- * Writes the programs of a page, each named by its first line, and runs its commands in turn. A line that a command
- * prints is the expected one, but for what stands at its …; the ranks' lines come in any order.
- */
-async function follow(file: string): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), 'nbc-page-'));
-  try {
-    mkdirSync(join(folder, 'node_modules'));
-    symlinkSync(ROOT, join(folder, 'node_modules/node-nbc'));
-    const programs = new Map<string, string>();
-    let outputs: string[] = []; // of commands whose output has not been compared
-    for (const { line, language, text, notRun } of blocksOf(file)) {
-      const where = `${file}, line ${line}`;
-      if (notRun !== undefined) continue;
-      if (language === 'js') {
-        writeProgram(folder, programs, text, where);
-      } else if (language === 'sh') {
-        assert.equal(outputs.length, 0, `${where}: what the command before prints is not shown`);
-        for (const command of text.trim().split('\n')) outputs.push(await outputOf(folder, command, where));
-      } else {
-        assert.equal(language, '', where);
-        assert.notEqual(outputs.length, 0, `${where}: no command prints this`);
-        assertPrinted(outputs.join(''), text, where);
-        outputs = [];
+  it('runs npm scripts and tests that are there, also in the workflow', () => {
+    const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { scripts: object };
+    const tests = readdirSync(join(ROOT, 'test'));
+    for (const file of [...documents(), '.github/workflows/release.yml']) {
+      const text = readFileSync(join(ROOT, file), 'utf8');
+      for (const [, name] of text.matchAll(/\bnpm run ([\w:-]+)/g))
+        assert.ok(name in scripts, `${file}: npm run ${name}`);
+      for (const [, name] of text.matchAll(/`npm test -- ([a-z-]+)`/g)) {
+        const known = ['tsan', 'asan', 'native'].includes(name) || tests.includes(`${name}.test.ts`);
+        assert.ok(known, `${file}: npm test -- ${name}`);
       }
     }
-    assert.equal(outputs.length, 0, `${file}: what the last command prints is not shown`);
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-}
+  });
 
-/** "// NAME (the loop; everything else is OTHER)" is OTHER with the loop of the block instead of its own. */
-function writeProgram(folder: string, programs: Map<string, string>, text: string, where: string): void {
-  const found = /^\/\/ (\S+\.mjs)(?: \(the loop; everything else is (\S+)\))?\n/.exec(text);
-  assert.ok(found !== null, `${where}: the first line does not name the program`);
-  const [, name] = found;
-  const other = found[2] as string | undefined;
-  let program = text;
-  if (other !== undefined) {
-    const loop = text.slice(text.indexOf('\n') + 1);
-    assert.match(loop, /^for .* \{\n(?: .*\n)*\}\n$/, where);
-    const whole = programs.get(other);
-    assert.ok(whole !== undefined, `${where}: there is no ${other}`);
-    const old = /^for .* \{\n(?: .*\n)*\}\n/gm;
-    assert.equal(whole.match(old)?.length, 1, `${other} has one loop`);
-    program = whole.replace(old, () => loop);
+  for (const { file, blocks } of PAGES) {
+    if (blocks.length === 0) continue;
+    it(`does what ${file} says, from top to bottom`, () => follow(blocks)).timeout(120_000);
   }
-  programs.set(name, program);
-  writeFileSync(join(folder, name), program);
-}
+});
 
-async function outputOf(folder: string, command: string, where: string): Promise<string> {
-  const [npx, program, ...args] = command.split(' ');
-  assert.match(npx, /^(npx|node)$/, `${where}: ${command}`);
-  const script = npx === 'node' ? join(folder, program) : join(ROOT, 'dist/cli', `${program}.js`);
-  const { code, stdout, stderr } = await run(process.execPath, [script, ...args], {}, { cwd: folder });
-  assert.equal(code, 0, `${where}: ${command}\n${stdout}${stderr}`);
-  return stdout;
-}
+describe('the test of code in documents', () => {
+  const page = (...lines: string[]) => blocksIn(lines.join('\n'), 'page.md');
+  const command = (text: string, output: string) => page('```sh', text, '```', '', '```', output, '```');
+  const hello = page('```js', '// hello.mjs', "console.log('hello', 1);", '```');
 
-function assertPrinted(printed: string, expected: string, where: string): void {
-  // Columns are as wide as what stands in them.
-  const linesOf = (text: string): string[] => text.trimEnd().replaceAll(/ +/g, ' ').split('\n');
-  const lines = linesOf(printed);
-  const patterns = linesOf(expected);
-  assert.equal(lines.length, patterns.length, `${where}: printed was\n${printed}`);
-  for (const pattern of patterns) {
-    const literal = pattern.split('…').map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`));
-    const matches = RegExp(`^${literal.join('.*')}$`);
-    const at = lines.findIndex((line) => matches.test(line));
-    assert.ok(at >= 0, `${where}: no line is '${pattern}'; printed was\n${printed}`);
-    lines.splice(at, 1);
+  for (const [what, blocks, expected] of [
+    ['a language that no test knows', page('```python', 'x = 1', '```'), /no test knows blocks of 'python'/],
+    ['a command that no test runs', page('```sh', 'make all', '```'), /no test runs 'make all'/],
+    ['an output of no command', page('```', 'some output', '```'), /no command prints this/],
+    ['a mark without a reason', page('<!-- not run: later -->', '', '```sh', 'make', '```'), /gives no reason/],
+    ['a mark with a test that is not there', page('<!-- run by test/no.test.ts -->', '```sh', '```'), /there is no/],
+    ['words that pass for a drawing', page('```text', 'npm test', '```'), /without a drawing/],
+    ['an output that differs', [...hello, ...command('node hello.mjs', 'hello 2')], /no line is 'hello 2'/],
+    ['an output that is not shown', [...hello, ...page('```sh', 'node hello.mjs', '```')], /is not shown/],
+    ['a fragment that fails', page('```ts', 'world.ibcast(send, 5);', '```'), /ERR_NBC_ARGUMENT/],
+  ] as const) {
+    it(`finds ${what}`, () => assert.rejects(follow(blocks), expected));
   }
-}
+
+  it('takes an output with a … for what differs', () => follow([...hello, ...command('node hello.mjs', 'hello …')]));
+
+  it('finds a block without an end, and indented ones', () => {
+    assert.throws(() => page('```sh', 'make'), /has no end/);
+    assert.deepEqual(
+      page('- one', '', '  ````md', '  ```', '  ````', '', '~~~sh', '~~~').map(({ language, text }) => [
+        language,
+        text,
+      ]),
+      [
+        ['md', '  ```\n'],
+        ['sh', ''],
+      ],
+    );
+  });
+});

@@ -39,6 +39,29 @@ describe('the small examples', () => {
     assert.deepEqual(linked.toSorted(), names.toSorted());
   });
 
+  it('show each family of calls', () => {
+    const text = names.map((name) => readFileSync(join(ROOT, FOLDER, `${name}.ts`), 'utf8')).join('\n');
+    const families = {
+      messages: ['isend', 'irecv', 'isendrecv'],
+      collectives: ['ibarrier', 'ibcast', 'iscatter', 'igather', 'iallgather', 'ialltoall'],
+      'with counts': ['iscatterv', 'igatherv', 'ialltoallv', 'ialltoallw'],
+      reductions: ['ireduce', 'iallreduce', 'ireduceScatterBlock', 'iscan', 'iexscan', 'createOp'],
+      neighbourhoods: ['cart', 'distGraph', 'dimsCreate', 'ineighborAllgather', 'ineighborAlltoallv'],
+      persistent: ['allreduceInit', 'start', 'free'],
+      requests: ['test', 'wait', 'waitAll', 'waitAny', 'testAll'],
+      buffers: ['alloc', 'strided'],
+      communicators: ['init', 'dup', 'split', 'close'],
+      schedules: ['round'],
+      values: ['bcast', 'scatter'],
+      failures: ['revoke', 'agree', 'shrink', 'abort'],
+      threads: ['runRanks', 'createRankPool'],
+      seeing: ['utilization', 'stats', 'subscribe'],
+    };
+    for (const [family, calls] of Object.entries(families)) {
+      for (const call of calls) assert.match(text, new RegExp(`\\b${call}(<.*>)?\\(`), `${family}: ${call}`);
+    }
+  });
+
   it('have at most forty lines', () => {
     for (const name of names) {
       const lines = readFileSync(join(ROOT, FOLDER, `${name}.ts`), 'utf8')

@@ -10,7 +10,7 @@ import { type AddressInfo, createConnection, createServer } from 'node:net';
 import { networkInterfaces, type NetworkInterfaceInfo } from 'node:os';
 import { join } from 'node:path';
 import { BootstrapError, type InitOptions, OptionError } from 'node-nbc';
-import type { Native, NativeJob } from '../src/native.js';
+import type { Native, NativeJob, VerbsOffer } from '../src/native.js';
 import { reports, runRanks, skip } from './helpers.js';
 import { run } from './support/commands.js';
 import { ROOT } from './support/launch.js';
@@ -34,6 +34,9 @@ class Listener {
   listenTcp(address: string): { fd: number; port: number } {
     this.asked.push(address);
     return { fd: openSync('/dev/null', 'r'), port: 4711 };
+  }
+  verbsOffer(): VerbsOffer {
+    return { why: 'there is none' };
   }
   createJob(): number {
     return openSync('/dev/null', 'r+');

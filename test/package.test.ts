@@ -51,7 +51,7 @@ describe('the package', () => {
       assert.ok(paths.includes(path), `${path} is missing`);
     }
     const allowed =
-      /^(dist\/.*\.(js|d\.ts)|native\/.*\.(cc|h)|native\/Makefile|native\/addon\/exports\.map|prebuilds\/linux-(x64|arm64)\/nbc(\.node|-rank)|bench\/peers\/.*|bench\/METHOD\.md|docs\/[^/]*\.md|docs\/figures\/[^/]*\.(md|svg|txt)|(src\/schedules|docs\/guides|docs\/jobs|docs\/architecture|examples\/(calls|compression|fft3d|heat|statistics|survivor|training))\/.*|examples\/README\.md|[^/]+)$/;
+      /^(dist\/.*\.(js|d\.ts)|native\/.*\.(cc|h)|native\/Makefile|native\/addon\/exports\.map|prebuilds\/linux-(x64|arm64)\/nbc(\.node|-rank)|bench\/peers\/.*|bench\/METHOD\.md|docs\/[^/]*\.md|docs\/surface\.d\.ts|docs\/figures\/[^/]*\.(md|svg|txt)|(src\/schedules|docs\/guides|docs\/jobs|docs\/architecture|examples\/(calls|compression|fft3d|heat|statistics|survivor|training))\/.*|examples\/README\.md|[^/]+)$/;
     const strange = paths.filter((path) => !allowed.test(path) || /(^|\/)(test|build)\//.test(path));
     assert.deepEqual(strange, []);
   });
@@ -66,6 +66,15 @@ describe('the package', () => {
         assert.ok(existsSync(join(installed, file, '..', target)), `${file} links to ${target}`);
       }
     }
+  });
+
+  it('is not made to be published as long as no repository is named', async () => {
+    const { repository } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { repository?: unknown };
+    if (repository !== undefined) return;
+    const args = ['scripts/release.mjs', '--to-publish'];
+    const { code, stderr } = await runCommand(process.execPath, args, {}, { cwd: ROOT });
+    assert.equal(code, 1);
+    assert.match(stderr, /package\.json has no repository.*docs\/install\.md/);
   });
 
   it("runs the README's first program", async () => {

@@ -1,12 +1,20 @@
 /**
- * `nbcbench against-node`: round trips of node-nbc beside what Node.js itself offers between threads and processes. On
- * a quiet machine, and beside processes that compute.
+ * `nbcbench against-node`: round trips and all-to-alls of node-nbc beside what Node.js itself offers between threads and
+ * processes. On a quiet machine, and beside processes that compute.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { type Load, LOADS, type Measured, type Mechanism, MECHANISMS } from './against-node/mechanisms.js';
+import {
+  CROWD,
+  type Load,
+  LOADS,
+  type Measured,
+  type Mechanism,
+  MECHANISMS,
+  type Pattern,
+} from './against-node/mechanisms.js';
 import type { Listener } from './measure.js';
 import { formatBytes } from './options.js';
 import { formatTime, table } from './report.js';
@@ -33,7 +41,10 @@ export interface AgainstNodeRow extends Measured {
 const START_MS = 60_000;
 
 const path = (url: string): string => fileURLToPath(new URL(url, import.meta.url));
-const SIDE = path('against-node/side.js');
+const PROGRAMS: Record<Pattern, string> = {
+  'round trip': path('against-node/side.js'),
+  'all-to-all': path('against-node/all-to-all.js'),
+};
 const NBCRUN = path('../../cli/nbcrun.js');
 
 /** Mechanisms that this machine has. */
@@ -62,11 +73,12 @@ export async function measureAgainstNode(
     const others = load === 'busy' ? startBusy(busy) : undefined;
     try {
       for (const bytes of sizes) {
-        for (const { name, waits, ours } of mechanisms) {
+        for (const mechanism of mechanisms) {
+          const { name, waits } = mechanism;
           listener.progress(done++ / cases, `${name}, ${formatBytes(bytes)}, ${load}`);
-          const args = [SIDE, name, String(bytes), String(repetitions), String(maxSeconds)];
+          const args = [...commandOf(mechanism), name, String(bytes), String(repetitions), String(maxSeconds)];
           try {
-            const measured = await measureCase(ours ? [NBCRUN, '-n', '2', ...args] : args, maxSeconds);
+            const measured = await measureCase(args, maxSeconds);
             rows.push({ mechanism: name, waits, bytes, load, ...measured });
           } catch (error) {
             listener.failure(new Error(`${name}, ${formatBytes(bytes)}, ${load}: ${(error as Error).message}`));
@@ -78,6 +90,13 @@ export async function measureAgainstNode(
     }
   }
   return rows;
+}
+
+function commandOf({ pattern, start }: Mechanism): string[] {
+  const program = PROGRAMS[pattern];
+  if (start === 'node') return [program];
+  const ranks = pattern === 'all-to-all' ? CROWD : 2;
+  return [NBCRUN, '-n', String(ranks), ...(start === 'threads' ? ['--threads'] : []), program];
 }
 
 async function measureCase(args: readonly string[], maxSeconds: number): Promise<Measured> {
@@ -98,25 +117,31 @@ function startBusy(count: number): { stop: () => void } {
   return { stop };
 }
 
-/** A row for each mechanism, a column for each size and load: medians in µs. */
+/** A table for each pattern, a row for each mechanism, a column for each size and load: medians in µs. */
 export function againstNodeTable(rows: readonly AgainstNodeRow[], markdown: boolean): string {
+  const patterns = [...new Set(MECHANISMS.map(({ pattern }) => pattern))];
+  return patterns.map((pattern) => tableOf(pattern, rows, markdown)).join('\n\n');
+}
+
+function tableOf(pattern: Pattern, rows: readonly AgainstNodeRow[], markdown: boolean): string {
   const sizes = [...new Set(rows.map(({ bytes }) => bytes))];
   const columns = sizes.flatMap((bytes) => LOADS.map((load) => ({ bytes, load })));
   const header = [
-    'round trip, median in µs',
+    `${pattern}${pattern === 'all-to-all' ? ` of ${CROWD}` : ''}, median in µs`,
     'a waiting thread',
     ...columns.map(({ bytes, load }) => `${formatBytes(bytes)}, ${load}`),
   ];
-  const body = MECHANISMS.filter(({ name }) => rows.some(({ mechanism }) => mechanism === name)).map(
-    ({ name, title, waits }) => [
+  const ofPattern = MECHANISMS.filter((each) => each.pattern === pattern);
+  const body = ofPattern
+    .filter(({ name }) => rows.some(({ mechanism }) => mechanism === name))
+    .map(({ name, title, waits }) => [
       title,
       waits === 'blocks' ? 'blocks' : 'returns to its event loop',
       ...columns.map(({ bytes, load }) => {
         const row = rows.find((each) => each.mechanism === name && each.bytes === bytes && each.load === load);
         return row === undefined ? '' : formatTime(row.median_us);
       }),
-    ],
-  );
+    ]);
   if (!markdown) return table(header, body, 2);
   const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
   const rule = header.map((_, index) => (index < 2 ? '---' : '--:'));

@@ -11,7 +11,7 @@ import { measureMemory } from './memory.js';
 import { measureNbov, type Nbov } from './nbov.js';
 import { OPS, PAPER_OPS, REDUCED_BYTES, reduces, type Op } from './operations.js';
 import * as parse from './options.js';
-import { nodeNbc } from './ours.js';
+import { nodeNbc, THREADS } from './ours.js';
 import { loadCharts } from './panels.js';
 import { findPeers, peerNames } from './peers.js';
 import { measurePingPong, type PingPongSettings } from './pingpong.js';
@@ -24,6 +24,7 @@ import { WAYS, type Way } from './ways.js';
 import { BUFFER_KINDS, FORMS, STARTS, type BufferKind, type Form, type Start } from './wire.js';
 
 interface MeasureOptions {
+  threads?: boolean;
   ranks: number[];
   ops: Op[];
   sizes: number[];
@@ -73,7 +74,19 @@ function peersIf(wanted: Peers, transports: readonly string[] = []): Implementat
   return findPeers(wanted === true ? peerNames : wanted, transport, (text) => line.log(`nbcbench: ${text}`));
 }
 
+const transportsOf = ({ threads, transport }: { threads?: boolean; transport: string[] }): string[] =>
+  threads ? [THREADS] : transport;
+
+/** As `--transport threads`. */
+function threadsOption(): Option {
+  return new Option(
+    '--threads',
+    "node-nbc's ranks are threads of one process, not processes; as --transport threads",
+  ).conflicts('transport');
+}
+
 async function benchmark(options: MeasureOptions, command: Command): Promise<void> {
+  const transports = transportsOf(options);
   if (!options.ours && options.peers === false)
     command.error('error: --no-ours leaves nothing to measure without --peers');
   if ((options.delays === undefined) !== (options.links.length === 0))
@@ -83,7 +96,7 @@ async function benchmark(options: MeasureOptions, command: Command): Promise<voi
     command.error(`error: reductions are of float64: blocks of ${uneven} bytes have no whole number of them`);
   const charts = options.svg === undefined ? undefined : await loadCharts();
   const ours = options.ours
-    ? options.transport.flatMap((transport) =>
+    ? transports.flatMap((transport) =>
         options.progress.flatMap((progress) =>
           // With a progress thread none of them is needed.
           (progress === 'manual' && options.ways ? options.ways : [undefined]).map((way) =>
@@ -92,7 +105,7 @@ async function benchmark(options: MeasureOptions, command: Command): Promise<voi
         ),
       )
     : [];
-  const implementations = [...ours, ...peersIf(options.peers, options.transport)];
+  const implementations = [...ours, ...peersIf(options.peers, transports)];
   if (implementations.length === 0) throw new Error('nothing to measure');
   line.log(`nbcbench ${version}: ${[...new Set(implementations.map(({ title }) => title))].join(', ')}`);
   const network = new Delays(options.links);
@@ -210,12 +223,19 @@ async function nbov(options: {
 }
 
 async function pingPong(
-  options: PingPongSettings & { transport: string[]; progress: string[]; peers: Peers; json?: string },
+  options: PingPongSettings & {
+    threads?: boolean;
+    transport: string[];
+    progress: string[];
+    peers: Peers;
+    json?: string;
+  },
 ): Promise<void> {
-  const ours = options.transport.flatMap((transport) =>
+  const transports = transportsOf(options);
+  const ours = transports.flatMap((transport) =>
     options.progress.map((progress) => nodeNbc(transport, progress, ['plain'])),
   );
-  const implementations = [...ours, ...peersIf(options.peers, options.transport)];
+  const implementations = [...ours, ...peersIf(options.peers, transports)];
   line.log(`nbcbench ${version}: ${[...new Set(implementations.map(({ title }) => title))].join(', ')}`);
   const found = await measurePingPong(implementations, options, listener);
   const peers = [...new Set(implementations.filter(isPeer).map(({ name }) => name))];
@@ -301,10 +321,11 @@ const program = new Command('nbcbench')
   .option('--intervals <list>', 'a test every so many bytes of the block; 0: no tests', parse.parseIntervals, [0])
   .option(
     '--transport <list>',
-    "node-nbc's transport: auto, shm, tcp, verbs; peers use TCP if it is tcp",
+    "node-nbc's transport: auto, shm, tcp, verbs, or threads; peers use TCP if it is tcp",
     parse.parseTransports,
     ['auto'],
   )
+  .addOption(threadsOption())
   .option('--progress <list>', "node-nbc's progress: thread, manual", parse.parseProgress, ['thread'])
   .option('--ways <list>', `with progress 'manual', the paper's modes: ${WAYS.join(', ')}`, parse.parseWays)
   .option('--buffers <kind>', "node-nbc's buffers: plain, alloc or both", parse.parseBuffers, [...BUFFER_KINDS])
@@ -357,6 +378,7 @@ Examples:
   $ nbcbench --peers --buffers both                    against Open MPI and MPICH
   $ nbcbench --ops ialltoall --sizes 1K..256K --intervals 0,1K,8K --progress thread,manual --svg overhead.svg
   $ nbcbench --ranks 16 --sizes 8,1K --peers --json rows.json
+  $ nbcbench --ranks 16 --sizes 8 --threads --peers    ranks as threads against MPI's processes
   $ nbcbench waiting --peers                           processor time of ranks that wait
   $ nbcbench crowd --peers                             64 ranks over TCP on this machine, all-to-all
   $ nbcbench pingpong --transport tcp --peers openmpi  round trips of 8 bytes
@@ -405,6 +427,7 @@ program
   .option('--repetitions <n>', 'measured round trips of each size', parse.parsePositive, 10_000)
   .option('--max-seconds <s>', 'for each size: stop before all repetitions', parse.parseSeconds, 10)
   .option('--transport <list>', 'auto, shm, tcp, verbs; peers use TCP if it is tcp', parse.parseTransports, ['auto'])
+  .addOption(threadsOption())
   .option('--progress <list>', 'thread, manual', parse.parseProgress, ['thread'])
   .addOption(sameBuffersOption())
   .option('--no-bind', 'leave it to the kernel on which processors ranks run')
@@ -415,8 +438,10 @@ program
 
 program
   .command('against-node')
-  .description('round trips beside postMessage, SharedArrayBuffer, Unix sockets, child_process and zeromq')
-  .option('--sizes <list>', 'bytes of a message', parse.parseSizes, [8, 1048576])
+  .description(
+    'round trips and all-to-alls beside postMessage, SharedArrayBuffer, Unix sockets, child_process and zeromq',
+  )
+  .option('--sizes <list>', 'bytes of a message, or of a block of an all-to-all', parse.parseSizes, [8, 1048576])
   .option('--repetitions <n>', 'measured round trips of each case', parse.parsePositive, 2000)
   .option('--max-seconds <s>', 'for each case: stop before all repetitions', parse.parseSeconds, 2)
   .option('--busy <n>', 'processes that compute beside the busy cases', parse.parsePositive, 2)

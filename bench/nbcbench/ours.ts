@@ -4,14 +4,20 @@ import { openLocalStore } from '#library/transport/store/local.js';
 import type { Implementation } from './implementations.js';
 import { BenchJob } from './job.js';
 import { VARIABLES, type Way } from './ways.js';
+import type { Placement } from './placement.js';
 import type { BufferKind, Form } from './wire.js';
 import { version } from '#library/cli/version.js';
 
 const JOIN_TIMEOUT_MS = 60_000;
 
-const program = fileURLToPath(new URL('rank.js', import.meta.url));
+const path = (url: string): string => fileURLToPath(new URL(url, import.meta.url));
+const program = path('rank.js');
+const NBCRUN = path('../../cli/nbcrun.js');
 
-/** `way`: one of the paper's modes; otherwise as the environment says. */
+/** What rows have as their transport where ranks are threads. */
+export const THREADS = 'threads';
+
+/** `transport`: one of init(), or {@link THREADS}; `way`: one of the paper's modes; otherwise as the environment says. */
 export function nodeNbc(
   transport: string,
   progress: string,
@@ -28,6 +34,8 @@ export function nodeNbc(
     buffers,
     forms,
     async launch(ranks, placement) {
+      const settings = { NBC_PROGRESS: progress, ...(way === undefined ? {} : VARIABLES[way]) };
+      if (transport === THREADS) return launchThreads(ranks, placement, settings);
       const { native } = await import('#library/native.js');
       const store = await openLocalStore(ranks, JOIN_TIMEOUT_MS);
       const started = BenchJob.launch('node-nbc', ranks, (directory) => ({
@@ -42,8 +50,7 @@ export function nodeNbc(
             NBC_JOB_FD: '3',
             ...store.environment,
             NBC_TRANSPORT: transport,
-            NBC_PROGRESS: progress,
-            ...(way === undefined ? {} : VARIABLES[way]),
+            ...settings,
           };
           return { file, arguments: rest, env };
         }),
@@ -51,4 +58,13 @@ export function nodeNbc(
       return started.finally(() => store.close());
     },
   };
+}
+
+/** Each thread takes its processor itself (rank.ts). */
+function launchThreads(ranks: number, { cpus }: Placement, settings: NodeJS.ProcessEnv): Promise<BenchJob> {
+  const env = { ...process.env, ...settings, ...(cpus && { NBCBENCH_PROCESSORS: cpus.join(',') }) };
+  const args = [NBCRUN, '-n', String(ranks), '--threads', program];
+  return BenchJob.launch('node-nbc', ranks, (directory) => ({
+    commands: [{ file: process.execPath, arguments: [...args, directory], env }],
+  }));
 }

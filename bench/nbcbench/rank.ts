@@ -9,8 +9,9 @@
  *
  * The commands are listed at `obey`. All times are microseconds of CLOCK_MONOTONIC.
  */
-import { closeSync, constants, openSync, readSync, writeFileSync, writeSync } from 'node:fs';
-import { join } from 'node:path';
+import { spawnSync } from 'node:child_process';
+import { closeSync, constants, openSync, readlinkSync, readSync, writeFileSync, writeSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { init, waitAll, type Communicator, type NeighborCommunicator, type Request } from 'node-nbc';
 import { hasNeighbors, type Op } from './operations.js';
@@ -406,8 +407,18 @@ async function obey(line: string): Promise<boolean> {
   return true;
 }
 
+/** A rank that is a thread runs where nbcbench says; processes are started there. */
+function bind(): void {
+  const { NBCBENCH_PROCESSORS: processors, NBC_RANK } = process.env;
+  if (processors === undefined) return;
+  const thread = basename(readlinkSync('/proc/thread-self'));
+  const { status } = spawnSync('taskset', ['-p', '-c', processors.split(',')[Number(NBC_RANK)], thread]);
+  if (status !== 0) throw new Error('cannot be bound to its processor (taskset)');
+}
+
 const done = openFifo('done', constants.O_WRONLY);
 try {
+  bind();
   world = await init();
   rank = world.rank;
   size = world.size;

@@ -1,4 +1,5 @@
 /** From the samples of all ranks to the figures of one row. */
+import type { Measured } from './against-node/mechanisms.js';
 
 /**
  * What one batch gave: for each rank `[start, init, test, wait, total]` of each repetition, in µs; NaN: a rank came
@@ -62,4 +63,15 @@ export function testsFor(bytes: number, interval: number): number {
 /** The overlap percentage of the OSU benchmarks. `compute` is the time of the computation without communication. */
 export function overlapPercentage(total: number, compute: number, blocking: number): number {
   return 100 - ((total - compute) / blocking) * 100;
+}
+
+/** Of one process of `nbcbench against-node`. @param samples in milliseconds */
+export function measuredOf(samples: readonly number[]): Measured {
+  const sorted = [...samples].sort((a, b) => a - b);
+  const us = (milliseconds: number): number => Math.round(milliseconds * 1e6) / 1000;
+  return {
+    repetitions: sorted.length,
+    median_us: us(median(sorted)),
+    p99_us: us(sorted[Math.floor(sorted.length * 0.99)]),
+  };
 }

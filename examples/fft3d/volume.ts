@@ -13,21 +13,23 @@ export interface NiftiSeries extends Series {
   notes: string[];
 }
 
+type ReadValue = (view: DataView, byte: number, littleEndian: boolean) => number;
+
 /**
- * Reads one value of each datatype; those not listed are no real numbers (or, as 128-bit floats, not known to
- * JavaScript).
+ * How a value of each datatype is read, and its bytes; those not listed are no real numbers (or, as 128-bit floats, not
+ * known to JavaScript).
  */
-const READERS = new Map<number, (view: DataView, byte: number, littleEndian: boolean) => number>([
-  [nifti.NIFTI1.TYPE_UINT8, (view, byte) => view.getUint8(byte)],
-  [nifti.NIFTI1.TYPE_INT8, (view, byte) => view.getInt8(byte)],
-  [nifti.NIFTI1.TYPE_INT16, (view, byte, little) => view.getInt16(byte, little)],
-  [nifti.NIFTI1.TYPE_UINT16, (view, byte, little) => view.getUint16(byte, little)],
-  [nifti.NIFTI1.TYPE_INT32, (view, byte, little) => view.getInt32(byte, little)],
-  [nifti.NIFTI1.TYPE_UINT32, (view, byte, little) => view.getUint32(byte, little)],
-  [nifti.NIFTI1.TYPE_INT64, (view, byte, little) => Number(view.getBigInt64(byte, little))],
-  [nifti.NIFTI1.TYPE_UINT64, (view, byte, little) => Number(view.getBigUint64(byte, little))],
-  [nifti.NIFTI1.TYPE_FLOAT32, (view, byte, little) => view.getFloat32(byte, little)],
-  [nifti.NIFTI1.TYPE_FLOAT64, (view, byte, little) => view.getFloat64(byte, little)],
+const READERS = new Map<number, [bytes: number, ReadValue]>([
+  [nifti.NIFTI1.TYPE_UINT8, [1, (view, byte) => view.getUint8(byte)]],
+  [nifti.NIFTI1.TYPE_INT8, [1, (view, byte) => view.getInt8(byte)]],
+  [nifti.NIFTI1.TYPE_INT16, [2, (view, byte, little) => view.getInt16(byte, little)]],
+  [nifti.NIFTI1.TYPE_UINT16, [2, (view, byte, little) => view.getUint16(byte, little)]],
+  [nifti.NIFTI1.TYPE_INT32, [4, (view, byte, little) => view.getInt32(byte, little)]],
+  [nifti.NIFTI1.TYPE_UINT32, [4, (view, byte, little) => view.getUint32(byte, little)]],
+  [nifti.NIFTI1.TYPE_INT64, [8, (view, byte, little) => Number(view.getBigInt64(byte, little))]],
+  [nifti.NIFTI1.TYPE_UINT64, [8, (view, byte, little) => Number(view.getBigUint64(byte, little))]],
+  [nifti.NIFTI1.TYPE_FLOAT32, [4, (view, byte, little) => view.getFloat32(byte, little)]],
+  [nifti.NIFTI1.TYPE_FLOAT64, [8, (view, byte, little) => view.getFloat64(byte, little)]],
 ]);
 
 /** Millimetres in the file's unit of length; a file that doesn't say means millimetres. */
@@ -52,13 +54,12 @@ export function readNifti(file: string, wanted = 1): NiftiSeries {
   };
   const bytes = readBytes(file, fail);
   if (!nifti.isNIFTI(bytes)) fail('not a NIfTI file (.nii or .nii.gz; pairs of .hdr and .img are not read)');
-  const header = nifti.readHeader(bytes);
+  const header = readHeader(bytes, fail);
   const size: Triple = [extent(header, 1), extent(header, 2), extent(header, 3)];
-  const read = READERS.get(header.datatypeCode) ?? fail(`values of type ${typeName(header)} cannot be filtered`);
-
-  const step = header.numBitsPerVoxel / 8;
+  const [step, read] = READERS.get(header.datatypeCode) ?? fail(`values of type ${typeName(header)} cannot be filtered`);
   const count = product(size);
-  if (count <= 0) fail(`its header says ${size.join(' x ')} values`);
+  if (!size.every((extent) => extent > 0) || !Number.isSafeInteger(count))
+    fail(`its header says ${size.join(' x ')} values`);
   const stored = header.dims.slice(4, header.dims[0] + 1).reduce((all, length) => all * Math.max(1, length), 1);
   if (wanted > stored) fail(`has ${stored} volume${stored > 1 ? 's' : ''}, not ${wanted}`);
   const present = Math.max(0, bytes.byteLength - header.vox_offset);
@@ -133,12 +134,30 @@ function readBytes(file: string, fail: (reason: string) => never): ArrayBuffer {
   }
 }
 
+/** The library believes the file: it reads beyond its end, and takes any number as the place of the data. */
+function readHeader(bytes: ArrayBuffer, fail: (reason: string) => never): Header {
+  let header: Header | null = null;
+  try {
+    header = nifti.readHeader(bytes);
+  } catch {
+    // It ends in the middle of the header.
+  }
+  if (header === null) return fail('its header is cut short');
+  const { vox_offset: data, dims } = header;
+  if (!Number.isInteger(data) || data < 0 || data > bytes.byteLength) fail(`its header says that data begin at ${data}`);
+  if (dims[0] < 1 || dims[0] > 7) fail(`its header says ${dims[0]} dimensions`);
+  return header;
+}
+
 const isGzip = (bytes: Uint8Array): boolean => bytes[0] === 0x1f && bytes[1] === 0x8b;
 
 const extent = (header: Header, axis: number): number => (axis <= header.dims[0] ? header.dims[axis] : 1);
 
-const typeName = (header: Header): string =>
-  `${header.getDatatypeCodeString(header.datatypeCode)} (datatype ${header.datatypeCode})`;
+/** Of NIfTI-2 the library knows no names. */
+const typeName = (header: Header): string => {
+  const name = header instanceof nifti.NIFTI1 ? `${header.getDatatypeCodeString(header.datatypeCode)} ` : '';
+  return `${name}(datatype ${header.datatypeCode})`;
+};
 
 function scaling(header: Header): { notes: string[]; slope: number; intercept: number } {
   // The standard: a slope of 0 means that the values are as they are. Broken files have NaN there.
@@ -150,6 +169,9 @@ function scaling(header: Header): { notes: string[]; slope: number; intercept: n
 
 function voxelOf(header: Header): Triple {
   const unit = MILLIMETRES.get(header.xyzt_units & nifti.NIFTI1.SPATIAL_UNITS_MASK) ?? 1;
-  const distance = (axis: number) => Math.abs(header.pixDims[axis]) * unit || 1;
+  const distance = (axis: number) => {
+    const told = Math.abs(header.pixDims[axis]) * unit;
+    return Number.isFinite(told) && told > 0 ? told : 1;
+  };
   return [distance(1), distance(2), distance(3)];
 }

@@ -12,6 +12,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   choose_pin(env);
   env.SetInstanceData(new World(env));
   export_job(env, exports);
+  export_networks(env, exports);
   export_opening(env, exports);
   export_requests(env, exports);
   export_operators(env, exports);

@@ -5,6 +5,7 @@
 namespace nbc::addon {
 
 void export_job(Napi::Env env, Napi::Object exports);            // job.cc: the shared file of a job
+void export_networks(Napi::Env env, Napi::Object exports);       // networks.cc: who reaches whom by verbs
 void export_opening(Napi::Env env, Napi::Object exports);        // opening.cc: open and close
 void export_requests(Napi::Env env, Napi::Object exports);       // requests.cc: start, test, wait
 void export_operators(Napi::Env env, Napi::Object exports);      // operators.cc: functions of createOp

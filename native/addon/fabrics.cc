@@ -10,7 +10,10 @@
 #include "fabric/tcp/tcp_fabric.h"
 #include "fabric/verbs/available.h"
 #if NBC_HAS_VERBS
+#include "fabric/verbs/device.h"
 #include "fabric/verbs/host_bootstrap.h"
+#include "fabric/verbs/mailboxes.h"
+#include "fabric/verbs/offer.h"
 #include "fabric/verbs/socket_bootstrap.h"
 #include "fabric/verbs/verbs_fabric.h"
 #endif
@@ -60,20 +63,14 @@ std::unique_ptr<FarFabric> make_tcp(const Opening& opening, tcp::Socket listener
   return std::make_unique<tcp::TcpFabric>(description_of(opening, std::move(listener)), tcp_options(opening), exposed);
 }
 
-// Shared memory between ranks of one host, TCP to all others; who is where was found out when they met.
-std::unique_ptr<Fabric> make_beside_tcp(const Opening& opening, tcp::Socket listener,
-                                        std::shared_ptr<job::Segment> segment) {
-  auto near =
-      std::make_unique<shm::ShmFabric>(std::move(segment), shm_options(opening), shm::ShmFabric::Opening::later);
-  auto far = make_tcp(opening, std::move(listener), near->memory());
+#if NBC_HAS_VERBS
+// How many ranks of this rank's machine come before it. Under nbcrun all are on this one.
+uint32_t number_on_host(const Opening& opening) {
   const std::vector<uint32_t>& hosts = opening.tcp.hosts;
-  std::vector<job::Route> routes;
-  for (const uint32_t host : hosts)
-    routes.push_back(host == hosts[opening.rank] ? job::Route::shared_memory : job::Route::network);
-  return std::make_unique<mixed::MixedFabric>(std::move(near), std::move(far), std::move(routes));
+  if (opening.rank >= hosts.size()) return opening.rank;
+  return static_cast<uint32_t>(std::count(hosts.begin(), hosts.begin() + opening.rank, hosts[opening.rank]));
 }
 
-#if NBC_HAS_VERBS
 // Ranks that have a listening socket exchange their cards over sockets, others through the shared file.
 std::unique_ptr<verbs::Bootstrap> make_bootstrap(const Opening& opening, tcp::Socket listener,
                                                  std::shared_ptr<job::Segment> segment,
@@ -82,6 +79,14 @@ std::unique_ptr<verbs::Bootstrap> make_bootstrap(const Opening& opening, tcp::So
     return std::make_unique<verbs::SocketBootstrap>(description_of(opening, std::move(listener)), tcp_options(opening));
   return std::make_unique<verbs::HostBootstrap>(std::move(segment), opening.rank, opening.engine.libof.eager_limit,
                                                 line);
+}
+#endif
+
+#if !NBC_HAS_VERBS
+[[noreturn]] void not_in_this_build() {
+  throw FabricError{
+      "transport 'verbs' is not in this build: it was made without the headers of libibverbs. Install them "
+      "(Debian: apt install libibverbs-dev) and build again"};
 }
 #endif
 
@@ -94,6 +99,7 @@ std::unique_ptr<FarFabric> make_verbs(const Opening& opening, tcp::Socket listen
   verbs::VerbsOptions verbs = opening.verbs;
   verbs.eager_limit = opening.engine.libof.eager_limit;
   verbs.give_up_after(opening.peer_timeout);
+  verbs.device.turn = number_on_host(opening);
   auto bootstrap = make_bootstrap(opening, std::move(listener), std::move(segment),
                                   exposed == nullptr ? Line::ours : Line::of_others);
   return std::make_unique<verbs::VerbsFabric>(std::move(bootstrap), verbs, exposed);
@@ -102,10 +108,22 @@ std::unique_ptr<FarFabric> make_verbs(const Opening& opening, tcp::Socket listen
   static_cast<void>(listener);
   static_cast<void>(segment);
   static_cast<void>(exposed);
-  throw FabricError{
-      "transport 'verbs' is not in this build: it was made without the headers of libibverbs. Install them "
-      "(Debian: apt install libibverbs-dev) and build again"};
+  not_in_this_build();
 #endif
+}
+
+// Shared memory between ranks of one host, the network that all agreed on to all others; who is where was found out when
+// they met.
+std::unique_ptr<Fabric> make_beside_network(const Opening& opening, tcp::Socket listener,
+                                            const std::shared_ptr<job::Segment>& segment) {
+  auto near = std::make_unique<shm::ShmFabric>(segment, shm_options(opening), shm::ShmFabric::Opening::later);
+  auto far = opening.network == "verbs" ? make_verbs(opening, std::move(listener), segment, near->arena())
+                                        : make_tcp(opening, std::move(listener), near->memory());
+  const std::vector<uint32_t>& hosts = opening.tcp.hosts;
+  std::vector<job::Route> routes;
+  for (const uint32_t host : hosts)
+    routes.push_back(host == hosts[opening.rank] ? job::Route::shared_memory : job::Route::network);
+  return std::make_unique<mixed::MixedFabric>(std::move(near), std::move(far), std::move(routes));
 }
 
 // Shared memory and, where there is an active device, verbs.
@@ -128,11 +146,23 @@ std::unique_ptr<Fabric> make_fabric(const Opening& opening, tcp::Socket listener
                                     std::shared_ptr<job::Segment> segment) {
   if (opening.transport == "tcp") return make_tcp(opening, std::move(listener), nullptr);
   if (opening.transport == "verbs") return make_verbs(opening, std::move(listener), std::move(segment), nullptr);
-  if (listener) return make_beside_tcp(opening, std::move(listener), std::move(segment));
+  if (listener) return make_beside_network(opening, std::move(listener), segment);
   // Where no host is named, all ranks are on this one, and nothing is spent on a network.
   if (opening.transport == "auto" && !opening.host.empty() && opening.size > 1)
     return make_mixed(opening, std::move(segment));
   return std::make_unique<shm::ShmFabric>(std::move(segment), shm_options(opening));
+}
+
+VerbsOffer offer_verbs(const verbs::VerbsOptions& options) {
+#if NBC_HAS_VERBS
+  const auto device = std::make_shared<verbs::Device>(options.device);
+  // Memory that cannot be locked would be found out when the world opens, too late to choose another network.
+  const verbs::Mailboxes trial(device, 1, 0);
+  return {device->name, verbs::offer_of(device->attachment().port)};
+#else
+  static_cast<void>(options);
+  not_in_this_build();
+#endif
 }
 
 }  // namespace nbc::addon

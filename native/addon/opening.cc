@@ -62,6 +62,7 @@ void read_job(Napi::Env env, const Napi::Object& job, Opening& opening) {
   opening.job_fd = fd.IsNumber() ? fd.As<Napi::Number>().Int32Value() : -1;
   opening.thread = job.Get("thread").ToBoolean();
   opening.transport = job.Get("transport").ToString().Utf8Value();
+  if (const Napi::Value network = job.Get("network"); network.IsString()) opening.network = network.ToString();
   opening.host = job.Get("host").ToString().Utf8Value();
   opening.tcp = tcp_options(job.Get("tcp"));
   opening.neighbours = numbers(job.Get("neighbours"));
@@ -90,8 +91,9 @@ Napi::Value open(const Napi::CallbackInfo& info) {
   return Napi::Int32Array::New(env, kSlots, buffer, 0);
 }
 
+// checkNoneOpen(thread)
 Napi::Value check_none_open(const Napi::CallbackInfo& info) {
-  World::of(info.Env())->check_none_open();
+  World::of(info.Env())->check_none_open(info[0].ToBoolean());
   return info.Env().Undefined();
 }
 

@@ -14,8 +14,9 @@ struct Opening {
   Rank rank = 0;
   Rank size = 0;
   int job_fd = -1;        // -1: a job of its own
-  bool thread = false;    // the thread is the rank, not the process: all ranks of the job are in this one
+  bool thread = false;    // the thread is the rank, not the process, which may have more of them
   std::string transport;  // "auto", "shm", "tcp" or "verbs"
+  std::string network;    // to other hosts, with "auto", where ranks agreed on it when they met: "tcp" or "verbs"
   std::string host;       // ranks with equal ones are on one host; empty: the machine
   struct Tcp {
     std::vector<std::string> addresses;  // of all ranks: numeric, without port

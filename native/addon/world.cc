@@ -64,8 +64,8 @@ World* World::of(napi_env env) {
 
 void World::refuse_second() const { throw Refusal("ERR_NBC_ALREADY_OPEN").error(env_); }
 
-void World::check_none_open() const {
-  if (is_open() || g_open.load()) refuse_second();
+void World::check_none_open(bool thread) const {
+  if (is_open() || (!thread && g_open.load())) refuse_second();
 }
 
 void World::open(const Opening& opening, tcp::Socket listener, napi_value on_completions) {

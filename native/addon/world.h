@@ -29,8 +29,8 @@ class World {
   // The world of this environment, open or not.
   static World* of(napi_env env);
 
-  // Throws Napi::Error if this process has an open world already.
-  void check_none_open() const;
+  // Throws Napi::Error if open() would, since a world is open already. `thread`: as in Opening.
+  void check_none_open(bool thread) const;
   // `listener`: where this rank listens, if any rank is reached by TCP. Throws Napi::Error.
   void open(const Opening& opening, tcp::Socket listener, napi_value on_completions);
   // `environment_ends`: nothing of JavaScript is touched any more.

@@ -64,8 +64,10 @@ void Engine::close_group(const Group& group) {
   std::erase_if(closed_groups_, [this](const auto& closed) { return !is_pending(*closed); });
   const auto found = groups_.find(group.context);
   if (found == groups_.end()) return;
-  if (is_pending(group)) closed_groups_.push_back(found->second);
+  const std::shared_ptr<Group> closed = found->second;  // `group` may be it
+  if (is_pending(group)) closed_groups_.push_back(closed);
   groups_.erase(found);
+  libof_.close_communicator(closed->context);
 }
 
 // Of a revoked communicator all operations end, of one with calls that differ those that are calls.

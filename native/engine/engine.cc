@@ -20,7 +20,7 @@ uint32_t& count_of(Group& group, Rank peer, uint32_t tag, bool sends) {
   return (sends ? group.sent : group.received)[static_cast<uint64_t>(peer) << 32 | tag];
 }
 
-// For good: nobody can say when the peers, which are processes, have learned of the end.
+// For good: nobody can say when peers in other processes have learned of the end.
 void keep_for_good(std::vector<std::shared_ptr<void>> keepers) {
   static std::mutex& mutex = *new std::mutex();  // worlds of several threads may close at once
   static auto& kept = *new std::vector<std::shared_ptr<void>>();

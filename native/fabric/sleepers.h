@@ -48,7 +48,7 @@ class Sleepers {
 
   // Sleeps until something in the set is there, or `nanoseconds` have passed (negative: no limit). Names into
   // out[0…kMost), but for rings; how many. -1: the time has passed.
-  static constexpr int kMost = 5;
+  static constexpr int kMost = 6;
   int sleep(Sleeper who, int64_t nanoseconds, uint32_t* out);
 
  private:

@@ -32,12 +32,12 @@
 namespace nbc::job {
 
 constexpr uint32_t kMagic = 0x6e626331;  // "nbc1"
-constexpr uint32_t kLayoutVersion = 5;
+constexpr uint32_t kLayoutVersion = 6;
 constexpr uint32_t kProcessorWords = 16;  // 1024 processors, as many as the C library's masks have
 constexpr size_t kLine = 64;
 constexpr uint32_t kMaxRanks = 4096;
 constexpr size_t kPairBytes = 64 * 1024;
-constexpr size_t kCardBytes = 128;
+constexpr size_t kCardBytes = 256;
 constexpr size_t kHostBytes = 128;  // name of a host, with its end
 constexpr size_t kKeyBytes = 16;
 constexpr size_t kBulkBytes = 1024;
@@ -157,7 +157,8 @@ class Segment {
   // It touches nothing of its peers any more. With the last one, what was kept for them is released.
   void leave() const;
   bool is_here(Rank rank) const;
-  // Keeps this while a rank is here. False: no rank can be.
+  // Keeps this while a rank is here. False: no rank can be, or ranks of other processes may touch it, of which nobody
+  // can say when they have learned of the end.
   bool keep(std::vector<std::shared_ptr<void>>& keepers) const;
   // The arena of a rank, mapped once for all of this process, and as long as this. nullptr with errno on failure.
   std::byte* arena(Rank rank) const;

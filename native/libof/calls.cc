@@ -9,6 +9,7 @@
 // A rank that revokes a communicator ends it in the same way, with its messages between two ranks: that is a mismatch
 // without calls.
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 
@@ -17,16 +18,18 @@
 namespace nbc::libof {
 namespace {
 
-// From one peer: no program gets so far.
-constexpr size_t kMostNotices = size_t{1} << 16;
+// Communicators that have ended and are not open here: closed, or not known yet. Messages of the oldest ones have come
+// long ago. The bound is for a peer that breaks the rules: its notices take no more memory than this.
+constexpr size_t kMostEnded = 4096;
 // That wait. What comes beyond is not compared.
 constexpr size_t kMostInquiries = 4096;
 
 // A difference ends the collectives of a communicator, a revocation also its messages.
 bool concerns(const Mismatch& found, uint64_t context) { return found.revoked() || has_calls(context); }
 
-// A peer may have to be told of both.
-uint64_t told_as(const Mismatch& found) { return communicator_of(found.context) | (found.revoked() ? 1 : 0); }
+// A peer may have to be told of both: of calls that differ, and of a revocation.
+std::array<uint64_t, 2> told_of(uint64_t communicator) { return {communicator, communicator | 1}; }
+uint64_t told_as(const Mismatch& found) { return told_of(communicator_of(found.context))[found.revoked() ? 1 : 0]; }
 
 }  // namespace
 
@@ -73,7 +76,32 @@ void LibOF::end_communicator(Mismatch found, bool told) {
   if (known != mismatches_.end() && (known->second.revoked() || !found.revoked())) return;
   if (calls_ != nullptr) calls_->mismatch(found, told);
   mismatches_[communicator] = found;
+  if (calls_ == nullptr || !calls_->knows(communicator)) keep_ended(communicator);
   drop_messages_of(communicator);
+}
+
+void LibOF::keep_ended(uint64_t communicator) {
+  ended_.push_back(communicator);
+  if (ended_.size() <= kMostEnded) return;
+  const uint64_t oldest = ended_.front();
+  ended_.pop_front();
+  if (calls_ != nullptr && calls_->knows(oldest)) return;  // it has become known since, and is kept when it is closed
+  mismatches_.erase(oldest);
+  forget_notices(oldest);
+}
+
+// Who writes again of a communicator that has ended is told again: a notice has no answer, so that ends.
+void LibOF::forget_notices(uint64_t communicator) {
+  for (const auto& peer : peers_) {
+    if (peer == nullptr) continue;
+    for (const uint64_t what : told_of(communicator)) peer->informed.erase(what);
+  }
+}
+
+void LibOF::close_communicator(uint64_t communicator) {
+  if (!mismatches_.contains(communicator)) return;
+  forget_notices(communicator);
+  keep_ended(communicator);
 }
 
 // What waits for receives and sends that will not come.
@@ -145,10 +173,7 @@ void LibOF::compare_kept(uint64_t context) {
 void LibOF::tell(Rank rank, const Mismatch& mismatch) {
   if (rank == fabric_.rank()) return;
   Peer& peer = peer_of(rank);
-  const uint64_t what = told_as(mismatch);
-  const bool informed = std::count(peer.informed.begin(), peer.informed.end(), what) > 0;
-  if (informed || peer.unfit != Error::none) return;
-  peer.informed.push_back(what);
+  if (peer.unfit != Error::none || !peer.informed.insert(told_as(mismatch)).second) return;
   peer.notices.push_back(mismatch);
   ++notices_pending_;
   if (peer.connected && send_notices(peer)) return deactivate_if_idle(peer);
@@ -177,15 +202,16 @@ void LibOF::write_notice(Peer& peer, const Mismatch& mismatch) {
 
 // False: the peer is no rank of ours.
 bool LibOF::read_notice(Peer& peer, const MessageKey& key, Signature other, const std::byte* payload) {
-  if (peer.informed.size() >= kMostNotices) {
-    reject(peer, "it told of more mismatches than there can be");
-    return false;
-  }
   MismatchNotice notice;
   std::memcpy(&notice, payload, sizeof notice);
+  if (notice.rank >= fabric_.size() || key.sequence >= fabric_.size()) {
+    reject(peer, "it told of a mismatch with a rank that there is not");
+    return false;
+  }
   const Mismatch found{key.context, key.tag, {notice.rank, key.sequence}, {notice.call, other}, notice.bytes};
-  peer.informed.push_back(told_as(found));
   end_communicator(found, true);
+  // Of one that is not open nothing is noted: close_communicator() would not forget it.
+  if (calls_ != nullptr && calls_->knows(key.context)) peer.informed.insert(told_as(found));
   return true;
 }
 

@@ -80,7 +80,7 @@ void LibOF::deliver(Peer& peer, Request& receive, EagerKind kind, uint32_t about
     // Nobody wants it any more.
   } else if (kind == EagerKind::poison) {
     receive.error = Error::abandoned;
-    receive.poison = about;
+    receive.poison = poison_told(about);
   } else if (own != about && differ(peer, receive.key, own, about)) {
     receive.error = Error::calls_differ;
   } else if (!receive.takes(bytes)) {
@@ -108,6 +108,10 @@ bool LibOF::drain_eager(Peer& peer) {
     moved = true;
     const size_t bytes = header->bytes;
     const EagerKind kind = header->kind;
+    if (kind > kLastEagerKind) {
+      reject(peer, "it wrote a message of a kind that there is not");
+      return true;
+    }
     if (bytes > (kind == EagerKind::mismatch ? sizeof(MismatchNotice) : options_.eager_limit)) {
       reject(peer, "it wrote a message that is longer than eager ones are");
       return true;

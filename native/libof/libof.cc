@@ -217,7 +217,7 @@ bool LibOF::irecv(RequestOwner& owner, Rank rank, const MessageKey& key, void* b
     if (!fits) {
       Request* request = new_request(owner, peer, key, buffer, bytes, State::recv_waiting_eager);
       if (request == nullptr) return true;
-      if (poisoned) request->poison = message->about;
+      if (poisoned) request->poison = poison_told(message->about);
       const Error error = poisoned ? Error::abandoned : differs ? Error::calls_differ : Error::truncated;
       complete(*request, error, bytes, message->bytes);
     } else if (trace_ != nullptr) {
@@ -319,7 +319,7 @@ void LibOF::on_put_done(const Completion& completion) {
   --sends_pending_;
   if (send.error == Error::none) {
     send.error = completion.error;
-    if (send.error == Error::abandoned) send.poison = poison_from(completion.bytes);
+    if (send.error == Error::abandoned) send.poison = poison_told(completion.bytes);
   }
   complete(send, send.error, send.bytes, send.got);
   deactivate_if_idle(peer);
@@ -342,7 +342,7 @@ void LibOF::on_immediate(const Completion& completion) {
     receive.data_here = true;
     receive.got = completion.bytes;
     receive.error = completion.error;
-    if (receive.error == Error::abandoned) receive.poison = poison_from(completion.bytes);
+    if (receive.error == Error::abandoned) receive.poison = poison_told(completion.bytes);
     if (receive.error == Error::none && !receive.takes(receive.got)) receive.error = Error::truncated;
     finish_receive(peer, receive);
   }

@@ -107,6 +107,8 @@ class LibOF {
   // From now on nothing of the collectives of this communicator is matched, and of one that is revoked nothing at all:
   // peers that send something get the notice.
   void end_communicator(Mismatch found, bool told = false);
+  // It is closed: what is known of its end is kept for messages that still come, and dropped some time later.
+  void close_communicator(uint64_t communicator);
   // What has ended the communicator of this context, for messages in it; null: nothing has.
   const Mismatch* mismatch_of(uint64_t context) const;
   // Some peer is still to be told of a mismatch.
@@ -249,6 +251,8 @@ class LibOF {
   bool send_notices(Peer& peer);
   void write_notice(Peer& peer, const Mismatch& mismatch);
   void drop_messages_of(uint64_t communicator);
+  void keep_ended(uint64_t communicator);
+  void forget_notices(uint64_t communicator);
   void forget(Peer& peer, Unexpected* message);
   void report(Peer& peer, bool force);
   void read_acks(Peer& peer, uint32_t consumed, uint32_t matched, uint32_t rtrs);
@@ -283,6 +287,7 @@ class LibOF {
   void reject(Peer& peer, const char* why);
   void end(Peer& peer, Error error);
   void refused(Request& send, const ExposedBuffer& told);
+  Poison poison_told(uint64_t told) const { return poison_from(told, fabric_.size()); }
   void relieve_backpressure(Peer& peer);
   void on_completion(const Completion& completion);
   void on_write_done(const Completion& completion);
@@ -314,6 +319,7 @@ class LibOF {
   std::vector<Revoking> revoking_;
   Calls* calls_ = nullptr;
   std::unordered_map<uint64_t, Mismatch> mismatches_;  // by communicator
+  std::deque<uint64_t> ended_;                         // of these, those that are not open here, the oldest first
   std::vector<Kept> inquiries_;                        // about communicators that this rank does not know yet
   Counters counters_;
   Trace trace_ = nullptr;

@@ -44,6 +44,7 @@ struct alignas(64) AckLine {
 // for what the receiver does in the call with this context and tag. mismatch: two calls of the communicator differ; the
 // payload is a MismatchNotice.
 enum class EagerKind : uint16_t { message = 0, rts = 1, poison = 2, inquiry = 3, mismatch = 4 };
+constexpr EagerKind kLastEagerKind = EagerKind::mismatch;
 
 // Where the failure of an operation began, and with which error: the rank in the world, and in the last 8 bits an
 // Error. 0: nothing is known.
@@ -52,9 +53,10 @@ constexpr Poison poison_of(Rank origin, Error cause) { return origin << 8 | stat
 constexpr Rank origin_of(Poison poison) { return poison >> 8; }
 constexpr Error cause_of(Poison poison) { return static_cast<Error>(poison & 0xff); }
 static_assert(kLastError <= 0xff);
-// What a fabric was told with Error::abandoned. Peers are not believed: 0 if it is no Poison.
-constexpr Poison poison_from(uint64_t told) {
-  return told <= UINT32_MAX && (told & 0xff) <= kLastError ? static_cast<Poison>(told) : 0;
+// What a peer has told of a failure, in a job of `size` ranks. Peers are not believed: 0 if it is no Poison.
+constexpr Poison poison_from(uint64_t told, Rank size) {
+  const uint64_t cause = told & 0xff;
+  return told >> 8 < size && cause >= kFirstError && cause <= kLastError ? static_cast<Poison>(told) : 0;
 }
 
 struct EagerHeader {
@@ -88,6 +90,7 @@ static_assert(sizeof(EagerHeader) + sizeof(MismatchNotice) <= kCommitHead);
 // revoked at once. Of refuse, abandon, withdraw and revoke, `address` is a Poison: where the receiver's failure began.
 // revoked: the one kind from a sender to a receiver; no data will leave for that RTR.
 enum class RtrKind : uint32_t { ready = 0, cancel = 1, refuse = 2, abandon = 3, withdraw = 4, revoke = 5, revoked = 6 };
+constexpr RtrKind kLastRtrKind = RtrKind::revoked;
 // The receiver takes the RTR with this key back that it has written before.
 constexpr bool takes_back(RtrKind kind) { return kind == RtrKind::withdraw || kind == RtrKind::revoke; }
 

@@ -1,6 +1,7 @@
 // What LibOF knows about one peer. Only the files of LibOF include this.
 #pragma once
 #include <deque>
+#include <unordered_set>
 
 #include "libof/libof.h"
 
@@ -47,7 +48,8 @@ struct alignas(64) LibOF::Peer {
   std::deque<QueuedRtr> rtr_queue;
   std::deque<QueuedPoison> poisons;  // that are not written yet; those that an RTR asks for come first
   std::deque<Mismatch> notices;      // that are not written yet
-  std::vector<uint64_t> informed;    // mismatches that it has been told of, or has told of: told_as() in calls.cc
+  // Mismatches that it has been told of, or has told of: told_as() in calls.cc. Of communicators in mismatches_ only.
+  std::unordered_set<uint64_t> informed;
   bool has_queued_rtrs() const { return !urgent_rtrs.empty() || !rtr_queue.empty(); }
 
   AckLine& ack_in() const { return *reinterpret_cast<AckLine*>(in.control); }
@@ -78,8 +80,7 @@ inline LocalBuffer local_buffer(const Request& request) {
 
 // The receiver has said that its operation has failed, or that it closes. The RTR names no memory, but where that
 // began.
-inline void abandoned_by_peer(Request& send, const ExposedBuffer& told) {
-  const auto poison = static_cast<Poison>(told.address);
+inline void abandoned_by_peer(Request& send, Poison poison) {
   const bool closed = cause_of(poison) == Error::closed;
   send.error = closed ? Error::peer_closed : Error::abandoned;
   send.poison = closed ? 0 : poison;

@@ -69,7 +69,7 @@ bool LibOF::poll_peer(Peer& peer) {
     if (!connect(peer)) {
       if (peer.unfit == Error::none) return false;
       fail(peer, peer.unfit);
-      return true;
+      return !peer.active;
     }
     --connecting_;
     drain_eager(peer);                 // what it has raised an alarm for, perhaps, before this rank could look
@@ -80,7 +80,8 @@ bool LibOF::poll_peer(Peer& peer) {
   // nobody awaits yet.
   const bool sends = !peer.stalled.empty() || !peer.poisons.empty() || !peer.notices.empty();
   if (peer.receives.count > 0 || sends || peer.has_queued_rtrs()) moved |= drain_eager(peer);
-  if (peer.sends.count > 0 || sends) moved |= drain_rtrs(peer);
+  if (peer.connected && (peer.sends.count > 0 || sends)) moved |= drain_rtrs(peer);
+  if (!peer.connected) return true;  // rejected
   if (!peer.notices.empty()) moved |= send_notices(peer);
   if (!peer.poisons.empty()) moved |= send_poisons(peer);
   if (!peer.stalled.empty()) moved |= send_stalled(peer);
@@ -122,19 +123,19 @@ bool LibOF::fail_closed_peers() {
 
 void LibOF::fail(Peer& peer, Error error) {
   peer.receives.each([&](Request* receive) {
-    peer.receives.remove(receive);
-    if (receive->rtr_written) {
-      // Of a peer that was rejected or given up and is alive: what it has not begun it cannot begin any more. On shared
-      // memory it may be in the middle of a copy, for ever if it is stopped.
-      if (receive->exposes && (!receive->given_up || !peer.asynchronous)) {
-        receive->given_up = true;
-        const bool taken_back = fabric_.revoke(peer.rank, receive->exposed, receive->bytes, reason(), 0);
-        if (!taken_back && !peer.asynchronous) receive->owner->buffers_in_use = true;
-      }
-      if (--peer.immediates == 0) fabric_.expect_immediates(peer.rank, false);
-      conceal(peer, *receive);
+    // Of a peer that was rejected or given up and is alive: what it has not begun it cannot begin any more. On shared
+    // memory it may be in the middle of a copy, for ever if it is stopped.
+    if (receive->rtr_written && receive->exposes && (!receive->given_up || !peer.asynchronous)) {
+      receive->given_up = true;
+      const bool taken_back = fabric_.revoke(peer.rank, receive->exposed, receive->bytes, reason(), 0);
+      if (!taken_back && !peer.asynchronous) receive->owner->buffers_in_use = true;
     }
-    complete(*receive, error);
+    if (!receive->data_here) {
+      receive->data_here = true;
+      receive->error = error;
+    }
+    // The fabric may have still to tell that its RTR has left, and names the request then: it ends after that.
+    finish_receive(peer, *receive);
   });
   peer.sends.each([&](Request* send) {
     take_waiting(peer, *send);

@@ -60,6 +60,10 @@ LibOF::Rtr LibOF::read_rtr(const Peer& peer, const RtrSlot& slot) const {
 // False: the peer has broken a rule, and the connection with it has ended.
 bool LibOF::handle_rtr(Peer& peer, const Rtr& rtr) {
   EarlyRtr* early = nullptr;
+  if (rtr.kind > kLastRtrKind) {
+    reject(peer, "it wrote an RTR of a kind that there is not");
+    return false;
+  }
   switch (rtr.kind) {
     case RtrKind::cancel:
       if ((early = peer.early_rtrs.find(rtr.key)) != nullptr) {
@@ -117,7 +121,7 @@ bool LibOF::keep_rtr(Peer& peer, const Rtr& rtr) {
 // A send meets its RTR.
 void LibOF::answer(Peer& peer, Request& send, const Rtr& rtr) {
   if (rtr.kind == RtrKind::refuse) return refused(send, rtr.buffer);
-  if (rtr.kind == RtrKind::abandon) abandoned_by_peer(send, rtr.buffer);
+  if (rtr.kind == RtrKind::abandon) abandoned_by_peer(send, poison_told(rtr.buffer.address));
   start_data(peer, send, rtr);
 }
 
@@ -143,7 +147,7 @@ void LibOF::withdraw(Peer& peer, EarlyRtr& rtr, uint64_t poison, bool asks) {
 
 // The receiver could not expose its memory.
 void LibOF::refused(Request& send, const ExposedBuffer& told) {
-  send.poison = static_cast<Poison>(told.address);
+  send.poison = poison_told(told.address);
   --sends_pending_;
   complete(send, Error::system);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <initializer_list>
+#include <malloc.h>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -965,11 +966,60 @@ TEST(a_connection_that_breaks_before_it_is_made_fails_what_waits_for_it) {
   job[0].check_idle();
 }
 
+// An RTS is in the mailbox when the connection ends, so an RTR leaves that nobody will read. The fabric tells later that
+// it has: the receive that it names ends then, and not before.
+TEST(an_rtr_that_leaves_at_the_end_of_a_connection_keeps_its_receive_until_the_fabric_has_told) {
+  PumpedJob job(2, true);
+  Receive small(job[0], 1, kKey, 50, 1);
+  Send large(job[1], 0, kKey, 1000, 1);
+  job[1].of.announce_sends();
+  CHECK(job.network.deliver_write(1, 0));
+  job.network.rank(0).break_off(1, Error::unreachable);
+  job[0].progress();
+  CHECK(job.network.complete_write(0));
+  job[0].progress();
+  CHECK_EQ(small.outstanding, 0);
+  CHECK_EQ(small.error, Error::unreachable);
+  job[0].check_idle();
+}
+
 // --- a peer that does not keep to the protocol -----------------------------------------------------------------------
 
 libof::EagerHeader& header_in(PumpedJob& job, Rank owner, Rank writer, uint32_t slot) {
   std::byte* slots = job.network.rank(owner).inbox(writer).slots;
   return *reinterpret_cast<libof::EagerHeader*>(slots + slot * libof::eager_slot_bytes(kLimit));
+}
+
+// Of a message or of an RTR: there is no way to such a peer any more.
+TEST(a_kind_that_there_is_not_is_rejected) {
+  for (const bool asynchronous : {false, true}) {
+    for (const bool eager : {false, true}) {
+      PumpedJob job(2, asynchronous);
+      Receive small(job[0], 1, kKey, 50, 1);
+      Send large(job[0], 1, kKey, 1000, 1);
+      Send message(job[1], 0, kKey, 50, 1);
+      Receive asks(job[1], 0, kKey, 1000, 1);
+      while (job.network.deliver_write(1, 0)) {
+      }
+      auto& rtr = *reinterpret_cast<libof::RtrSlot*>(job.network.rank(0).inbox(1).control + libof::kRtrOffset);
+      if (eager) header_in(job, 0, 1, 0).kind = static_cast<libof::EagerKind>(5);
+      if (!eager) rtr.kind = static_cast<libof::RtrKind>(7);
+      job[0].progress();
+      CHECK_EQ(large.error, Error::unreachable);
+      CHECK(!eager || small.error == Error::unreachable);
+      CHECK_EQ(small.outstanding + large.outstanding, 0);
+    }
+  }
+}
+
+// A peer that names a rank or an error that there is not has said nothing.
+TEST(what_a_peer_tells_of_a_failure_is_not_believed) {
+  constexpr Rank kRanks = 2;
+  CHECK_EQ(libof::poison_from(libof::poison_of(1, Error::memory), kRanks), libof::poison_of(1, Error::memory));
+  CHECK_EQ(libof::poison_from(libof::poison_of(2, Error::memory), kRanks), 0u);
+  CHECK_EQ(libof::poison_from(libof::poison_of(1, Error::none), kRanks), 0u);
+  CHECK_EQ(libof::poison_from(libof::poison_of(1, static_cast<Error>(kLastError + 1)), kRanks), 0u);
+  CHECK_EQ(libof::poison_from(uint64_t{1} << 32 | libof::poison_of(1, Error::memory), kRanks), 0u);
 }
 
 // A length that reaches beyond the mailbox, in its last slot: nothing of it is read, awaited or not, and there is no
@@ -1559,7 +1609,7 @@ TEST(an_rtr_that_is_withdrawn_before_its_sender_looks_gets_no_data) {
 
 // --- failures that travel --------------------------------------------------------------------------------------------
 
-constexpr libof::Poison kPoison = libof::poison_of(6, Error::memory);
+constexpr libof::Poison kPoison = libof::poison_of(1, Error::memory);
 
 // Rank 0 sends rank 1 a message. To receive it, rank 1 empties its mailbox.
 void pass_message(PumpedJob& job, uint32_t tag, size_t bytes) {
@@ -1686,6 +1736,44 @@ TEST(a_mismatch_is_told_before_the_poisons_that_follow_from_it) {
   CHECK_EQ(receive.error, Error::abandoned);
   std::deque<Receive> receives;
   for (uint32_t i = 0; i < kSlots; ++i) receives.emplace_back(job[1], 0, MessageKey{13, 0, i}, 8, i).check_data();
+  job.check_idle();
+}
+
+// A program may revoke communicators for as long as it runs, and a peer may tell of any number that nobody knows.
+TEST(any_number_of_communicators_can_be_revoked) {
+  struct Calls : libof::Calls {
+    bool differs(const MessageKey&, Rank, Signature, Mismatch&) override { return false; }
+    bool knows(uint64_t context) const override { return open == context; }
+    void mismatch(Mismatch&, bool) override { ++count; }
+    uint64_t open = 0;
+    uint32_t count = 0;
+  };
+  constexpr uint32_t kCommunicators = 100'000;
+  PumpedJob job(2);
+  Calls calls[2];
+  for (int rank : {0, 1}) job[rank].of.set_calls(&calls[rank]);
+  Receive receive(job[1], 0, {4, 0, 0}, 8, 1);  // so it looks into this mailbox
+  const size_t before = mallinfo2().uordblks;
+  size_t after_some = 0;
+  for (uint32_t i = 1; i <= kCommunicators; ++i) {
+    const uint64_t communicator = uint64_t{16} * i;
+    const Mismatch revoked{communicator, 0, {0, 0}, {0, 0}};
+    calls[0].open = communicator;
+    calls[1].open = i % 2 == 0 ? communicator : 4;
+    job[0].of.end_communicator(revoked);
+    job[0].of.tell(1, revoked);
+    job.pump();
+    CHECK_EQ(calls[1].count, i);
+    CHECK(job[1].of.mismatch_of(communicator) != nullptr);
+    job[0].of.close_communicator(communicator);
+    if (i % 2 == 0) job[1].of.close_communicator(communicator);
+    if (i == kCommunicators / 10) after_some = mallinfo2().uordblks;
+  }
+  // ASan's allocator does not count.
+  if (after_some > before) CHECK(mallinfo2().uordblks < after_some + (after_some - before) / 2);
+  Send send(job[0], 1, {4, 0, 0}, 8, 1);
+  job.pump();
+  receive.check_data();
   job.check_idle();
 }
 

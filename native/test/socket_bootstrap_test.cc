@@ -26,7 +26,7 @@ std::unique_ptr<SocketBootstrap> bootstrap(TcpJob& job, Rank rank, uint32_t eage
 Card card_of(Rank rank) {
   Card card{};
   card.version = verbs::kCardVersion;
-  card.mtu = 3;
+  card.port.mtu = 3;
   card.queue_pair = 100 + rank;
   return card;
 }
@@ -146,7 +146,7 @@ TEST(what_is_no_card_ends_the_connection) {
     const auto zero = bootstrap(job, 0);
     const auto one = bootstrap(job, 1);
     Card card = card_of(1);
-    if (!of_state) card.mtu = 77;
+    if (!of_state) card.port.mtu = 77;
     one->publish(0, card, of_state ? static_cast<CardState>(9) : CardState::offered);
     look_until({zero.get(), one.get()}, [&] { return !zero->refusal(1).empty(); });
     CHECK(state_of(*zero, 1) == CardState::none);

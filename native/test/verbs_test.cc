@@ -590,6 +590,8 @@ TEST(a_message_longer_than_a_receive_ends_the_connection) {
 TEST(receives_come_back_from_connections_that_broke) {
   VerbsFabrics three(3, narrow(by(Eager::send)), 255);
   three.connect();
+  three.pass(2);  // what it tells of connecting
+  three.seen[2].clear();
   const auto refilled = [&] { return three.counter(2, "receivesRefilled"); };
   const double before = refilled();
   CHECK_EQ(before, 32.0 + 2 * 16);

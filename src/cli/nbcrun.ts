@@ -16,13 +16,14 @@ import { removeSocket } from '../monitor.js';
 import { missingPermissions } from '../permissions.js';
 import { FILE_IN_FOLDER, isTraceOfRank } from '../trace/names.js';
 import { candidatesOf, isWildcard } from '../transport/address.js';
-import { parseStore } from '../transport/bootstrap.js';
+import { parseStore, readBootstrap } from '../transport/bootstrap.js';
 import { exposedBytes } from '../transport/options.js';
 import { type LocalStore, openLocalStore } from '../transport/store/local.js';
 import { checkJob, checkSecret } from '../transport/store/proof.js';
 import { StoreServer } from '../transport/store/server.js';
-import { commandOf } from './nbcrun/command.js';
+import { commandOf, threadsCommandOf } from './nbcrun/command.js';
 import { ExitCode, Job } from './nbcrun/job.js';
+import { runRankThreads } from './nbcrun/rank-threads.js';
 
 /** Ranks of one machine start together; this is for programs that do something else before init(). */
 const JOIN_TIMEOUT_MS = 600_000;
@@ -42,8 +43,17 @@ nbctop shows live what they do, unless NBC_MONITOR=off. When a rank fails, the o
 after --grace. With --on-failure=continue they are not: programs that can do without a rank go on (communicator.shrink).
 What a rank leaves in its process group ends with it. If nbcrun itself is killed, so are the ranks.
 
+With --threads the ranks are threads: worker_threads that each run the whole program, all in one process, or, with
+--threads=4, four in each. Each has NBC_RANK in its own process.env. A thread gets no signals, and Node.js ends it
+where process.exit() is called or an exception is uncaught; the other ranks of its process live on, unless that ends
+the job. What a rank prints goes through the main thread of its process.
+
+With --join it starts no job, but is one process of a job that mpirun, srun or the like starts: with --threads=4 rank 2
+of the launcher, of 8, is ranks 8 to 11 of 32. These find each other by NBC_STORE and NBC_SECRET.
+
 With --store it starts no ranks, but serves the store by which -n ranks that something else starts find each other, until all
 have joined. It prints the variables that they need beside NBC_RANK; NBC_SECRET only if it is not set already.
+With --threads=4 the -n ranks are those of processes with --join, which NBC_SIZE counts.
 
 Exit codes:
   0         every rank exited with 0
@@ -56,10 +66,13 @@ Examples:
   $ nbcrun -n 4 program.js --size 512      4 ranks; --size 512 is the program's
   $ nbcrun -n 8 --label program.js         "[3] " in front of every line that rank 3 prints
   $ nbcrun -n 2 --bind core bench.js       one processor for each rank
+  $ nbcrun -n 8 --threads program.js       one process, whose 8 threads are the ranks
+  $ nbcrun -n 16 --threads=4 program.js    4 processes of 4 ranks each
   $ nbcrun -n 4 --node-arg=--max-old-space-size=512 --node-arg=--enable-source-maps program.js`;
 
 interface Options {
   ranks: number;
+  threads?: number;
   label?: boolean;
   bind: 'core' | 'none';
   timeout?: number;
@@ -67,8 +80,12 @@ interface Options {
   onFailure: 'end' | 'continue';
   nodeArg?: string[];
   store?: string;
+  join?: boolean;
   trace?: string;
 }
+
+/** Of `--threads` without a number. */
+const ALL_THREADS = 'all';
 
 /** A problem that the user can solve; printed without a stack. */
 class LaunchError extends Error {}
@@ -78,6 +95,35 @@ function parseRanks(text: string): number {
   if (!/^\d+$/.test(text) || ranks < 1) throw new InvalidArgumentError('Give the number of ranks, 1 or more.');
   if (ranks > MAX_RANKS) throw new InvalidArgumentError(`At most ${MAX_RANKS} ranks run on one machine.`);
   return ranks;
+}
+
+/** In one word with its value, since what follows `--threads` is the program. */
+function parseThreads(text: string): number {
+  if (text === ALL_THREADS) return Infinity;
+  const threads = Number(text);
+  if (!/^\d+$/.test(text) || threads < 1)
+    throw new InvalidArgumentError('Give the number of threads in each process, 1 or more, or none for all ranks.');
+  return threads;
+}
+
+/** commander would take the word after a bare `--threads` for its value. */
+function withAllThreads(args: readonly string[]): string[] {
+  const words = [...args];
+  for (let i = 0; i < words.length && words[i].startsWith('-') && words[i] !== '--'; i++) {
+    if (words[i] === '--threads') words[i] = `--threads=${ALL_THREADS}`;
+    else if (cli.options.some((option) => option.required && [option.short, option.long].includes(words[i]))) i++;
+  }
+  return words;
+}
+
+/** Ranks of each process, or undefined: the processes are the ranks. @throws {LaunchError} */
+function threadsOf({ ranks, threads: given, bind }: Options): number | undefined {
+  if (given === undefined) return undefined;
+  const threads = given === Infinity ? ranks : given;
+  if (ranks % threads !== 0)
+    throw new LaunchError(`--threads=${threads}: ${ranks} ranks (-n) cannot be processes of ${threads} threads each`);
+  if (bind === 'core') throw new LaunchError('--bind core binds processes, not threads: leave it out with --threads');
+  return threads;
 }
 
 function parseSeconds(text: string): number {
@@ -133,11 +179,15 @@ function reachedAt(host: string, port: number): string {
   const found = isWildcard(host) ? candidatesOf(networkInterfaces()) : [host];
   const [address = hostname()] = host === '0.0.0.0' ? found.filter((one) => !one.includes(':')) : found;
   if (found.length > 1) say(`the store listens at all addresses of this machine (${found.join(', ')})`);
-  return `${address.includes(':') ? `[${address}]` : address}:${port}`;
+  return hostAndPort(address, port);
 }
 
+const hostAndPort = (host: string, port: number): string => `${host.includes(':') ? `[${host}]` : host}:${port}`;
+
 /** Returns when all ranks have joined, or cannot any more. */
-async function serve(place: string, { ranks: size, timeout: seconds }: Options): Promise<number> {
+async function serve(place: string, options: Options): Promise<number> {
+  const { ranks: size, timeout: seconds } = options;
+  const threads = threadsOf(options) ?? 1;
   checkPermissions('net');
   const { host, port } = parseStore('--store', place);
   const given = process.env.NBC_SECRET ?? '';
@@ -151,7 +201,7 @@ async function serve(place: string, { ranks: size, timeout: seconds }: Options):
   }
   const variables = [
     `NBC_STORE=${reachedAt(host, port)}`,
-    `NBC_SIZE=${size}`,
+    `NBC_SIZE=${size / threads}`,
     ...(given === '' ? [`NBC_SECRET=${secret}`] : []),
   ];
   process.stdout.write(`${variables.join('\n')}\n`);
@@ -188,25 +238,31 @@ function sayTraces(folder: string): void {
 
 async function launch(program: string, args: string[], options: Options): Promise<number> {
   checkPermissions('child', 'net');
+  const threads = threadsOf(options);
   const path = findProgram(program);
   const traced = options.trace === undefined ? {} : tracing(options.trace);
+  const nodeArgs = options.nodeArg ?? [];
   const monitor = process.env.NBC_MONITOR ?? 'on';
   const { native, jobFd } = await createJob(options.ranks);
   const store = await openStore(options.ranks);
   const job = new Job({
     size: options.ranks,
+    threads,
     jobFd,
     environment: { ...store.environment, ...traced, NBC_MONITOR: monitor },
-    command: commandOf(path, args, options.nodeArg ?? []),
+    commandOf: (place) =>
+      threads === undefined ? commandOf(path, args, nodeArgs) : threadsCommandOf(place, path, args, nodeArgs),
     processors: options.bind === 'core' ? allowedProcessors() : [],
     label: options.label ?? false,
     graceMs: options.grace * 1000,
     onFailure: options.onFailure,
     timeoutMs: options.timeout === undefined ? undefined : options.timeout * 1000,
     // The other ranks may need it: by the file, or by the store while they join.
-    rankEnded(rank, pid) {
+    rankEnded(rank) {
       native.rankEnded(jobFd, rank);
       store.rankEnded(rank);
+    },
+    processEnded(pid) {
       // One that was killed has left it.
       if (monitor !== '') removeSocket(monitor, pid);
     },
@@ -220,6 +276,32 @@ async function launch(program: string, args: string[], options: Options): Promis
     store.close();
     native.closeDescriptor(jobFd);
   }
+}
+
+/** This process's part of a job whose processes something else starts. Returns when its ranks have ended. */
+async function joinJob(program: string, args: string[], { threads, label, onFailure }: Options): Promise<number> {
+  if (threads === undefined || threads === Infinity)
+    throw new LaunchError('--join needs the number of ranks in this process: --threads=<count>');
+  const { rank, size, store } = readBootstrap();
+  if (store === undefined)
+    throw new LaunchError('--join: ranks that something else starts find each other by NBC_STORE (docs/jobs.md)');
+  const { host, port, secret, job } = store;
+  let outcome = 0;
+  delete process.env.NBC_JOB_FD;
+  await runRankThreads({
+    program: findProgram(program),
+    args,
+    first: rank * threads,
+    count: threads,
+    size: size * threads,
+    label: label ?? false,
+    environment: { NBC_STORE: hostAndPort(host, port), NBC_SECRET: secret, NBC_JOB: job },
+    ended(_rank, code) {
+      outcome ||= code;
+      if (code !== 0 && onFailure === 'end') process.exit(code);
+    },
+  });
+  return outcome;
 }
 
 function say(text: string): void {
@@ -241,6 +323,12 @@ const cli: Command = new Command('nbcrun')
       .argParser(parseRanks)
       .default(availableParallelism(), 'as many as there are processors'),
   )
+  .addOption(
+    new Option(
+      '--threads [count]',
+      'ranks are threads, so many in each process; without a number all in one',
+    ).argParser(parseThreads),
+  )
   .option('-l, --label', 'put the rank in front of every line of output')
   .addOption(
     new Option('--bind <policy>', 'core: rank i stays on the i-th processor, in turn; none: the system decides')
@@ -260,6 +348,7 @@ const cli: Command = new Command('nbcrun')
   ])
   .option('--trace <folder>', 'every rank writes a trace of what it does into this folder')
   .option('--store <host:port>', 'start no ranks, but serve the store of a job that something else starts')
+  .option('--join', 'start no job: the ranks of this process, by --threads, in a job that something else starts')
   .addHelpText('after', HELP)
   .showHelpAfterError('(nbcrun --help explains)')
   .enablePositionalOptions()
@@ -267,7 +356,7 @@ const cli: Command = new Command('nbcrun')
   .exitOverride();
 
 try {
-  await cli.parseAsync();
+  await cli.parseAsync(withAllThreads(process.argv.slice(2)), { from: 'user' });
   const options = cli.opts<Options>();
   const [program, ...rest] = cli.args as [string | undefined, ...string[]];
   if (options.store !== undefined) {
@@ -277,6 +366,7 @@ try {
     process.exitCode = await serve(options.store, options);
   } else {
     if (program === undefined) cli.error("error: missing required argument 'program'");
+    if (options.join) process.exit(await joinJob(program, rest, options));
     process.exitCode = await launch(program, rest, options);
   }
 } catch (error) {

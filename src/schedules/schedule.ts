@@ -12,7 +12,7 @@
  * Source: T. Hoefler, A. Lumsdaine, W. Rehm, "Implementation and Performance Analysis of Non-Blocking Collective
  * Operations for MPI", SC'07 (schedules, rounds).
  */
-import { ScheduleError } from '../errors.js';
+import { ScheduleError, show } from '../errors.js';
 import {
   DIMENSION,
   ElementKind,
@@ -38,6 +38,7 @@ export { Role } from './encoding.js';
 const HEADER_WORDS = wordsOf(HEADER);
 const TWO_TO_32 = 2 ** 32;
 const ROLE_NAMES = ['send', 'receive', 'temp'] as const;
+const ROLES: ReadonlySet<number> = new Set(Object.values(Role));
 const OPERATORS: ReadonlySet<number> = new Set(Object.values(Operator));
 const TYPES: ReadonlySet<number> = new Set(Object.values(ElementType));
 const ORDERS: ReadonlySet<number> = new Set(Object.values(Order));
@@ -150,13 +151,17 @@ export class Schedule {
     blockBytes: number,
     dimensions: readonly Dimension[],
   ): this {
+    if (!Array.isArray(dimensions) || !isByteCount(blockBytes)) {
+      throw new ScheduleError(`STRIDED: no blocks: ${show(blockBytes)} bytes and ${show(dimensions)}`);
+    }
     if (dimensions.length > MAX_DIMENSIONS) {
       throw new ScheduleError(`STRIDED: at most ${MAX_DIMENSIONS} dimensions, not ${dimensions.length}`);
     }
-    for (const { count, sourceStride, targetStride } of dimensions) {
-      if (!isByteCount(count)) throw new ScheduleError(`STRIDED: no count: ${count}`);
-      if (!isByteCount(sourceStride)) throw new ScheduleError(`STRIDED: no stride: ${sourceStride}`);
-      if (!isByteCount(targetStride)) throw new ScheduleError(`STRIDED: no stride: ${targetStride}`);
+    for (const dimension of dimensions as readonly (Dimension | null | undefined)[]) {
+      const { count, sourceStride, targetStride } = dimension ?? {};
+      if (!isByteCount(count)) throw new ScheduleError(`STRIDED: no count: ${show(count)}`);
+      if (!isByteCount(sourceStride)) throw new ScheduleError(`STRIDED: no stride: ${show(sourceStride)}`);
+      if (!isByteCount(targetStride)) throw new ScheduleError(`STRIDED: no stride: ${show(targetStride)}`);
     }
     const empty = blockBytes === 0 || dimensions.some(({ count }) => count === 0);
     const extent = (stride: 'sourceStride' | 'targetStride'): number =>
@@ -228,9 +233,10 @@ export class Schedule {
 
   /** Checks a range of a role and grows what the schedule requires of it. */
   private require(what: string, role: Role, offset: number, bytes: number): void {
-    if (!(role in ROLE_NAMES)) throw new ScheduleError(`${what}: no role: ${String(role)}`);
-    if (!isByteCount(offset)) throw new ScheduleError(`${what}: no byte offset: ${offset}`);
-    if (!isByteCount(bytes) || !isByteCount(offset + bytes)) throw new ScheduleError(`${what}: no length: ${bytes}`);
+    if (!ROLES.has(role)) throw new ScheduleError(`${what}: no role: ${show(role)}`);
+    if (!isByteCount(offset)) throw new ScheduleError(`${what}: no byte offset: ${show(offset)}`);
+    if (!isByteCount(bytes) || !isByteCount(offset + bytes))
+      throw new ScheduleError(`${what}: no length: ${show(bytes)}`);
     if (bytes > 0) this.required[role] = Math.max(this.required[role], offset + bytes);
   }
 
@@ -409,11 +415,13 @@ function encodeFields(words: number[], coding: Coding, values: Readonly<Record<s
 }
 
 function requireRank(what: string, peer: number): void {
-  if (!Number.isInteger(peer) || peer < 0 || peer >= TWO_TO_32) throw new ScheduleError(`${what}: no rank: ${peer}`);
+  if (!Number.isInteger(peer) || peer < 0 || peer >= TWO_TO_32) {
+    throw new ScheduleError(`${what}: no rank: ${show(peer)}`);
+  }
 }
 
 function requireMember(what: string, members: ReadonlySet<number>, value: number): void {
-  if (!members.has(value)) throw new ScheduleError(`REDUCE: no ${what}: ${String(value)}`);
+  if (!members.has(value)) throw new ScheduleError(`REDUCE: no ${what}: ${show(value)}`);
 }
 
 function nameOf(names: Record<string, number>, value: number): string {
@@ -424,8 +432,8 @@ function place(role: Role, offset: number): string {
   return `${ROLE_NAMES[role]}+${offset}`;
 }
 
-function isByteCount(value: number): boolean {
-  return Number.isSafeInteger(value) && value >= 0;
+function isByteCount(value: unknown): boolean {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
 function low(value: number): number {

@@ -5,6 +5,10 @@
  *     NBC_SIZE     how many ranks there are
  *     NBC_JOB_FD   an inherited descriptor: the anonymous shared file of the job
  *
+ * With `nbcrun --threads` each worker that is a rank finds them in its own environment, and
+ *
+ *     NBC_THREADS  how many ranks the process has
+ *
  * A program that was started without a launcher is a job of one rank; so is one with NBC_RANK=0 and NBC_SIZE=1 under
  * any.
  *
@@ -44,6 +48,8 @@ export interface Bootstrap {
   pmix: boolean;
   /** Ranks with equal ones are on one host. Empty: the machine. */
   host: string;
+  /** This thread is the rank, not the process. */
+  thread: boolean;
 }
 
 /** Bytes; RankLine of native/job/segment.h holds one more. */
@@ -110,7 +116,7 @@ const OURS = [NBCRUN.rank, NBCRUN.size, 'NBC_JOB_FD', 'NBC_STORE'];
 export function readBootstrap(environment: Environment = process.env): Bootstrap {
   const host = readHost(environment);
   const has = (name: string): boolean => environment[name] !== undefined;
-  const nothing = { jobFd: -1, store: undefined, pmi: undefined, pmix: false, host };
+  const nothing = { jobFd: -1, store: undefined, pmi: undefined, pmix: false, host, thread: false };
   if (OURS.some(has)) return { ...nothing, ...readOurs(environment, has) };
   if (has('PMI_FD')) {
     const place = readPlace(environment, MPICH);
@@ -147,7 +153,7 @@ function mustBeAlone(environment: Environment, has: (name: string) => boolean): 
 function readOurs(
   environment: Environment,
   has: (name: string) => boolean,
-): Pick<Bootstrap, 'rank' | 'size' | 'jobFd' | 'store'> {
+): Pick<Bootstrap, 'rank' | 'size' | 'jobFd' | 'store' | 'thread'> {
   const text = environment.NBC_STORE;
   const store = text === undefined || text === '' ? undefined : readStore(environment, 'NBC_STORE', text);
   const launcher = store === undefined ? NBCRUN : (LAUNCHERS.find(({ rank }) => has(rank)) ?? NBCRUN);
@@ -160,7 +166,7 @@ function readOurs(
         'NBC_SECRET to the same random text on all ranks (docs/jobs.md), or start the program with nbcrun',
     );
   }
-  return { ...place, jobFd, store };
+  return { ...place, jobFd, store, thread: has('NBC_THREADS') };
 }
 
 function readPlace(environment: Environment, launcher: Launcher): { rank: number; size: number } {

@@ -17,6 +17,7 @@ import type { Directory } from './directory/directory.js';
 import { throughPmi } from './directory/pmi.js';
 import { throughPmix } from './directory/pmix.js';
 import { throughStore } from './directory/store.js';
+import { agreeOnNetwork, type Network } from './network.js';
 import { inTurn, type Settings } from './options.js';
 import { NEVER, type Stop } from './stop.js';
 
@@ -30,6 +31,8 @@ export interface Endpoints {
    * world that is opened with it.
    */
   tcp: NativeTcp | undefined;
+  /** What all ranks agreed on for other hosts, with 'auto'; undefined: there was nothing to agree on. */
+  network?: Network | undefined;
   /** Processes of ranks on this host, by rank, whose ends no socket tells; 0: of another host. */
   neighbours: number[];
   /** The caller closes it when the world is open, or could not be opened. */
@@ -136,10 +139,12 @@ async function exchangePlaces(
   native: Native,
   directory: Directory,
   named: string,
-  { transport, exposedBytes, tcp: { address: wanted } }: Settings,
+  settings: Settings,
   machine: Machine,
 ): Promise<Endpoints> {
   const { rank, size } = directory;
+  const { transport, exposedBytes } = settings;
+  const wanted = settings.tcp.address;
   const network = machine.network();
   const mine: Home = {
     transport,
@@ -158,6 +163,8 @@ async function exchangePlaces(
   const key = directory.key ?? (await sharedKey(directory));
   const known = await findOwnAddress(directory, homes, machine);
   const address = wanted === '' ? await known() : findAddress(inTurn(wanted, rank), machine.interfaces());
+  const apart = transport === 'auto' && here.length < size;
+  const far = apart ? await agreeOnNetwork(native, directory, hosts, settings) : undefined;
   const { fd: listener, port } = native.listenTcp(address);
   try {
     const places = (await directory.exchange('place', { address, port })) as Place[];
@@ -166,11 +173,11 @@ async function exchangePlaces(
     // With 'auto' all ranks take part in the making of files, also those who have no use for one.
     const file = transport === 'auto' ? await shareFile(native, directory, hosts, exposedBytes) : undefined;
     if (file === undefined) {
-      const network = transport === 'verbs' ? 'verbs' : 'tcp';
-      return { transport: network, jobFd: -1, tcp, neighbours: [], closeFile: NOTHING_TO_CLOSE };
+      const alone = far?.name ?? (transport === 'verbs' ? 'verbs' : 'tcp');
+      return { transport: alone, jobFd: -1, tcp, network: far, neighbours: [], closeFile: NOTHING_TO_CLOSE };
     }
     const { jobFd, closeFile } = file;
-    if (here.length < size) return { transport: 'auto', jobFd, tcp, neighbours, closeFile };
+    if (here.length < size) return { transport: 'auto', jobFd, tcp, network: far, neighbours, closeFile };
     native.closeDescriptor(listener);
     return { transport: 'auto', jobFd, tcp: undefined, neighbours, closeFile };
   } catch (error) {

@@ -111,8 +111,8 @@ const TCP = {
 const COMMON = {
   /**
    * How ranks reach each other; all ranks must say the same. `'shm'`: shared memory of one machine. `'tcp'`: any
-   * network. `'verbs'`: RDMA, over InfiniBand or RoCE; in this version between ranks of one machine. `'auto'`
-   * (default): shared memory between ranks of one host, and a network to others, side by side. Variable NBC_TRANSPORT.
+   * network. `'verbs'`: RDMA, over InfiniBand or RoCE. `'auto'` (default): shared memory between ranks of one host, and
+   * a network to others, side by side. Variable NBC_TRANSPORT.
    *
    * Which network that is depends on how the job was started. Where ranks find each other by a store, PMI or PMIx
    * (docs/jobs.md), it is TCP, and ranks are on one host that run on one boot of one kernel, in one process namespace

@@ -14,7 +14,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { init, type Request } from '#library/index.js';
-import { median } from '../statistics.js';
+import { measuredOf } from '../statistics.js';
 import type { Measured } from './mechanisms.js';
 
 /** One round trip: sends `data` and returns the answer. */
@@ -234,7 +234,7 @@ async function measureOurs(how: string, bytes: number, repetitions: number, seco
   const world = await init();
   const [DATA, GO_ON] = [0, 1];
   const back = new Uint8Array(bytes);
-  const blocks = how === 'nbc-wait';
+  const blocks = how.endsWith('-wait');
   /** Waits for it, or returns it: to be awaited. */
   const end = (request: Request): Request | undefined => {
     if (!blocks) return request;
@@ -317,13 +317,7 @@ async function measure(
     return samples;
   };
   await run(Math.ceil(repetitions * WARM_UP), seconds * 1000 * WARM_UP);
-  const samples = (await run(repetitions, seconds * 1000)).sort((a, b) => a - b);
-  const us = (milliseconds: number): number => Math.round(milliseconds * 1e6) / 1000;
-  return {
-    repetitions: samples.length,
-    median_us: us(median(samples)),
-    p99_us: us(samples[Math.floor(samples.length * 0.99)]),
-  };
+  return measuredOf(await run(repetitions, seconds * 1000));
 }
 
 function print(measured: Measured): void {
@@ -338,7 +332,8 @@ async function echo(name: string, rest: readonly string[]): Promise<void> {
 
 async function main(): Promise<void> {
   const [name, ...rest] = process.argv.slice(2);
-  if (!isMainThread) {
+  // Ranks that are threads have no such data.
+  if (!isMainThread && (workerData as unknown) != null) {
     const given = workerData as { echo: string; transfer: boolean; shared: SharedArrayBuffer };
     if (given.echo === 'atomics') echoAtomics(given.shared);
     else echoMessages(given.transfer);

@@ -1,5 +1,6 @@
 #include "fabric/mixed/mixed_fabric.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace nbc::mixed {
@@ -79,12 +80,20 @@ void MixedFabric::announce_closed() {
   near_->announce_closed();
 }
 
-// All sleeping is done by the network, which counts it.
+// All sleeping is done by the network, which counts it. Each of both would have all peers.
 void MixedFabric::visit_counters(const CounterVisitor& visit) const {
+  const auto peers = [&](Route route) {
+    const auto all = std::count(routes_.begin(), routes_.end(), route);
+    return static_cast<double>(all - (routes_[rank()] == route ? 1 : 0));
+  };
   near_->visit_counters([&](Counter counter, double value) {
-    if (counter != Counter::parks) visit(counter, value);
+    if (counter == Counter::parks) return;
+    visit(counter, counter == Counter::peers_by_memory ? peers(Route::shared_memory) : value);
   });
-  far_->visit_counters(visit);
+  far_->visit_counters([&](Counter counter, double value) {
+    const bool counts_peers = counter == Counter::peers_by_tcp || counter == Counter::peers_by_verbs;
+    visit(counter, counts_peers ? peers(Route::network) : value);
+  });
 }
 
 }  // namespace nbc::mixed

@@ -89,6 +89,9 @@ void ShmFabric::visit_counters(const CounterVisitor& visit) const {
   add(Counter::cross_memory_bytes, bulk.cross_memory_bytes);
   add(Counter::staged_bytes, bulk.staged_bytes);
   add(Counter::helped_pieces, bulk.helped_pieces);
+  uint64_t peers = 0;
+  for (Rank peer = 0; peer < size(); ++peer) peers += peer != rank() && route_to(peer) == Route::shared_memory ? 1 : 0;
+  add(Counter::peers_by_memory, peers);
   add(Counter::doorbells, counters_.doorbells);
   add(Counter::parks, counters_.parks);
 }

@@ -441,6 +441,7 @@ void TcpFabric::visit_counters(const CounterVisitor& visit) const {
   add(Counter::bytes_sent, counters_.bytes_sent);
   add(Counter::bytes_received, counters_.bytes_received);
   add(Counter::bytes_copied, counters_.copied);
+  add(Counter::peers_by_tcp, size() - 1);
   add(Counter::connections_accepted, connector_.acceptor().accepted());
   add(Counter::connections_refused, connector_.acceptor().refused());
   add(Counter::events, parking_.events());

@@ -14,26 +14,24 @@
 
 #include "fabric/fabric.h"
 #include "fabric/verbs/options.h"
+#include "fabric/verbs/reach.h"
 
 namespace nbc::verbs {
 
 enum class CardState : uint32_t { none = 0, offered = 1, ready = 2 };
 
 // Of the structure below. A peer with another one is refused.
-constexpr uint32_t kCardVersion = 1;
+constexpr uint32_t kCardVersion = 2;
 
 struct Card {
   uint32_t version;  // first in every version
-  uint8_t gid[16];
+  Port port;
   uint64_t inbox;  // virtual address of the mailbox that the reader of this card may write
   uint32_t inbox_key;
   uint32_t queue_pair;
   uint32_t first_packet;  // sequence number that the writer of this card starts to send with
   uint32_t eager_limit;
   uint32_t credits;  // eager 'send': how many messages the writer of this card can take (credits.h)
-  uint16_t lid;
-  uint8_t mtu;     // enum ibv_mtu
-  LinkLayer link;  // Ethernet: the GID counts; InfiniBand: the LID does
   Eager eager;
 };
 

@@ -37,7 +37,8 @@ Connection::Connection(Rank peer, const Equipment& equipment)
       sends_(equipment.shared != nullptr),
       send_depth_(equipment.send_depth),
       receive_depth_(equipment.receive_depth),
-      counters_(equipment.counters) {
+      counters_(equipment.counters),
+      attachment_(device_->attachment()) {
   place = equipment.mailboxes.take();
   first_packet_ = std::random_device{}() & 0xffffff;
   if (sends_) equipment.shared->add(receive_depth_);
@@ -78,7 +79,7 @@ Connection::~Connection() { device_->lib.destroy_qp(qp_); }
 Card Connection::card(uint32_t eager_limit) const {
   Card card{};
   card.version = kCardVersion;
-  std::memcpy(card.gid, device_->gid.raw, sizeof card.gid);
+  card.port = attachment_.port;
   card.inbox = reinterpret_cast<uintptr_t>(place.inbox);
   card.inbox_key = place.inbox_mr->rkey;
   card.queue_pair = qp_->qp_num;
@@ -86,49 +87,45 @@ Card Connection::card(uint32_t eager_limit) const {
   card.eager_limit = eager_limit;
   card.eager = sends_ ? Eager::send : Eager::write;
   card.credits = receive_depth_;
-  card.lid = device_->port_attributes.lid;
-  card.mtu = static_cast<uint8_t>(device_->port_attributes.active_mtu);
-  card.link = device_->link();
   return card;
 }
 
-void Connection::connect(const Card& card, uint8_t timeout, uint8_t retries, uint8_t receiver_retries) {
+Steps Connection::begin(const Card& card, const Way& way, const VerbsOptions& options) {
   theirs = card;
   credits.start(card.credits);
-  ibv_qp_attr attributes{};
-  attributes.qp_state = IBV_QPS_RTR;
-  attributes.path_mtu =
-      static_cast<ibv_mtu>(std::min(card.mtu, static_cast<uint8_t>(device_->port_attributes.active_mtu)));
-  attributes.dest_qp_num = card.queue_pair;
-  attributes.rq_psn = card.first_packet;
-  attributes.max_dest_rd_atomic = 1;
-  attributes.min_rnr_timer = 12;  // 0.64 ms until a peer without a receive is tried again
-  attributes.ah_attr.port_num = device_->port;
-  attributes.ah_attr.dlid = card.lid;
-  if (device_->routed) {
-    attributes.ah_attr.is_global = 1;
-    std::memcpy(attributes.ah_attr.grh.dgid.raw, card.gid, sizeof card.gid);
-    attributes.ah_attr.grh.sgid_index = static_cast<uint8_t>(device_->gid_index);
-    attributes.ah_attr.grh.hop_limit = 64;
-  }
-  int error = device_->lib.modify_qp(qp_, &attributes,
-                                     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-  if (error != 0) fail("connecting a queue pair (is there a route to the peer?)", error);
-  attributes = {};
-  attributes.qp_state = IBV_QPS_RTS;
-  attributes.timeout = timeout;
-  attributes.retry_cnt = retries;
-  attributes.rnr_retry = receiver_retries;
-  attributes.sq_psn = first_packet_;
-  attributes.max_rd_atomic = 1;
-  error = device_->lib.modify_qp(
-      qp_, &attributes,
-      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
-  if (error != 0) fail("starting a queue pair", error);
+  state = State::connecting;
   // The standard allows a device four times the time that it was given.
-  seconds_to_fail_ = 4 * (retries + 1) * std::ldexp(4.096e-6, timeout);
-  state = State::connected;
+  seconds_to_fail_ = 4 * (options.retries + 1) * std::ldexp(4.096e-6, options.timeout);
+  const Port& mine = attachment_.port;
+  Steps steps;
+  steps.pair = qp_;
+  ibv_qp_attr& receive = steps.receive;
+  receive.qp_state = IBV_QPS_RTR;
+  receive.path_mtu = static_cast<ibv_mtu>(std::min(card.port.mtu, mine.mtu));
+  receive.dest_qp_num = card.queue_pair;
+  receive.rq_psn = card.first_packet;
+  receive.max_dest_rd_atomic = 1;
+  receive.min_rnr_timer = 12;  // 0.64 ms until a peer without a receive is tried again
+  receive.ah_attr.port_num = device_->port;
+  receive.ah_attr.dlid = card.port.lid;
+  if (needs_global_header(mine, card.port, way)) {
+    receive.ah_attr.is_global = 1;
+    std::memcpy(receive.ah_attr.grh.dgid.raw, card.port.gids[way.theirs].raw, sizeof card.port.gids[0].raw);
+    receive.ah_attr.grh.sgid_index = static_cast<uint8_t>(attachment_.indexes[way.mine]);
+    receive.ah_attr.grh.hop_limit = 64;
+  }
+  steps.receive_mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  ibv_qp_attr& send = steps.send;
+  send.qp_state = IBV_QPS_RTS;
+  send.timeout = options.timeout;
+  send.retry_cnt = options.retries;
+  send.rnr_retry = options.receiver_retries;
+  send.sq_psn = first_packet_;
+  send.max_rd_atomic = 1;
+  steps.send_mask =
+      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
+  return steps;
 }
 
 Work Connection::mail(const std::byte* from, size_t bytes, uint32_t immediate) const {

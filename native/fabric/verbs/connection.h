@@ -14,6 +14,7 @@
 #include <memory>
 
 #include "fabric/verbs/bootstrap.h"
+#include "fabric/verbs/connecting.h"
 #include "fabric/verbs/counters.h"
 #include "fabric/verbs/credits.h"
 #include "fabric/verbs/mailboxes.h"
@@ -65,7 +66,7 @@ struct Equipment {
 
 class Connection {
  public:
-  enum class State { offered, connected, ready, broken };
+  enum class State { offered, connecting, connected, ready, broken };
 
   // Takes a place for the mailboxes and makes a queue pair that can receive. Throws FabricError.
   Connection(Rank peer, const Equipment& equipment);
@@ -74,8 +75,10 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
 
   Card card(uint32_t eager_limit) const;
-  // Both directions, once the peer's card is known. Throws FabricError.
-  void connect(const Card& theirs, uint8_t timeout, uint8_t retries, uint8_t receiver_retries);
+  // Where this rank's port was attached when the card was made.
+  const Port& port() const { return attachment_.port; }
+  // The peer's card is known: what is to be done to connect both directions.
+  Steps begin(const Card& theirs, const Way& way, const VerbsOptions& options);
   // What lies in our outbox, on its way into the peer's inbox.
   Work mail(const std::byte* from, size_t bytes, uint32_t immediate) const;
   // Posts what there is room and credit for, and a payment if one is due. False: the device refused (errno).
@@ -139,6 +142,7 @@ class Connection {
   double seconds_to_fail_ = 0;  // until the device has tried everything, and must say so
   bool waits_for_credit_ = false;
   VerbsCounters& counters_;
+  const Attachment attachment_;
 };
 
 // Work request ids: the peer, whether it was a receive, and otherwise the number of the request. A receive that

@@ -1,17 +1,26 @@
-// One opened device: which one, which port, which address, and what it can do. Shared by everything that hangs on it,
-// so that it is closed last, whatever ends first.
+// One opened device: which one, which port, and what it can do. Shared by everything that hangs on it, so that it is
+// closed last, whatever ends first.
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "fabric/verbs/device_choice.h"
 #include "fabric/verbs/ibverbs.h"
 #include "fabric/verbs/options.h"
 
 namespace nbc::verbs {
 
+// Where a port is attached, now.
+struct Attachment {
+  Port port{};
+  uint32_t indexes[kMostGids] = {};  // of its addresses, in the table of the device
+};
+
 class Device {
  public:
-  // Throws FabricError, naming what is missing and what was looked at.
+  // Takes the best port that works (device_choice.h): one of a device with the transport of InfiniBand or RoCE, on which
+  // a queue pair can be made. Throws FabricError, naming what is missing and what was looked at.
   explicit Device(const DeviceOptions& options);
   ~Device();
   Device(const Device&) = delete;
@@ -22,17 +31,16 @@ class Device {
   ibv_pd* pd = nullptr;
   std::string name;
   uint8_t port = 0;
-  uint32_t gid_index = 0;
-  ibv_gid gid{};
-  bool routed = false;  // RoCE: packets need a global header
-  LinkLayer link() const { return routed ? LinkLayer::ethernet : LinkLayer::infiniband; }
   ibv_port_attr port_attributes{};
   ibv_device_attr attributes{};
   size_t longest_message() const { return port_attributes.max_msg_sz != 0 ? port_attributes.max_msg_sz : 1u << 30; }
+  // Asks the device: addresses come and go. Throws FabricError where the port is not active, or has no address.
+  Attachment attachment() const;
 
  private:
-  void choose_port(const DeviceOptions& options, std::string& looked_at);
-  void choose_gid(int wanted);
+  bool open(ibv_device* device, const Choice& choice, std::string& looked_at);
+
+  int wanted_gid_;  // index; -1: any
 };
 
 }  // namespace nbc::verbs

@@ -48,7 +48,7 @@ Library load() {
   find(handle, "ibv_close_device", l.close_device);
   find(handle, "ibv_query_device", l.query_device);
   find(handle, "ibv_query_port", l.query_port);
-  find(handle, "_ibv_query_gid_ex", l.query_gid_ex);
+  find(handle, "_ibv_query_gid_table", l.query_gid_table);
   find(handle, "ibv_alloc_pd", l.alloc_pd);
   find(handle, "ibv_dealloc_pd", l.dealloc_pd);
   find(handle, "ibv_reg_mr", l.reg_mr);

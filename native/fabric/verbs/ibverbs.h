@@ -17,7 +17,7 @@ struct Library {
   int (*close_device)(ibv_context*);
   int (*query_device)(ibv_context*, ibv_device_attr*);
   int (*query_port)(ibv_context*, uint8_t, ibv_port_attr*);
-  int (*query_gid_ex)(ibv_context*, uint32_t, uint32_t, ibv_gid_entry*, uint32_t, size_t);
+  ssize_t (*query_gid_table)(ibv_context*, ibv_gid_entry*, size_t, uint32_t, size_t);
   ibv_pd* (*alloc_pd)(ibv_context*);
   int (*dealloc_pd)(ibv_pd*);
   ibv_mr* (*reg_mr)(ibv_pd*, void*, size_t, int);

@@ -20,9 +20,10 @@ enum class LinkLayer : uint8_t { infiniband, ethernet };
 constexpr const char* name_of(LinkLayer link) { return link == LinkLayer::ethernet ? "Ethernet (RoCE)" : "InfiniBand"; }
 
 struct DeviceOptions {
-  std::string name;    // empty: the first device with an active port
-  uint8_t port = 0;    // 0: the first active one
-  int gid_index = -1;  // −1: the best (see device.cc)
+  std::string name;    // empty: the best that works (device_choice.h)
+  uint8_t port = 0;    // 0: the best
+  int gid_index = -1;  // −1: the one that leads to the peer (reach.h)
+  uint32_t turn = 0;   // of the ranks of this machine: which of several equal devices it takes
 };
 
 struct VerbsOptions {
@@ -35,8 +36,9 @@ struct VerbsOptions {
   uint32_t share = 64;  // eager 'send': what a connection adds to the shared receives; each has a buffer
   size_t cache_entries = 1024;
   size_t cache_bytes = size_t{1} << 30;
-  uint8_t timeout = 16;  // 4.096 µs × 2^16 = 0.27 s until a write is sent again; see give_up_after()
-  uint8_t retries = 6;   // not 7: Soft-RoCE takes that for "for ever"
+  int64_t connect_milliseconds = 30'000;  // that the network is given to find the peer, as transport 'tcp' gives it
+  uint8_t timeout = 16;                   // 4.096 µs × 2^16 = 0.27 s until a write is sent again; see give_up_after()
+  uint8_t retries = 6;                    // not 7: Soft-RoCE takes that for "for ever"
   // Times that a write or SEND is tried again for which the peer has no receive. Without limit: a peer that computes
   // and does not look is slow, not dead. A dead one does not even say that it has no receive.
   uint8_t receiver_retries = 7;

@@ -9,15 +9,16 @@
 namespace nbc::verbs {
 namespace {
 
-enum Source : uint32_t { kChannel, kDevice, kBootstrap, kOther };
+enum Source : uint32_t { kChannel, kDevice, kBootstrap, kConnecting, kOther };
 
 }  // namespace
 
-Parking::Parking(std::shared_ptr<Device> device, Bootstrap& bootstrap)
-    : Sleepers("verbs"), device_(std::move(device)), bootstrap_(bootstrap) {
+Parking::Parking(std::shared_ptr<Device> device, Bootstrap& bootstrap, Connecting& connecting)
+    : Sleepers("verbs"), device_(std::move(device)), bootstrap_(bootstrap), connecting_(connecting) {
   for (const Sleeper who : {Sleeper::caller, Sleeper::progress}) {
     // Edge-triggered: the descriptor is read by the owner, and must not wake anybody twice until then.
     add(who, device_->context->async_fd, EPOLLIN | EPOLLET, kDevice);
+    add(who, connecting_.descriptor(), EPOLLIN, kConnecting);
     if (bootstrap_.descriptor() >= 0) add(who, bootstrap_.descriptor(), EPOLLIN, kBootstrap);
   }
   channel_ = device_->lib.create_comp_channel(device_->context);
@@ -72,6 +73,7 @@ bool Parking::sleep(Sleeper who, int64_t nanoseconds) {
         break;
       default:
         if (sources[i] == kBootstrap) bootstrap_.drain();
+        if (sources[i] == kConnecting) connecting_.drain();
         note_call();
         if (who == Sleeper::progress && is_armed_for(Sleeper::caller)) ring(Sleeper::caller);
         break;

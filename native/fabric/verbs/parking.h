@@ -16,7 +16,7 @@
 // Arming comes before the last look, and the device adds the entry before it looks whether it is armed: one of them
 // sees the other.
 //
-// The bootstrap's descriptor and the device's events are in both sets; they are calls. Either thread may drain them; if
+// The descriptors of the bootstrap, of connecting and of the device's events are in both sets; they are calls. Either thread may drain them; if
 // it is the progress thread, and the calling thread sleeps and owns the engine, it passes that on.
 #pragma once
 #include <atomic>
@@ -25,6 +25,7 @@
 
 #include "fabric/sleepers.h"
 #include "fabric/verbs/bootstrap.h"
+#include "fabric/verbs/connecting.h"
 #include "fabric/verbs/device.h"
 
 namespace nbc::verbs {
@@ -32,7 +33,7 @@ namespace nbc::verbs {
 class Parking : public Sleepers {
  public:
   // Throws FabricError.
-  Parking(std::shared_ptr<Device> device, Bootstrap& bootstrap);
+  Parking(std::shared_ptr<Device> device, Bootstrap& bootstrap, Connecting& connecting);
   ~Parking();
   Parking(const Parking&) = delete;
   Parking& operator=(const Parking&) = delete;
@@ -57,6 +58,7 @@ class Parking : public Sleepers {
 
   std::shared_ptr<Device> device_;
   Bootstrap& bootstrap_;
+  Connecting& connecting_;
   ibv_comp_channel* channel_ = nullptr;
   ibv_cq* queue_ = nullptr;
   Sleeper watcher_ = Sleeper::nobody;  // in whose set the channel is; owner

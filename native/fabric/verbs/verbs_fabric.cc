@@ -56,7 +56,8 @@ VerbsFabric::VerbsFabric(std::unique_ptr<Bootstrap> bootstrap, const VerbsOption
       registrations_(device_, options.cache_entries, options.cache_bytes),
       depths_(depths_of(options, device_->attributes, size_ - 1)),
       mailboxes_(device_, size_ - 1, options.eager == Eager::send ? depths_.send : 0),
-      parking_(device_, *bootstrap_),
+      connecting_(device_->lib.modify_qp, options.connect_milliseconds),
+      parking_(device_, *bootstrap_, connecting_),
       links_(size_) {
   if (options_.eager == Eager::send && size_ > 1)
     shared_ = std::make_unique<SharedReceives>(device_, depths_.connections * depths_.receive,
@@ -69,6 +70,7 @@ VerbsFabric::VerbsFabric(std::unique_ptr<Bootstrap> bootstrap, const VerbsOption
 
 VerbsFabric::~VerbsFabric() {
   announce_closed();
+  connecting_.stop();
   links_.clear();
   parking_.acknowledge();
   device_->lib.destroy_cq(queue_);
@@ -267,6 +269,7 @@ void VerbsFabric::visit_counters(const CounterVisitor& visit) const {
   add(Counter::receives_refilled, counters_.receives_refilled);
   add(Counter::events, parking_.events());
   add(Counter::parks, counters_.parks);
+  add(Counter::peers_by_verbs, size_ - 1);
   add(Counter::probes, counters_.probes);
   add(Counter::cache_hits, cache.hits);
   add(Counter::cache_misses, cache.misses);

@@ -35,6 +35,7 @@
 #include <vector>
 
 #include "fabric/verbs/bootstrap.h"
+#include "fabric/verbs/connecting.h"
 #include "fabric/verbs/connection.h"
 #include "fabric/verbs/memory.h"
 #include "fabric/verbs/options.h"
@@ -79,7 +80,7 @@ class VerbsFabric : public FarFabric {
   void expect_immediates(Rank, bool) override {}  // they all come through the one queue
   // Credits for less than half a share are not returned yet.
   uint32_t put_window() const override { return shared_ == nullptr ? depths_.receive : depths_.receive / 2; }
-  bool called() const override { return parking_.called() || bootstrap_->called(); }
+  bool called() const override { return parking_.called() || bootstrap_->called() || connecting_.has_results(); }
   bool receiver_copies() const override { return false; }
   uint32_t ticket(Sleeper) override { return 0; }  // a ring stays in its descriptor until the next sleep
   void arm(Sleeper who, uint32_t need) override;
@@ -126,6 +127,7 @@ class VerbsFabric : public FarFabric {
 
   Connect advance(Rank peer, bool wanted);
   bool fits(const Card& theirs, Link& link) const;
+  void take_connected();
   void answer_calls();
   void device_events();
   Connection* ready(Rank peer);
@@ -156,6 +158,7 @@ class VerbsFabric : public FarFabric {
   Registrations registrations_;
   const Depths depths_;
   Mailboxes mailboxes_;
+  Connecting connecting_;
   Parking parking_;
   uint32_t connections_ = 0;
   ibv_cq* queue_ = nullptr;

@@ -18,6 +18,7 @@ Connect VerbsFabric::connect(Rank peer) {
     if (self_ == nullptr) self_ = std::make_unique<Box>();
     return Connect::ready;
   }
+  if (connecting_.has_results()) take_connected();
   return advance(peer, true);
 }
 
@@ -46,10 +47,9 @@ Connect VerbsFabric::advance(Rank peer, bool wanted) {
     }
     if (!fits(theirs, link)) return link.verdict = Connect::refused;
     Connection& connection = *link.connection;
-    if (connection.state == Connection::State::offered) {
-      connection.connect(theirs, options_.timeout, options_.retries, options_.receiver_retries);
-      bootstrap_->publish(peer, connection.card(options_.eager_limit), CardState::ready);
-    }
+    if (connection.state == Connection::State::offered)
+      connecting_.start(peer, connection.begin(theirs, *choose_way(connection.port(), theirs.port), options_));
+    if (connection.state == Connection::State::connecting) return Connect::later;
     if (state == CardState::ready) {
       connection.state = Connection::State::ready;
       link.verdict = Connect::ready;
@@ -75,10 +75,8 @@ bool VerbsFabric::fits(const Card& theirs, Link& link) const {
                "version " + std::to_string(theirs.version) + ", and here version " + std::to_string(kCardVersion);
     return false;
   }
-  if (const LinkLayer here = device_->link(); theirs.link != here) {
-    link.why = "rank " + std::to_string(peer) + " of the world is attached to " + name_of(theirs.link) +
-               ", and this rank, by " + device_->name + ", to " + name_of(here) +
-               ": these do not reach each other. Choose devices of one kind (verbs.device, NBC_VERBS_DEVICE)";
+  if (const Port& here = link.connection->port(); !choose_way(here, theirs.port)) {
+    link.why = why_no_way(here, theirs.port, "rank " + std::to_string(peer) + " of the world", device_->name);
     return false;
   }
   if (theirs.eager_limit != options_.eager_limit)
@@ -87,6 +85,26 @@ bool VerbsFabric::fits(const Card& theirs, Link& link) const {
     return differ("verbs.eager", std::string("'") + name_of(theirs.eager) + "'",
                   std::string("'") + name_of(options_.eager) + "'");
   return true;
+}
+
+// What became of queue pairs that were to be connected.
+void VerbsFabric::take_connected() {
+  connecting_.drain();
+  Connecting::Result result;
+  while (connecting_.take(result)) {
+    Link& link = links_[result.peer];
+    if (link.connection->state != Connection::State::connecting) continue;  // broken off meanwhile
+    if (!result.why.empty()) {
+      link.why = result.why;
+      link.verdict = Connect::broken;
+    } else {
+      link.connection->state = Connection::State::connected;
+      bootstrap_->publish(result.peer, link.connection->card(options_.eager_limit), CardState::ready);
+      advance(result.peer, false);
+    }
+    if (link.verdict != Connect::later)
+      arrived_.push({Completion::Kind::answered, Error::none, result.peer, 0, 0, nullptr});
+  }
 }
 
 void VerbsFabric::answer_calls() {

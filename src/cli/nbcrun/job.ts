@@ -1,26 +1,30 @@
 /**
- * A running job: its processes, how they are signalled, and what their ends mean.
+ * A running job: its processes, how they are signalled, and what their ends mean. A process is a rank, or several, which
+ * are its threads (process.ts).
  *
  * Every rank leads a process group of its own (native/launch/rank.cc). A terminal's Ctrl-C therefore reaches nbcrun
  * alone, which passes it on once, and whatever children a rank leaves behind end with its group.
  */
 import { spawn, type ChildProcess, type StdioOptions } from 'node:child_process';
 import type { Duplex } from 'node:stream';
-import { constants } from 'node:os';
 import { STARTER } from '../../binaries.js';
 import { Guardian } from './guardian.js';
 import { labelLines } from './label.js';
-import { type Answers, askAll, describe, isStuck, RankLine } from './report.js';
+import { codeOfSignal, type ProcessPlace } from './place.js';
+import { labelOf } from './rank-threads.js';
+import { type Answers, askAll, describe, isStuck, nameRanks, RankLine } from './report.js';
 import { Terminal } from './terminal.js';
 
 export interface JobSettings {
   size: number;
+  /** Ranks of each process, which are its threads; undefined: the process is the rank. */
+  threads: number | undefined;
   /** Descriptor of the job's shared file. Stays open here; the caller closes it. */
   jobFd: number;
   /** Variables that every rank finds. */
   environment: Record<string, string>;
-  /** What every rank runs: file and arguments. */
-  command: readonly string[];
+  /** What a process runs: file and arguments. */
+  commandOf: (place: ProcessPlace) => readonly string[];
   /** The processors that ranks are bound to, in turn; none: the system decides. */
   processors: readonly number[];
   /** Prefix every line of output with the rank. */
@@ -32,7 +36,9 @@ export interface JobSettings {
   /** When a rank fails: whether the others are ended. */
   onFailure: 'end' | 'continue';
   /** A rank has ended, in whatever manner, and will not come again. */
-  rankEnded: (rank: number, pid: number) => void;
+  rankEnded: (rank: number) => void;
+  /** So has a process. */
+  processEnded: (pid: number) => void;
   /** Tells the user something. */
   say: (text: string) => void;
 }
@@ -44,9 +50,6 @@ export const ExitCode = {
   LAUNCHER: 125,
 } as const;
 
-/** The exit code by which shells report that a process was ended by a signal. */
-export const codeOfSignal = (signal: NodeJS.Signals): number => 128 + constants.signals[signal];
-
 /** Passed on to every rank as they come. SIGTSTP is treated apart, SIGKILL and SIGSTOP never arrive here. */
 const FORWARDED = ['SIGTERM', 'SIGHUP', 'SIGUSR1', 'SIGWINCH'] as const;
 /** These ask what the ranks wait for. SIGQUIT is Ctrl-\\ of a terminal. */
@@ -55,6 +58,9 @@ const REPORTING = ['SIGQUIT', 'SIGUSR2'] as const;
 const ENDING: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 /** How long output that a rank's stray descendants keep open is waited for after the last rank has ended. */
 const STRAY_OUTPUT_MS = 500;
+
+/** Where a process of several ranks tells of their ends. */
+const ENDS_FD = 5;
 
 const FILES = ': the limit of open files is reached (ulimit -n); raise it, or use fewer ranks';
 /** What a user can do about a rank that could not be started, by the code of the system. */
@@ -67,7 +73,8 @@ const ADVICE: Partial<Record<string, string>> = {
 };
 
 interface End {
-  rank: number;
+  /** Several: those of a process that ended as a whole. */
+  ranks: readonly number[];
   pid: number;
   code: number | null;
   signal: NodeJS.Signals | null;
@@ -76,9 +83,11 @@ interface End {
 export class Job {
   readonly #settings: JobSettings;
   readonly #guardian = new Guardian();
-  /** Ranks that have not ended. */
+  /** Those that have not ended. */
+  readonly #processes = new Set<ChildProcess>();
+  /** Ranks that have not ended, with their processes. */
   readonly #running = new Map<number, ChildProcess>();
-  /** Of the ranks that have not ended. */
+  /** Of the ranks that have not ended, where each is a process. */
   readonly #lines = new Map<number, RankLine>();
   /** What ranks wait for, while they are being asked. */
   #answers: Promise<Answers> | undefined;
@@ -102,11 +111,11 @@ export class Job {
 
   /** Starts all ranks, waits until all have ended, and returns the exit code of the job. */
   async run(): Promise<number> {
-    const { size, timeoutMs } = this.#settings;
+    const { size, threads = 1, timeoutMs } = this.#settings;
     const finished = new Promise<void>((resolve) => (this.#finish = resolve));
     this.#listen();
-    for (let rank = 0; rank < size && this.#exitCode === undefined; rank++) this.#start(rank);
-    if (this.#running.size === 0) this.#finish?.();
+    for (let rank = 0; rank < size && this.#exitCode === undefined; rank += threads) this.#start(rank);
+    if (this.#processes.size === 0) this.#finish?.();
     if (timeoutMs !== undefined) this.#after(timeoutMs, () => this.#timeout(timeoutMs));
     await finished;
     await this.#drain();
@@ -117,62 +126,105 @@ export class Job {
     return this.#exitCode ?? this.#outcome();
   }
 
-  #start(rank: number): void {
-    const { size, jobFd, environment, label, command, processors } = this.#settings;
-    const processor = processors.length > 0 ? `${processors[rank % processors.length]}` : '-';
-    const input = rank > 0 ? 'ignore' : process.stdin.isTTY ? 'pipe' : 'inherit';
-    const output = label ? 'pipe' : 'inherit';
-    const stdio: StdioOptions = [input, output, output, jobFd, 'pipe'];
-    const env = {
-      ...process.env,
-      ...environment,
-      NBC_RANK: `${rank}`,
-      NBC_SIZE: `${size}`,
-      NBC_JOB_FD: '3',
-      NBC_REPORT_FD: '4',
-    };
+  /** Starts the process whose first rank this is. */
+  #start(first: number): void {
+    const { size, threads, commandOf, label, processors } = this.#settings;
+    const asThreads = threads !== undefined;
+    const processor = processors.length > 0 ? `${processors[first % processors.length]}` : '-';
+    const command = commandOf({ first, count: threads ?? 1, size, label, endsFd: ENDS_FD });
+    const labelled = label && !asThreads;
+    const input = first > 0 ? 'ignore' : process.stdin.isTTY ? 'pipe' : 'inherit';
+    const output = labelled ? 'pipe' : 'inherit';
+    const stdio: StdioOptions = [input, output, output, this.#settings.jobFd, 'pipe', asThreads ? 'pipe' : 'ignore'];
     let child: ChildProcess;
     try {
-      child = spawn(STARTER, [`${process.pid}`, processor, ...command], { stdio, env });
+      child = spawn(STARTER, [`${process.pid}`, processor, ...command], { stdio, env: this.#environmentOf(first) });
     } catch (error) {
       // What Node.js throws instead of emitting it: E2BIG and ENOMEM, for example.
-      this.#notStarted(rank, error as NodeJS.ErrnoException);
+      this.#notStarted(first, error as NodeJS.ErrnoException);
       return;
     }
     const { pid } = child;
     if (pid === undefined) {
-      child.once('error', (error) => this.#notStarted(rank, error));
+      child.once('error', (error) => this.#notStarted(first, error));
       this.#exitCode = ExitCode.LAUNCHER;
       return;
     }
     this.#guardian.watch(pid);
-    this.#running.set(rank, child);
-    const socket = child.stdio[4] as Duplex;
-    this.#lines.set(rank, new RankLine(socket, () => void this.#report('an operation makes no step')));
-    child.once('exit', (code, signal) => this.#ended({ rank, pid, code, signal }));
+    this.#processes.add(child);
+    const ranks = Array.from({ length: threads ?? 1 }, (_, index) => first + index);
+    for (const rank of ranks) this.#running.set(rank, child);
+    if (asThreads) this.#followThreads(child, pid, ranks);
+    else this.#followRank(child, pid, first);
     if (input === 'pipe') this.#terminal = new Terminal(child.stdin!);
-    if (!label) return;
-    const width = `${size - 1}`.length;
-    const prefix = `[${`${rank}`.padStart(width)}] `;
+    if (!labelled) return;
+    const prefix = labelOf(first, size);
     this.#outputs.push(labelLines(child.stdout!, process.stdout, prefix));
     this.#outputs.push(labelLines(child.stderr!, process.stderr, prefix));
+  }
+
+  #environmentOf(rank: number): NodeJS.ProcessEnv {
+    const { size, environment } = this.#settings;
+    const own = { NBC_RANK: `${rank}`, NBC_SIZE: `${size}`, NBC_JOB_FD: '3', NBC_REPORT_FD: '4' };
+    return { ...process.env, ...environment, ...own };
+  }
+
+  #followRank(child: ChildProcess, pid: number, rank: number): void {
+    const socket = child.stdio[4] as Duplex;
+    this.#lines.set(rank, new RankLine(socket, () => void this.#report('an operation makes no step')));
+    child.once('exit', (code, signal) => {
+      this.#lines.get(rank)?.close();
+      this.#lines.delete(rank);
+      this.#processEnded(child, { ranks: [rank], pid, code, signal });
+    });
+  }
+
+  /** The process tells of each rank that ends. What it has not told of when it ends itself has ended with it. */
+  #followThreads(child: ChildProcess, pid: number, ranks: readonly number[]): void {
+    const ends = (child.stdio as readonly unknown[])[ENDS_FD] as Duplex;
+    let rest = '';
+    ends.setEncoding('utf8').on('error', () => undefined);
+    ends.on('data', (text: string) => {
+      const lines = (rest + text).split('\n');
+      rest = lines.pop()!;
+      for (const [rank, code] of lines.map((line) => line.split(' ').map(Number)))
+        this.#ended({ ranks: [rank], pid, code, signal: null });
+    });
+    const all = new Promise((resolve) => ends.once('close', resolve));
+    child.once('exit', (code, signal) => {
+      // What a rank has started may hold it open.
+      const late = new Promise((resolve) => this.#after(STRAY_OUTPUT_MS, () => resolve(undefined)));
+      void Promise.race([all, late]).then(() => {
+        ends.destroy();
+        const left = ranks.filter((rank) => this.#running.has(rank));
+        this.#processEnded(child, { ranks: left, pid, code, signal });
+      });
+    });
   }
 
   #notStarted(rank: number, error: NodeJS.ErrnoException): void {
     const advice = ADVICE[error.code ?? ''] ?? '';
     this.#settings.say(`could not start rank ${rank} (${error.message})${advice}`);
     this.#end(ExitCode.LAUNCHER);
-    if (this.#running.size === 0) this.#finish?.();
+    if (this.#processes.size === 0) this.#finish?.();
   }
 
-  #ended(end: End): void {
-    this.#running.delete(end.rank);
-    this.#lines.get(end.rank)?.close();
-    this.#lines.delete(end.rank);
+  /** @param end of the ranks that have ended with it */
+  #processEnded(child: ChildProcess, end: End): void {
+    this.#processes.delete(child);
     // Its process group may live on without it. At this very moment nobody else can have its number.
     signalGroup(end.pid, 'SIGKILL');
     this.#guardian.forget(end.pid);
-    this.#settings.rankEnded(end.rank, end.pid);
+    this.#settings.processEnded(end.pid);
+    if (end.ranks.length > 0) this.#ended(end);
+    if (this.#processes.size === 0) setImmediate(() => this.#finish?.());
+  }
+
+  #ended(end: End): void {
+    for (const rank of end.ranks) {
+      this.#running.delete(rank);
+      this.#settings.rankEnded(rank);
+    }
     if (end.code === 0) {
       this.#succeeded = true;
     } else if (this.#exitCode === undefined && this.#settings.onFailure === 'continue') {
@@ -182,7 +234,6 @@ export class Job {
       // Several ranks often fail together: look at all that have ended by now before one is named.
       if (this.#failures.push(end) === 1) setImmediate(() => this.#fail());
     }
-    if (this.#running.size === 0) setImmediate(() => this.#finish?.());
   }
 
   /**
@@ -203,9 +254,13 @@ export class Job {
   /** @param then what becomes of the others, if there are any. Says nothing of an end that the user has asked for. */
   #sayEnd(end: End, then: string): void {
     if (this.#asked !== undefined && codeOf(end) === codeOfSignal(this.#asked)) return;
-    const how = end.signal === null ? `exited with code ${end.code}` : `was ended by ${end.signal}`;
+    // Nobody reads what they print: process.ts.
+    if (this.#settings.threads !== undefined && codeOf(end) === codeOfSignal('SIGPIPE')) return;
+    const was = end.ranks.length === 1 ? 'was' : 'were';
+    const how = end.signal === null ? `exited with code ${end.code}` : `${was} ended by ${end.signal}`;
     const others = this.#running.size === 0 ? '' : `; ${then}`;
-    this.#settings.say(`rank ${end.rank} (process ${end.pid}) ${how}${others}`);
+    const where = this.#settings.threads === undefined ? 'process' : 'in process';
+    this.#settings.say(`${nameRanks(end.ranks)} (${where} ${end.pid}) ${how}${others}`);
   }
 
   /** If no failure has ended the job. A rank that a signal ended is lost; the others may do well without it. */
@@ -230,8 +285,8 @@ export class Job {
   #end(code: number): void {
     const { graceMs, say } = this.#settings;
     this.#exitCode = code;
-    if (this.#running.size === 0) return;
-    for (const child of this.#running.values()) {
+    if (this.#processes.size === 0) return;
+    for (const child of this.#processes) {
       signalGroup(child.pid!, 'SIGCONT'); // a stopped process would only see SIGTERM when it goes on
       child.kill('SIGTERM');
     }
@@ -244,7 +299,7 @@ export class Job {
   }
 
   #kill(): void {
-    for (const child of this.#running.values()) {
+    for (const child of this.#processes) {
       signalGroup(child.pid!, 'SIGKILL');
       child.kill('SIGKILL'); // a rank that has only just been started leads no group yet
     }
@@ -256,11 +311,11 @@ export class Job {
     this.#on('SIGINT', () => void this.#interrupt());
     this.#on('SIGTSTP', () => {
       // SIGSTOP: a rank that handles SIGTSTP would go on, and the others would wait for it.
-      for (const child of this.#running.values()) signalGroup(child.pid!, 'SIGSTOP');
+      for (const child of this.#processes) signalGroup(child.pid!, 'SIGSTOP');
       process.kill(process.pid, 'SIGSTOP');
     });
     this.#on('SIGCONT', () => {
-      for (const child of this.#running.values()) signalGroup(child.pid!, 'SIGCONT');
+      for (const child of this.#processes) signalGroup(child.pid!, 'SIGCONT');
       this.#terminal?.follow();
     });
     if (!this.#settings.label) return;
@@ -287,18 +342,19 @@ export class Job {
 
   /** Says what every rank waits for. @param ifStuck the job ends: only if some operation has waited for long */
   async #report(why: string, ifStuck = false): Promise<void> {
-    const { size, say } = this.#settings;
+    const { size, threads, say } = this.#settings;
     const asking = this.#answers !== undefined;
     this.#answers ??= askAll(this.#lines).finally(() => (this.#answers = undefined));
     const answers = await this.#answers;
     // The watchdogs of several ranks find the same. What ends the job says why in any case.
     if (ifStuck ? !isStuck(answers) : asking) return;
-    say([`${why}; the job at this moment:`, ...describe(answers, size)].join('\n  '));
+    if (threads === undefined) say([`${why}; the job at this moment:`, ...describe(answers, size)].join('\n  '));
+    else say(`${why}; ranks that are threads do not tell what they wait for`);
   }
 
   #forward(signal: NodeJS.Signals): void {
     if (ENDING.includes(signal)) this.#asked = signal;
-    for (const child of this.#running.values()) child.kill(signal);
+    for (const child of this.#processes) child.kill(signal);
   }
 
   #on(signal: NodeJS.Signals, handler: () => void): void {

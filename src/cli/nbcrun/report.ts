@@ -172,7 +172,7 @@ function findCircle(answers: Answers): number[] | undefined {
 }
 
 /** "ranks 0, 1 and 2" */
-function nameRanks(ranks: readonly number[]): string {
+export function nameRanks(ranks: readonly number[]): string {
   if (ranks.length === 1) return `rank ${ranks[0]}`;
   const shown = ranks.slice(0, 8);
   const last = ranks.length > 8 ? `${ranks.length - 8} more` : `${shown.pop()}`;

@@ -1,0 +1,150 @@
+/**
+ * Damaged lines, to a store and from one. A connection that has not proven itself hears the store's greeting and
+ * nothing else, and harms no rank. A rank that has proven itself and then says anything is answered, or its connection
+ * ends and all others learn that. A rank that meets such a store gets its values or a BootstrapError.
+ */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createConnection, createServer, type AddressInfo, type Socket } from 'node:net';
+import { BootstrapError } from 'node-nbc';
+import { below, damaged, damagedValue, pick, type Random } from './mutations.js';
+
+const dist = (file: string): string => new URL(`../../../../dist/transport/${file}`, import.meta.url).href;
+const { StoreServer } = (await import(dist('store/server.js'))) as typeof import('../../../src/transport/store/server.js');
+const { StoreClient } = (await import(dist('store/client.js'))) as typeof import('../../../src/transport/store/client.js');
+const { proofOf } = (await import(dist('store/proof.js'))) as typeof import('../../../src/transport/store/proof.js');
+
+const SECRET = 'a secret of this test';
+const HOST = '127.0.0.1';
+const SIZE = 3;
+const TIMEOUT_MS = 5000;
+const JOB = '';
+/** Milliseconds that a rank has with a store that is not one. */
+const SHORT_MS = 60;
+
+type Line = Record<string, unknown>;
+const textOf = (lines: readonly unknown[]): Uint8Array =>
+  new TextEncoder().encode(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+
+/** Lines, of which some are damaged as values and some as bytes. */
+function harmed(lines: readonly Line[], random: Random): Uint8Array {
+  const text = textOf(lines.map((line) => (random() < 0.4 ? damagedValue(line, random) : line)));
+  return random() < 0.5 ? damaged(text, random) : text;
+}
+
+export const playStore = (random: Random): Promise<void> =>
+  random() < 0.6 ? playServer(random) : playClient(random);
+
+async function connected(port: number): Promise<{ socket: Socket; heard: () => string; greeting: Promise<Line> }> {
+  const socket = createConnection({ host: HOST, port });
+  let text = '';
+  socket.on('error', () => undefined);
+  const greeting = new Promise<Line>((resolve) => {
+    socket.setEncoding('utf8').on('data', (part: string) => {
+      text += part;
+      if (text.includes('\n')) resolve(JSON.parse(text.slice(0, text.indexOf('\n'))) as Line);
+    });
+  });
+  await once(socket, 'connect');
+  return { socket, heard: () => text, greeting };
+}
+
+/** Also where the other side has cut it off. */
+const closed = (socket: Socket): Promise<void> =>
+  new Promise((resolve) => {
+    if (socket.closed) resolve();
+    else socket.once('close', () => resolve());
+  });
+
+/** What ranks 0 and 1 do while rank 2 is this file. */
+async function rank(port: number, me: number): Promise<unknown> {
+  const options = { host: HOST, port, secret: SECRET, rank: me, size: SIZE, timeout: TIMEOUT_MS };
+  const client = await StoreClient.open(options);
+  try {
+    await client.set(`rank/${me}`, me);
+    await client.barrier('rank');
+    return await client.get('rank/2');
+  } finally {
+    client.close();
+  }
+}
+
+async function playServer(random: Random): Promise<void> {
+  const server = await StoreServer.open({ host: HOST, port: 0, secret: SECRET, size: SIZE, timeout: TIMEOUT_MS });
+  try {
+    for (let left = below(random, 3); left > 0; left--) await strange(server.port, random);
+    const others = Promise.allSettled([0, 1].map((me) => rank(server.port, me)));
+    await proven(server.port, random);
+    for (const end of await others) {
+      if (end.status === 'rejected') assert(end.reason instanceof BootstrapError, String(end.reason));
+    }
+  } finally {
+    server.close();
+  }
+}
+
+/** It does not know the secret. */
+async function strange(port: number, random: Random): Promise<void> {
+  const { socket, heard, greeting } = await connected(port);
+  const { nonce } = await greeting;
+  const introduction = { rank: 2, size: SIZE, job: JOB, nonce: 'a'.repeat(32), proof: pick(random, [nonce, 'f', 5]) };
+  socket.end(harmed([introduction, { id: 1, op: 'set', key: 'rank/0', value: 'wrong' }], random));
+  await closed(socket);
+  assert.equal(heard().indexOf('\n'), heard().length - 1, `it heard ${heard()}`);
+}
+
+/** Rank 2: knows the secret, and says anything. */
+async function proven(port: number, random: Random): Promise<void> {
+  const { socket, greeting } = await connected(port);
+  const serverNonce = String((await greeting).nonce);
+  const said = { rank: 2, size: SIZE, job: JOB };
+  const proof = proofOf('client', SECRET, { ...said, serverNonce, clientNonce: 'n' });
+  socket.write(textOf([{ ...said, nonce: 'n', proof }]));
+  const lines = [
+    { id: 1, op: 'set', key: 'rank/2', value: { any: ['thing', 1] } },
+    { id: 2, op: 'barrier', name: 'rank', left: 1000, timeout: 1000 },
+    { id: 3, op: 'get', key: 'rank/0', left: 1000, timeout: 1000 },
+    { id: 4, op: 'set', key: '__proto__', value: 1 },
+    { id: 5, op: pick(random, ['done', 'fail', 'get', 'constructor']), why: 'rank 2 says so', key: 'no' },
+  ];
+  socket.end(harmed(lines, random));
+  await closed(socket);
+}
+
+async function playClient(random: Random): Promise<void> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on('error', () => undefined);
+    const serverNonce = 'a'.repeat(32);
+    const greeting = { store: 2, nonce: serverNonce };
+    socket.write(random() < 0.3 ? harmed([greeting], random) : textOf([greeting]));
+    let text = '';
+    socket.setEncoding('utf8').on('data', (part: string) => {
+      text += part;
+      if (!text.endsWith('\n')) return;
+      const { nonce, job, ...said } = JSON.parse(text.slice(0, text.indexOf('\n'))) as Line;
+      const introduction = { rank: Number(said['rank']), size: SIZE, job: String(job), serverNonce };
+      const proof = proofOf('server', SECRET, { ...introduction, clientNonce: String(nonce) }, 'x');
+      socket.write(random() < 0.2 ? harmed([{ job: 'x', proof }], random) : textOf([{ job: 'x', proof }]));
+      socket.end(harmed([{ id: 1 }, { id: 2 }, { id: 3, value: 5 }, { id: 4, error: 'no' }], random));
+    });
+    setTimeout(() => socket.destroy(), SHORT_MS);
+  }).listen(0, HOST);
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  try {
+    const options = { host: HOST, port, secret: SECRET, rank: 1, size: SIZE, timeout: SHORT_MS };
+    const client = await StoreClient.open(options);
+    const asked = [client.set('rank/1', 1), client.barrier('rank'), client.get('rank/0'), client.done()];
+    for (const end of await Promise.allSettled(asked)) {
+      if (end.status === 'rejected') assert(end.reason instanceof BootstrapError, String(end.reason));
+    }
+    client.close();
+  } catch (error) {
+    assert(error instanceof BootstrapError, String(error));
+  } finally {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  }
+}

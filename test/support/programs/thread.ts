@@ -1,0 +1,78 @@
+/**
+ * A whole program whose ranks may be threads (nbcrun --threads): the first argument names the scenario. Run as a worker
+ * of a test, with the place of a rank in its environment, it does the same.
+ */
+import assert from 'node:assert/strict';
+import { parentPort } from 'node:worker_threads';
+import { type Communicator, init, NbcError, SUM } from 'node-nbc';
+import { play, say } from '../../programs/scenario.js';
+
+const args = process.argv.slice(3);
+const BYTES = 1 << 20;
+
+/** The rank that each other rank waits for, and loses. */
+const LOST = 1;
+
+async function sum(world: Communicator, length: number): Promise<void> {
+  const recv = new Float64Array(length);
+  await world.iallreduce(new Float64Array(length).fill(world.rank), recv, SUM);
+  assert(recv.every((value) => value === (world.size * (world.size - 1)) / 2));
+}
+
+/** What the error says that a request for the lost rank ends with. */
+async function loss(world: Communicator): Promise<string> {
+  const request = world.irecv(new Uint8Array(BYTES), LOST, 1);
+  return request.then(
+    () => 'nothing',
+    (error: unknown) => (error as NbcError).code,
+  );
+}
+
+await play({
+  /** Small and large reductions; tells how data moved. */
+  async sums() {
+    const world = await init();
+    for (const length of [1, 1000, BYTES / 8]) await sum(world, length);
+    await world.ibarrier();
+    say(JSON.stringify({ rank: world.rank, size: world.size, pid: process.pid, stats: world.stats() }));
+    await world.close();
+  },
+
+  /** Rank 1 ends in the way that the first argument names; the others tell of it, and go on without it. */
+  async lose() {
+    const world = await init();
+    await world.ibarrier();
+    const told = world.rank === LOST ? undefined : loss(world);
+    parentPort?.postMessage(`ready ${world.rank}`);
+    if (world.rank === LOST) {
+      if (args[0] === 'exit') process.exit(7);
+      if (args[0] === 'throw') throw new RangeError('thrown on purpose');
+      if (args[0] === 'kill') process.kill(process.pid, 'SIGKILL');
+      await new Promise(() => setInterval(() => undefined, 1000));
+    }
+    const code = await told!;
+    const rest = await world.shrink();
+    await sum(rest, BYTES / 8);
+    const text = `${world.rank} lost it: ${code}; ${rest.size} are left`;
+    if (parentPort === null || args[0] !== 'terminate') say(text);
+    else parentPort.postMessage(text);
+    await world.close();
+  },
+
+  /** A second init() of the thread is refused, and one after close(): its place is taken once. */
+  async again() {
+    const world = await init();
+    const codes = [await codeOf(init())];
+    await world.ibarrier();
+    await world.close();
+    codes.push(await codeOf(init()));
+    say(`${world.rank} ${codes.join(' ')}`);
+  },
+});
+
+async function codeOf(opening: Promise<unknown>): Promise<string> {
+  return opening.then(
+    () => 'open',
+    (error: unknown) => (error as NbcError).code,
+  );
+}
