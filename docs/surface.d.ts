@@ -324,8 +324,13 @@ export const PROD: Op;
 
 export type Parts = ArrayLike<Data | null>;
 
-export class PeerClosedError extends NbcError {
+export class PeerClosedError extends PeerLostError {
   constructor(message: string, context?: ErrorContext);
+}
+
+export class PeerLostError extends NbcError {
+  readonly reason: 'closed' | 'unreachable';
+  constructor(code: string, reason: PeerLostError['reason'], message: string, context?: ErrorContext);
 }
 
 export type PersistentForm<Method extends (...args: never[]) => Request> = (
@@ -425,7 +430,7 @@ export class TruncatedError extends NbcError {
   constructor(message: string, context: TruncatedContext);
 }
 
-export class UnreachableError extends NbcError {
+export class UnreachableError extends PeerLostError {
   constructor(message: string, context?: ErrorContext);
 }
 
@@ -690,7 +695,7 @@ export const NEIGHBOR_OPERATIONS: readonly [
 export const OPERATIONS: readonly [
   import('./operation.js').Operation<
     'ibarrier',
-    'linear' | 'hierarchical' | 'dissemination',
+    'dissemination' | 'linear' | 'hierarchical',
     import('../schedules/shape.js').Shape
   >,
   import('./operation.js').Operation<
@@ -704,7 +709,7 @@ export const OPERATIONS: readonly [
   import('./operation.js').Operation<'igatherv', 'linear', import('../schedules/gatherv.js').GathervShape>,
   import('./operation.js').Operation<
     'iallgather',
-    'linear' | 'ring' | 'recursive-doubling' | 'bruck' | 'neighbor-exchange' | 'hierarchical',
+    'linear' | 'hierarchical' | 'ring' | 'recursive-doubling' | 'bruck' | 'neighbor-exchange',
     import('../schedules/shape.js').Shape
   >,
   import('./operation.js').Operation<
@@ -714,12 +719,12 @@ export const OPERATIONS: readonly [
   >,
   import('./operation.js').Operation<
     'ialltoall',
-    'linear' | 'bruck' | 'hierarchical' | 'pairwise',
+    'linear' | 'hierarchical' | 'bruck' | 'pairwise',
     import('../schedules/shape.js').Shape
   >,
   import('./operation.js').Operation<
     'ialltoallv',
-    'linear' | 'bruck' | 'hierarchical' | 'pairwise',
+    'linear' | 'hierarchical' | 'bruck' | 'pairwise',
     import('../schedules/exchange.js').AlltoallvShape
   >,
   import('./operation.js').Operation<'ialltoallw', 'linear', import('./alltoallw.js').AlltoallwShape>,
@@ -730,7 +735,7 @@ export const OPERATIONS: readonly [
   >,
   import('./operation.js').Operation<
     'iallreduce',
-    'ring' | 'recursive-doubling' | 'hierarchical' | 'rabenseifner',
+    'hierarchical' | 'ring' | 'recursive-doubling' | 'rabenseifner',
     import('../schedules/combine.js').ReduceShape
   >,
   import('./operation.js').Operation<
@@ -1066,8 +1071,9 @@ interface AlltoallwShape extends Shape {
 }
 
 const COMMON: {
-  transport: Rule<'shm' | 'tcp' | 'verbs' | 'auto'>;
+  transport: Rule<'auto' | 'shm' | 'tcp' | 'verbs'>;
   joinTimeout: Rule<number>;
+  peerTimeout: Rule<number>;
   progress: Rule<'thread' | 'manual'>;
   eagerLimit: Rule<number>;
   testOnInit: Rule<boolean>;
@@ -1268,7 +1274,7 @@ const VERBS: {
   device: Rule<string>;
   port: Rule<number>;
   gidIndex: Rule<number>;
-  eager: Rule<'send' | 'write'>;
+  eager: Rule<'write' | 'send'>;
   cacheEntries: Rule<number>;
   cacheBytes: Rule<number>;
 };

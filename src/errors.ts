@@ -314,8 +314,8 @@ export class SystemError extends NbcError {
 
 /**
  * There is no way to a peer, for example because it is on another host and there is no network device; or the
- * connection to it broke, because it does not answer any more, or a network card gave up. It is not made again. A rank that has been silent for
- * longer than option `peerTimeout` says is unreachable, too; and to that rank, if it goes on, all others are.
+ * connection to it broke, because it does not answer any more, or a network card gave up. It is not made again. A rank
+ * that has been silent for longer than option `peerTimeout` says is unreachable, too.
  */
 export class UnreachableError extends PeerLostError {
   constructor(message: string, context?: ErrorContext) {

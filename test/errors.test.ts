@@ -149,6 +149,7 @@ describe('wrong options', () => {
     ['waitOnSend', 'NBC_WAIT_ON_SEND', [-1, 0.5, Infinity, '10', 1e12], ['-1', '0.5', 'long']],
     ['startall', 'NBC_STARTALL', [-1, 0.5, Infinity, '10', true], ['-1', '0.5', 'on']],
     ['timeout', 'NBC_TIMEOUT', [-1, 0.5, Infinity, '10', 2 ** 31], ['-1', '0.5', '10s']],
+    ['peerTimeout', 'NBC_PEER_TIMEOUT', [999, 0, 1000.5, 24 * 3600e3 + 1, '30s'], ['999', '0', '25h', '1441m']],
     ['crossMemory', 'NBC_CROSS_MEMORY', ['on', true, null], ['on', '0']],
     ['verbs.device', 'NBC_VERBS_DEVICE', [5, null, 'a,', ',a', 'a,,b'], ['a,', ' , ']],
     ['verbs.cacheEntries', 'NBC_VERBS_CACHE_ENTRIES', [-1, 0.5, '8', 2 ** 21], ['-1', 'all']],

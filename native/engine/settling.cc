@@ -62,8 +62,8 @@ void Engine::report_failure(Operation& operation) {
   failure.bytes_here = operation.error_expected;
   failure.bytes_there = operation.error_got;
   failure.buffers_in_use = operation.buffers_in_use;
-  const bool lost = failure.error == Error::peer_closed || failure.error == Error::unreachable ||
-                    failure.error == Error::abandoned;
+  const bool lost =
+      failure.error == Error::peer_closed || failure.error == Error::unreachable || failure.error == Error::abandoned;
   if (lost && fabric_->is_given_up()) failure.error = Error::counted_lost;
   const bool known = operation.poison != 0 && libof::cause_of(operation.poison) != Error::abandoned;
   if (failure.error == Error::abandoned && known) {

@@ -1,7 +1,7 @@
-// Whether the ranks beside this one still answer. A process that is stopped (SIGSTOP, a debugger, a frozen container) ends
-// nothing that a peer could see. So a thread of each rank counts its RankLine::beats up, whatever else the rank does, and
-// looks at those of all peers. A peer that has beaten, and whose count stays the same for as long as the option
-// peerTimeout says, is given up: announce_lost().
+// Whether the ranks beside this one still answer. A process that is stopped (SIGSTOP, a debugger, a frozen container)
+// ends nothing that a peer could see. So a thread of each rank counts its RankLine::beats up, whatever else the rank
+// does, and looks at those of all peers. A peer that has beaten, and whose count stays the same for as long as the
+// option peerTimeout says, is given up: announce_lost().
 //
 // Looks are counted, not time: a rank that was stopped itself, or had no processor, begins anew and gives nobody up.
 #pragma once

@@ -32,7 +32,7 @@
 namespace nbc::job {
 
 constexpr uint32_t kMagic = 0x6e626331;  // "nbc1"
-constexpr uint32_t kLayoutVersion = 5;
+constexpr uint32_t kLayoutVersion = 6;
 constexpr uint32_t kProcessorWords = 16;  // 1024 processors, as many as the C library's masks have
 constexpr size_t kLine = 64;
 constexpr uint32_t kMaxRanks = 4096;
@@ -68,8 +68,8 @@ struct Layout {
 size_t default_arena_bytes(Rank size, size_t memory, size_t limit, size_t in_use, size_t page);
 
 // claimed: a process has taken the rank and is filling its line. elsewhere: the rank is reached without this file.
-// never: closed without having opened. lost: peers have given it up, because it did not answer (pulse.h). Only in a line
-// that is open, closed or lost anything else holds.
+// never: closed without having opened. lost: a peer has given it up, because it did not answer (pulse.h). Only in a
+// line that is open, closed or lost anything else holds.
 enum class RankState : uint32_t { absent = 0, open = 1, closed = 2, never = 3, claimed = 4, elsewhere = 5, lost = 6 };
 
 // How a rank can be reached; bits of RankLine::reach. See route_between() in presence.h.

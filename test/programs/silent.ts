@@ -110,7 +110,10 @@ async function amid(): Promise<void> {
   const request = world.irecv(buffer, VICTIM, 1);
   while (Atomics.load(buffer, 0) === 0) await setImmediate();
   await stop();
-  const error = await request.then(() => undefined, (thrown: unknown) => thrown as PeerLostError);
+  const error = await request.then(
+    () => undefined,
+    (thrown: unknown) => thrown as PeerLostError,
+  );
   if (error === undefined) {
     // The machine was too slow to stop it in time.
     goOn();
@@ -120,7 +123,11 @@ async function amid(): Promise<void> {
   if (error.buffersInUse !== true) buffer.fill(2);
   goOn();
   await until('the rank has ended', () => !isAlive(pids[VICTIM]));
-  if (error.buffersInUse !== true) assert(buffer.every((byte) => byte === 2), 'the stopped rank wrote on');
+  if (error.buffersInUse !== true)
+    assert(
+      buffer.every((byte) => byte === 2),
+      'the stopped rank wrote on',
+    );
 }
 
 function isAlive(pid: number): boolean {

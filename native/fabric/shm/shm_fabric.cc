@@ -131,9 +131,7 @@ void ShmFabric::open_sockets() {
 
 bool ShmFabric::has_closed(Rank peer) { return job::has_closed(*segment_, peer) || is_lost(peer); }
 
-bool ShmFabric::is_lost(Rank peer) const {
-  return job::is_lost(*segment_, peer) || (peer != rank() && is_given_up());
-}
+bool ShmFabric::is_lost(Rank peer) const { return job::is_lost(*segment_, peer) || (peer != rank() && is_given_up()); }
 
 void ShmFabric::abandon(Rank peer) {
   if (job::is_lost(*segment_, peer))

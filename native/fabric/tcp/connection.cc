@@ -297,8 +297,7 @@ bool Connection::parse(Regions& regions, Ring<Completion>& events) {
       if (here < header.bytes) break;
       // Whole, so that nobody sees half of a word of an acknowledgement.
       if (header.kind == FrameKind::message) std::memcpy(boxes_ + kBox + header.at, payload, header.bytes);
-      if (header.kind == FrameKind::lost)
-        return counted_lost = true, broke("it has given this rank up", ETIMEDOUT);
+      if (header.kind == FrameKind::lost) return counted_lost = true, broke("it has given this rank up", ETIMEDOUT);
       handle(header, events);
       at += sizeof header + header.bytes;
     }

@@ -103,13 +103,13 @@ class Connection {
 
   const Rank peer;
   State state = State::open;
-  bool peer_closed = false;  // it said so
-  bool listed = false;       // among those with something to send or to receive
-  uint32_t watched = 0;      // what epoll has been told to look for
+  bool peer_closed = false;   // it said so
+  bool listed = false;        // among those with something to send or to receive
+  uint32_t watched = 0;       // what epoll has been told to look for
   bool counted_lost = false;  // it has given this rank up
-  bool heard = false;        // something has come since the last look
-  uint32_t beat = 0;         // the peer's interval, in milliseconds; 0: it does not beat
-  uint32_t silent = 0;       // looks in a row at which nothing had come
+  bool heard = false;         // something has come since the last look
+  uint32_t beat = 0;          // the peer's interval, in milliseconds; 0: it does not beat
+  uint32_t silent = 0;        // looks in a row at which nothing had come
 
  private:
   static constexpr size_t kBox = 64 * 1024;

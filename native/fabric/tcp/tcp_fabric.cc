@@ -206,7 +206,7 @@ void TcpFabric::break_off(Connection& connection, Error error, const std::string
 
 // It broke while it was being used.
 void TcpFabric::lost(Connection& connection) {
-  const Error error = connection.counted_lost       ? Error::counted_lost
+  const Error error = connection.counted_lost     ? Error::counted_lost
                       : ended(connection.error()) ? Error::peer_closed
                                                   : Error::unreachable;
   given_up_ |= connection.counted_lost;
