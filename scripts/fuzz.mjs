@@ -67,7 +67,8 @@ export const nativeFuzzers = () =>
     .map((name) => name.slice(0, -'.cc'.length));
 
 /** Why they cannot be played here; undefined: they can. */
-export const missingNative = () => (has('clang++') ? undefined : 'clang++ not found (apt install clang libclang-rt-14-dev)');
+export const missingNative = () =>
+  has('clang++') ? undefined : 'clang++ not found (apt install clang libclang-rt-14-dev)';
 
 /** Plays one of native/fuzz, from its corpus on. Like `run()`. */
 export async function playNative(name, seconds, { live = false } = {}) {
