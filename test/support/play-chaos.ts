@@ -9,6 +9,8 @@ const first = Number(values.seed ?? Math.floor(Math.random() * 1e9));
 const rounds = Number(values.rounds ?? 300);
 const transports = (values.transport?.split(',') ?? ['shm', 'tcp', 'networks']) as Transport[];
 console.log(`${rounds} rounds each on ${transports.join(' and ')}, from seed ${first} on`);
+/** Rounds between two lines that say how far it has come. */
+const TELL = 10;
 let right = 0;
 for (let seed = first; seed < first + rounds; seed++) {
   for (const transport of transports) {
@@ -20,5 +22,7 @@ for (let seed = first; seed < first + rounds; seed++) {
       networks?.remove();
     }
   }
+  const played = seed + 1 - first;
+  if (played % TELL === 0) console.log(`${played} rounds, ${right} results were right`);
 }
 console.log(`all requests settled, ${right} results were right, nothing was left`);
