@@ -1,12 +1,19 @@
 #!/usr/bin/env node
 /**
- * `npm run fuzz [-- --seed N] [--seconds N]`: random calls of all that the package exports (test/programs/calls.ts).
- * The addon is one under AddressSanitizer and UndefinedBehaviorSanitizer. Prints the first seed; `--seed N --seconds 0`
- * plays one again, and with NBC_FUZZ_TELL=1 each call is printed before it is made.
+ * `npm run fuzz [-- NAME] [--minutes N | --seconds N] [--seed N]`: one fuzzer for long, by default ten minutes.
+ *
+ *     calls      random calls of all that the package exports (test/programs/calls.ts), the default. The addon is one
+ *                under AddressSanitizer and UndefinedBehaviorSanitizer
+ *     frames …   what native code reads from outside: native/fuzz, by libFuzzer under the same sanitizers
+ *     store …    what TypeScript reads from outside: test/support/hostile
+ *
+ * Those in JavaScript print the first seed; `--seed N --seconds 0` plays one again. With NBC_FUZZ_TELL=1 each call is
+ * printed before it is made.
  *
  * build/asan is a package of its own: what was compiled, copied, and an addon that was built with the sanitizers.
  */
-import { cpSync, mkdirSync, realpathSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -48,16 +55,73 @@ export async function playUnderAsan({ seed, seconds, live = false }) {
   return run(process.execPath, args, { env, live, seconds: seconds + LIMIT_S });
 }
 
-export const randomSeed = () => Math.floor(Math.random() * 1e9);
+const FOLDER = join(ROOT, 'native/fuzz');
+const FINDINGS = join(ROOT, 'build/fuzz/findings');
+/** Seconds beyond those that libFuzzer is given. */
+const NATIVE_LIMIT_S = 300;
 
-if (import.meta.url === pathToFileURL(realpathSync(process.argv[1])).href) {
+/** The fuzzers of native/fuzz. */
+export const nativeFuzzers = () =>
+  readdirSync(FOLDER)
+    .filter((name) => name.endsWith('.cc'))
+    .map((name) => name.slice(0, -'.cc'.length));
+
+/** Why they cannot be played here; undefined: they can. */
+export const missingNative = () =>
+  has('clang++') ? undefined : 'clang++ not found (apt install clang libclang-rt-14-dev)';
+
+/** Plays one of native/fuzz, from its corpus on. Like `run()`. */
+export async function playNative(name, seconds, { live = false } = {}) {
+  const built = await run('make', ['-s', '-C', FOLDER, `../../build/fuzz/${name}`]);
+  if (!built.ok) return built;
+  // New inputs go into a copy, which goes; what finds something stays.
+  mkdirSync(FINDINGS, { recursive: true });
+  const corpus = mkdtempSync(join(tmpdir(), 'nbc-fuzz-'));
+  try {
+    cpSync(join(FOLDER, 'corpus', name), corpus, { recursive: true });
+    const options = [
+      `-max_total_time=${seconds}`,
+      '-max_len=400000',
+      '-print_final_stats=0',
+      `-artifact_prefix=${join(FINDINGS, name)}-`,
+    ];
+    const file = join(ROOT, 'build/fuzz', name);
+    return await run(file, [...options, corpus], { live, seconds: seconds + NATIVE_LIMIT_S });
+  } finally {
+    rmSync(corpus, { recursive: true, force: true });
+  }
+}
+
+const randomSeed = () => Math.floor(Math.random() * 1e9);
+
+async function main() {
   const text = { type: 'string' };
-  const { values } = parseArgs({ options: { seed: text, seconds: text } });
-  const why = missing();
-  if (why !== undefined) throw new Error(why);
+  const options = { seed: text, seconds: text, minutes: text };
+  const { values, positionals } = parseArgs({ options, allowPositionals: true });
+  const [name = 'calls'] = positionals;
+  const seconds = Number(values.seconds ?? Number(values.minutes ?? 10) * 60);
+  if (nativeFuzzers().includes(name)) {
+    const why = missingNative();
+    if (why !== undefined) throw new Error(why);
+    return playNative(name, seconds, { live: true });
+  }
   build();
   const seed = Number(values.seed ?? randomSeed());
+  const { HOSTILE } = await import(pathToFileURL(join(ROOT, 'out/test/support/hostile/index.js')).href);
+  if (name !== 'calls' && HOSTILE[name] === undefined) {
+    throw new Error(`no fuzzer '${name}': one of ${['calls', ...nativeFuzzers(), ...Object.keys(HOSTILE)].join(', ')}`);
+  }
   console.log(`from seed ${seed} on`);
-  const { ok } = await playUnderAsan({ seed, seconds: Number(values.seconds ?? 600), live: true });
+  if (name !== 'calls') {
+    const program = join(ROOT, 'out/test/support/play-hostile.js');
+    return run(process.execPath, [program, name, `${seed}`, `${seconds}`], { live: true, seconds: seconds + LIMIT_S });
+  }
+  const why = missing();
+  if (why !== undefined) throw new Error(why);
+  return playUnderAsan({ seed, seconds, live: true });
+}
+
+if (import.meta.url === pathToFileURL(realpathSync(process.argv[1])).href) {
+  const { ok } = await main();
   process.exitCode = ok ? 0 : 1;
 }

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { program, skip } from './helpers.js';
 import { run } from './support/commands.js';
+import { FULL_SHM } from './support/shm.js';
 import { type End, Launch, PROGRAM } from './support/launch.js';
 
 const KIB_PER_GIB = 1024 * 1024;
@@ -73,9 +74,8 @@ describe('a limit of the size of files', () => {
 describe('a small and full /dev/shm', () => {
   it('does not matter: the shared file of a job does not lie there', async function () {
     if (process.getuid?.() !== 0) skip(this, 'only root can mount a file system');
-    const fill = 'mount -t tmpfs -o size=64k none /dev/shm && ! head -c 1M /dev/zero 2>&- >/dev/shm/full || exit';
-    const job = `${fill}; exec ${process.execPath} ${program('limits')} exchange`;
-    assert.deepEqual(told(await run('unshare', ['--mount', 'bash', '-c', job])), []);
+    const [unshare, ...args] = FULL_SHM;
+    assert.deepEqual(told(await run(unshare, [...args, process.execPath, program('limits'), 'exchange'])), []);
   });
 });
 

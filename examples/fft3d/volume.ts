@@ -56,7 +56,8 @@ export function readNifti(file: string, wanted = 1): NiftiSeries {
   if (!nifti.isNIFTI(bytes)) fail('not a NIfTI file (.nii or .nii.gz; pairs of .hdr and .img are not read)');
   const header = readHeader(bytes, fail);
   const size: Triple = [extent(header, 1), extent(header, 2), extent(header, 3)];
-  const [step, read] = READERS.get(header.datatypeCode) ?? fail(`values of type ${typeName(header)} cannot be filtered`);
+  const [step, read] =
+    READERS.get(header.datatypeCode) ?? fail(`values of type ${typeName(header)} cannot be filtered`);
   const count = product(size);
   if (!size.every((extent) => extent > 0) || !Number.isSafeInteger(count))
     fail(`its header says ${size.join(' x ')} values`);
@@ -144,7 +145,8 @@ function readHeader(bytes: ArrayBuffer, fail: (reason: string) => never): Header
   }
   if (header === null) return fail('its header is cut short');
   const { vox_offset: data, dims } = header;
-  if (!Number.isInteger(data) || data < 0 || data > bytes.byteLength) fail(`its header says that data begin at ${data}`);
+  if (!Number.isInteger(data) || data < 0 || data > bytes.byteLength)
+    fail(`its header says that data begin at ${data}`);
   if (dims[0] < 1 || dims[0] > 7) fail(`its header says ${dims[0]} dimensions`);
   return header;
 }

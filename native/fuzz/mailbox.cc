@@ -76,10 +76,10 @@ class HostileFabric final : public Fabric {
   }
   bool asynchronous(Rank) const override { return asynchronous_; }
   void flush() override {}
-  // Where to the peer wants it is the network's to judge. What is sent must be ours.
+  // Where to the peer wants it is the network's to judge, and whether there still is one. What is sent must be ours.
   void put(Rank peer, const ExposedBuffer&, const LocalBuffer& from, uint32_t immediate, Error error,
            void* cookie) override {
-    require(peer == kPeer && !rejected && immediate >> kImmediateBits == 0);
+    require(peer == kPeer && immediate >> kImmediateBits == 0);
     if (error == Error::none && from.bytes > 0) require(__asan_region_is_poisoned(from.data, from.bytes) == nullptr);
     will_come({Completion::Kind::put_done, Error::none, kPeer, 0, 0, cookie});
   }

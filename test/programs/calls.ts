@@ -274,6 +274,14 @@ const WILD: (() => unknown)[] = [
   () => Object.create(null) as unknown,
 ];
 
+/** Of ranks that are threads. */
+const RANK_FUNCTIONS = [
+  '(world) => world.rank',
+  '(world) => world.values.allgather(world.rank)',
+  '() => { throw 5; }',
+  '() => process.exit(3)',
+];
+
 /** Arguments by the name of the parameter. */
 const GENERATORS: Record<string, (communicator: nbc.Communicator) => unknown> = {
   buffer: data,
@@ -326,6 +334,9 @@ const GENERATORS: Record<string, (communicator: nbc.Communicator) => unknown> = 
   }),
   utilization: () => pick([undefined, { idle: 1, active: 1, utilization: 0.5 }]),
   bits: () => new Uint16Array(4),
+  bits32: () => pick([0, 1, -1, 0xff, 2 ** 32 - 1]),
+  module: () => `data:text/javascript,export default ${pick(RANK_FUNCTIONS)}`,
+  run: () => ({ size: pick([1, 2]), signal: random() < 0.3 ? signal() : undefined, data: pick(WILD)() }),
   function: () => (random() < 0.7 ? (): void => {} : 'data:text/javascript,export default 5'),
   opOptions: () => pick([undefined, { commutative: true }]),
   strides: () => ({ shape: [2, 2], strides: [below(5), 1], offset: below(3) }),
@@ -376,7 +387,7 @@ function argumentsOf(parameters: readonly string[], communicator: nbc.Communicat
 // ---------------------------------------------------------------- calls
 
 /** What lives as long as a round. */
-let group: { world: nbc.Communicator; communicators: nbc.Communicator[] };
+let group: { world: nbc.Communicator; communicators: nbc.Communicator[]; over: boolean };
 let requests: nbc.Request[] = [];
 let promises: Promise<unknown>[] = [];
 let last = false;
@@ -409,6 +420,8 @@ const OTHERS: Method[] = [
   ['stats', []],
   ['utilization', ['utilization', 'utilization']],
   ['revoke', []],
+  ['agree', ['bits32']],
+  ['shrink', []],
   ['close', []],
   ['coords', ['rank']],
   ['rankAt', ['counts']],
@@ -451,6 +464,7 @@ const EXPORTS: Method[] = [
   ['Layout', ['buffer']],
   ['PersistentRequest', []],
   ['init', ['options']],
+  ['runRanks', ['module', 'run']],
 ];
 
 function describe(name: string, args: readonly unknown[]): string {
@@ -482,6 +496,24 @@ function watch(promise: Promise<unknown>, name: string): void {
   promises.push(
     promise.then(
       (value) => keep(value, name),
+      (error: unknown) => judge(error, name),
+    ),
+  );
+}
+
+/**
+ * What agree() and shrink() return ends when all ranks call them, which a wild round does not see to, or when the world
+ * closes.
+ */
+function watchAgreement(promise: Promise<unknown>, name: string): void {
+  const round = group;
+  unsettled.push(
+    promise.then(
+      (value) => {
+        if (!(value instanceof nbc.Communicator)) return;
+        if (!round.over) round.communicators.push(value);
+        else return value.close().catch((error: unknown) => judge(error, name));
+      },
       (error: unknown) => judge(error, name),
     ),
   );
@@ -526,7 +558,8 @@ async function once(): Promise<void> {
   const value = tried(name, () =>
     isClass ? new (call as new (...all: unknown[]) => unknown)(...args) : (call as Call).apply(target, args),
   );
-  keep(value, name);
+  if (['agree', 'shrink'].includes(name) && value instanceof Promise) watchAgreement(value, name);
+  else keep(value, name);
   const more = random();
   if (more < 0.15) disturb();
   else if (more < 0.2) controllers.pop()?.abort(new Planned('aborted later'));
@@ -573,6 +606,7 @@ async function settleAll(): Promise<void> {
       await request.then(undefined, (error: unknown) => judge(error, 'then'));
     tried('test', () => request.test());
   }
+  group.over = true;
   for (const one of group.communicators) await one.close().catch((error: unknown) => judge(error, 'close'));
 }
 
@@ -585,13 +619,13 @@ async function live(): Promise<void> {
   const world = await nbc.init(settings);
   // Until here the others would wait for this rank, as long as the option says.
   parentPort?.postMessage('joined');
-  group = { world, communicators: [world] };
+  group = { world, communicators: [world], over: false };
   const kept: nbc.Request[] = [];
   try {
     for (let round = 0; round < rounds; round++) {
       last = round === rounds - 1;
       await calm(world, round);
-      group = { world, communicators: [await world.dup(), await world.dup()] };
+      group = { world, communicators: [await world.dup(), await world.dup()], over: false };
       [requests, promises, memories, closedEarly] = [[], [], [], false];
       if (last && end === 'close') group.communicators.push(world);
       const at = below(CALLS);

@@ -69,6 +69,16 @@ export class TwoNetworks {
     this.run(0, 'ip', 'link', 'set', this.sides[0].name, 'down');
   }
 
+  /** The link as it was before cut(). */
+  mend(): void {
+    this.run(0, 'ip', 'link', 'set', this.sides[0].name, 'up');
+  }
+
+  /** Takes back what limit() has set. */
+  unlimit(): void {
+    for (const [side, { name }] of this.sides.entries()) this.run(side, 'tc', 'qdisc', 'del', 'dev', name, 'root');
+  }
+
   remove(): void {
     for (const { holder } of this.sides) holder.kill('SIGKILL');
   }

@@ -1,15 +1,28 @@
-/** `npm run chaos` runs this: rounds of chaos from a seed on, on shared memory and TCP in turns. */
+/** `npm run chaos` runs this: rounds of chaos from a seed on, on shared memory, TCP and two networks in turns. */
 import { parseArgs } from 'node:util';
-import { playChaos } from './chaos.js';
+import { playChaos, type Transport } from './chaos.js';
+import { TwoNetworks } from './networks.js';
 
 const text = { type: 'string' } as const;
 const { values } = parseArgs({ options: { seed: text, rounds: text, transport: text } });
 const first = Number(values.seed ?? Math.floor(Math.random() * 1e9));
 const rounds = Number(values.rounds ?? 300);
-const transports = values.transport === undefined ? ['shm', 'tcp'] : [values.transport];
+const transports = (values.transport?.split(',') ?? ['shm', 'tcp', 'networks']) as Transport[];
 console.log(`${rounds} rounds each on ${transports.join(' and ')}, from seed ${first} on`);
+/** Rounds between two lines that say how far it has come. */
+const TELL = 10;
 let right = 0;
 for (let seed = first; seed < first + rounds; seed++) {
-  for (const transport of transports) right += await playChaos(seed, transport);
+  for (const transport of transports) {
+    const networks = transport === 'networks' ? await TwoNetworks.make() : undefined;
+    if (typeof networks === 'string') throw new Error(`${networks}; --transport shm,tcp does without`);
+    try {
+      right += await playChaos(seed, transport, networks);
+    } finally {
+      networks?.remove();
+    }
+  }
+  const played = seed + 1 - first;
+  if (played % TELL === 0) console.log(`${played} rounds, ${right} results were right`);
 }
 console.log(`all requests settled, ${right} results were right, nothing was left`);

@@ -40,7 +40,9 @@ export function playSchedules(random: Random): Promise<void> {
   const most = 1 << 20;
   if (schedules.some((one) => one.sendBytes + one.receiveBytes + one.tempBytes > most)) return Promise.resolve();
   try {
-    simulate(schedules.map((one) => ({ schedule: one, send: memory(one.sendBytes), receive: memory(one.receiveBytes) })));
+    simulate(
+      schedules.map((one) => ({ schedule: one, send: memory(one.sendBytes), receive: memory(one.receiveBytes) })),
+    );
   } catch (error) {
     assert(error instanceof SimulationError && REFUSED.test(error.message), `ended with ${String(error)}`);
   }

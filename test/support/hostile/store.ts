@@ -10,8 +10,12 @@ import { BootstrapError } from 'node-nbc';
 import { below, damaged, damagedValue, pick, type Random } from './mutations.js';
 
 const dist = (file: string): string => new URL(`../../../../dist/transport/${file}`, import.meta.url).href;
-const { StoreServer } = (await import(dist('store/server.js'))) as typeof import('../../../src/transport/store/server.js');
-const { StoreClient } = (await import(dist('store/client.js'))) as typeof import('../../../src/transport/store/client.js');
+const { StoreServer } = (await import(
+  dist('store/server.js')
+)) as typeof import('../../../src/transport/store/server.js');
+const { StoreClient } = (await import(
+  dist('store/client.js')
+)) as typeof import('../../../src/transport/store/client.js');
 const { proofOf } = (await import(dist('store/proof.js'))) as typeof import('../../../src/transport/store/proof.js');
 
 const SECRET = 'a secret of this test';
@@ -32,8 +36,7 @@ function harmed(lines: readonly Line[], random: Random): Uint8Array {
   return random() < 0.5 ? damaged(text, random) : text;
 }
 
-export const playStore = (random: Random): Promise<void> =>
-  random() < 0.6 ? playServer(random) : playClient(random);
+export const playStore = (random: Random): Promise<void> => (random() < 0.6 ? playServer(random) : playClient(random));
 
 async function connected(port: number): Promise<{ socket: Socket; heard: () => string; greeting: Promise<Line> }> {
   const socket = createConnection({ host: HOST, port });
