@@ -2,7 +2,7 @@
  * Four ranks on two hosts, two on each, that meet through a store: scripts/guest/pair runs the scenarios on two guests.
  */
 import assert from 'node:assert/strict';
-import { init, type NbcError, type Request } from 'node-nbc';
+import { init, MAX, type NbcError, type Request } from 'node-nbc';
 import { play, report, say } from './scenario.js';
 
 await play({ overlap, lost });
@@ -19,7 +19,7 @@ async function overlap(): Promise<void> {
   exchange().wait();
   const alone = new Float64Array([performance.now() - began]);
   const longest = new Float64Array(1);
-  world.iallreduce(alone, longest, 'max').wait();
+  world.iallreduce(alone, longest, MAX).wait();
   const request = exchange();
   const until = performance.now() + 8 * longest[0];
   while (performance.now() < until);

@@ -19,8 +19,8 @@ struct Attachment {
 
 class Device {
  public:
-  // Takes the best port that works (device_choice.h): one of a device with the transport of InfiniBand or RoCE, on which
-  // a queue pair can be made. Throws FabricError, naming what is missing and what was looked at.
+  // Takes the best port that works (device_choice.h): one of a device with the transport of InfiniBand or RoCE, on
+  // which a queue pair can be made. Throws FabricError, naming what is missing and what was looked at.
   explicit Device(const DeviceOptions& options);
   ~Device();
   Device(const Device&) = delete;

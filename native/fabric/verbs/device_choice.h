@@ -23,8 +23,8 @@ struct Choice {
 uint32_t megabits_of(uint8_t width, uint8_t speed);
 
 // In which order they are tried: InfiniBand before Ethernet, then the faster, then the nearer, then as they are listed.
-// Where several are as good as the first and in one subnet with it, ranks of a machine take them in turns: the rank with
-// `turn` begins with the one that has this number, modulo how many there are.
+// Where several are as good as the first and in one subnet with it, ranks of a machine take them in turns: the rank
+// with `turn` begins with the one that has this number, modulo how many there are.
 std::vector<size_t> in_order(const std::vector<Choice>& choices, uint32_t turn);
 
 }  // namespace nbc::verbs

@@ -1,5 +1,5 @@
-// What a rank tells about its port before it opens, where ranks meet through a directory: a text that all ranks read, so
-// that all choose the same network before the first message.
+// What a rank tells about its port before it opens, where ranks meet through a directory: a text that all ranks read,
+// so that all choose the same network before the first message.
 #pragma once
 #include <string>
 
