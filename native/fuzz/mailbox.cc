@@ -401,7 +401,7 @@ class Case {
               (operation.length == Length::at_most && operation.received < operation.bytes));
       return;
     }
-    require(operation.error != Error::closed && static_cast<uint32_t>(operation.error) <= kLastError);
+    require(static_cast<uint32_t>(operation.error) <= kLastError);
     require(operation.error_peer == kPeer);
     const Poison poison = operation.poison;
     require(poison == 0 || (origin_of(poison) < kSize && static_cast<uint32_t>(cause_of(poison)) >= 2 &&

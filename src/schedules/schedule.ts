@@ -151,7 +151,8 @@ export class Schedule {
     blockBytes: number,
     dimensions: readonly Dimension[],
   ): this {
-    if (!Array.isArray(dimensions) || !isByteCount(blockBytes)) {
+    const list: unknown = dimensions;
+    if (!Array.isArray(list) || !isByteCount(blockBytes)) {
       throw new ScheduleError(`STRIDED: no blocks: ${show(blockBytes)} bytes and ${show(dimensions)}`);
     }
     if (dimensions.length > MAX_DIMENSIONS) {
