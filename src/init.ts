@@ -23,7 +23,8 @@ let opening = false;
 
 /**
  * Opens this process's rank, and returns the communicator of all ranks. Under `nbcrun` rank and size come from the
- * launcher, and with `--threads` each thread that runs the program has its own rank; a program that was started without it is a job of one rank.
+ * launcher, and with `--threads` each thread that runs the program has its own rank; a program that was started without
+ * it is a job of one rank.
  *
  * Ranks need not call it at the same time: connections are made when an operation first needs them. Over TCP they meet
  * here first, to tell each other where they are. A process has one world at a time, and its place in a job of several

@@ -1,6 +1,6 @@
 /**
- * `nbcbench against-node`: round trips and all-to-alls of node-nbc beside what Node.js itself offers between threads and
- * processes. On a quiet machine, and beside processes that compute.
+ * `nbcbench against-node`: round trips and all-to-alls of node-nbc beside what Node.js itself offers between threads
+ * and processes. On a quiet machine, and beside processes that compute.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { createRequire } from 'node:module';

@@ -17,7 +17,7 @@ const NBCRUN = path('../../cli/nbcrun.js');
 /** What rows have as their transport where ranks are threads. */
 export const THREADS = 'threads';
 
-/** `transport`: one of init(), or {@link THREADS}; `way`: one of the paper's modes; otherwise as the environment says. */
+/** `transport`: one of init(), or {@link THREADS}; `way`: one of the paper's modes; else as the environment says. */
 export function nodeNbc(
   transport: string,
   progress: string,

@@ -112,8 +112,8 @@ std::unique_ptr<FarFabric> make_verbs(const Opening& opening, tcp::Socket listen
 #endif
 }
 
-// Shared memory between ranks of one host, the network that all agreed on to all others; who is where was found out when
-// they met.
+// Shared memory between ranks of one host, the network that all agreed on to all others; who is where was found out
+// when they met.
 std::unique_ptr<Fabric> make_beside_network(const Opening& opening, tcp::Socket listener,
                                             const std::shared_ptr<job::Segment>& segment) {
   auto near = std::make_unique<shm::ShmFabric>(segment, shm_options(opening), shm::ShmFabric::Opening::later);

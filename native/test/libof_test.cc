@@ -966,8 +966,8 @@ TEST(a_connection_that_breaks_before_it_is_made_fails_what_waits_for_it) {
   job[0].check_idle();
 }
 
-// An RTS is in the mailbox when the connection ends, so an RTR leaves that nobody will read. The fabric tells later that
-// it has: the receive that it names ends then, and not before.
+// An RTS is in the mailbox when the connection ends, so an RTR leaves that nobody will read. The fabric tells later
+// that it has: the receive that it names ends then, and not before.
 TEST(an_rtr_that_leaves_at_the_end_of_a_connection_keeps_its_receive_until_the_fabric_has_told) {
   PumpedJob job(2, true);
   Receive small(job[0], 1, kKey, 50, 1);

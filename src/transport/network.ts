@@ -1,7 +1,7 @@
 /**
- * With transport 'auto', in a job on several hosts: all ranks choose one network between hosts before the first message,
- * by what each has told about its RDMA device. It is verbs if every rank reaches all ranks of other hosts by it, else
- * TCP.
+ * With transport 'auto', in a job on several hosts: all ranks choose one network between hosts before the first
+ * message, by what each has told about its RDMA device. It is verbs if every rank reaches all ranks of other hosts by
+ * it, else TCP.
  */
 import type { Native, VerbsOffer } from '../native.js';
 import type { Directory } from './directory/directory.js';
@@ -66,7 +66,7 @@ function listOf(ranks: readonly number[]): string {
   const runs: [first: number, last: number][] = [];
   for (const rank of ranks) {
     const run = runs.at(-1);
-    if (run !== undefined && run[1] === rank - 1) run[1] = rank;
+    if (run?.[1] === rank - 1) run[1] = rank;
     else runs.push([rank, rank]);
   }
   const text = runs.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(', ');

@@ -58,8 +58,9 @@ interface Rule<T> {
 
 const VERBS = {
   /**
-   * The device, by its name (default: the best that works, in turns where several are equal). Several names, with commas between them, are for
-   * a machine with several devices: its ranks take them in turns, rank 0 the first. Variable NBC_VERBS_DEVICE.
+   * The device, by its name (default: the best that works, in turns where several are equal). Several names, with
+   * commas between them, are for a machine with several devices: its ranks take them in turns, rank 0 the first.
+   * Variable NBC_VERBS_DEVICE.
    */
   device: native(names('NBC_VERBS_DEVICE')),
   /** The port of the device (default 0: the best). Variable NBC_VERBS_PORT. */
@@ -120,7 +121,8 @@ const COMMON = {
    * equal. Where they have a file from `nbcrun`, it is verbs, and ranks are on one host if their variables NBC_HOST are
    * equal; not set, as `nbcrun` leaves it, stands for this machine. So only where NBC_HOST is set a device is looked
    * for. Without an active one the rank still reaches the ranks of its host; what needs another host fails with an
-   * `UnreachableError` that says what is missing. `'shm'` and `'verbs'` connect to every rank, and NBC_HOST is not read.
+   * `UnreachableError` that says what is missing. `'shm'` and `'verbs'` connect to every rank, and NBC_HOST is not
+   * read.
    */
   transport: oneOf('NBC_TRANSPORT', 'auto', ['auto', 'shm', 'tcp', 'verbs']),
   /**

@@ -1,7 +1,7 @@
 /**
- * Rounds of chaos: a job of random collectives that is harmed, as a seed says. Ranks are killed, or stopped and resumed;
- * they may open no descriptor any more; /dev/shm is small and full. Over `networks`, ranks are in two network stacks,
- * and the link between them becomes slow, or goes and comes back.
+ * Rounds of chaos: a job of random collectives that is harmed, as a seed says. Ranks are killed, or stopped and
+ * resumed; they may open no descriptor any more; /dev/shm is small and full. Over `networks`, ranks are in two network
+ * stacks, and the link between them becomes slow, or goes and comes back.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';

@@ -1,7 +1,7 @@
 /**
  * One mechanism of `nbcbench against-node` for an all-to-all: `all-to-all.js MECHANISM BYTES REPETITIONS SECONDS`. Each
- * of eight ranks gives each a block of BYTES. Rank 0 measures, and prints one line of JSON. Ranks are those of nbcrun, or
- * workers that this program starts.
+ * of eight ranks gives each a block of BYTES. Rank 0 measures, and prints one line of JSON. Ranks are those of nbcrun,
+ * or workers that this program starts.
  *
  * The first byte of each block has the number of its all-to-all, and of rank 0's, whether it is the last one; the last
  * byte has the number, too. Each block that arrives is checked.
@@ -100,7 +100,7 @@ function sideOfMessages({ rank, ports }: Seat, bytes: number, transfer: boolean)
   return { rank, blocks: ports.map(() => new Uint8Array(bytes)), exchange };
 }
 
-/** Words of the shared buffer in front of the blocks: how many have come to a barrier, and how many barriers there were. */
+/** Words of the shared buffer in front of the blocks: who has come to a barrier, and how many barriers there were. */
 const [COME, BARRIERS, HEAD_BYTES] = [0, 1, 8];
 const sharedBytes = (bytes: number): number => HEAD_BYTES + 2 * CROWD * CROWD * bytes;
 

@@ -13,6 +13,8 @@
 #include <net/if.h>
 #include <sched.h>
 #include <sstream>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace nbc::verbs {
 namespace {
@@ -143,7 +145,7 @@ uint32_t distance_of(const std::string& device) {
   int node = -1;
   std::ifstream("/sys/class/infiniband/" + device + "/device/numa_node") >> node;
   unsigned here = 0;
-  if (node < 0 || getcpu(nullptr, &here) != 0) return kNear;
+  if (node < 0 || syscall(SYS_getcpu, nullptr, &here, nullptr) != 0) return kNear;
   std::ifstream distances("/sys/devices/system/node/node" + std::to_string(here) + "/distance");
   uint32_t distance = kNear;
   for (int i = 0; i <= node; ++i) {

@@ -1,7 +1,7 @@
 // Options of the verbs fabric. Also in builds without the headers of libibverbs, which check the same options.
 #pragma once
 #include <algorithm>
-#include <cmath>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -46,9 +46,9 @@ struct VerbsOptions {
   // Sets `timeout` so that a peer that does not answer is given up about so many milliseconds after it was needed. The
   // first second passes before it is probed, and the device may take four times as long as it was told, each time.
   void give_up_after(int64_t milliseconds) {
-    const auto left = static_cast<double>(std::max(milliseconds - 2000, milliseconds / 2));
-    const double each = left * 1e-3 / (4 * (retries + 1));
-    timeout = static_cast<uint8_t>(std::clamp(std::log2(each / 4.096e-6), 8.0, 31.0));
+    const int64_t left = std::max(milliseconds - 2000, milliseconds / 2);
+    const auto units = static_cast<uint64_t>(left * 1'000'000 / (4 * (retries + 1)) / 4096);  // of 4.096 µs, each time
+    timeout = static_cast<uint8_t>(std::clamp<int>(std::bit_width(units) - 1, 8, 31));
   }
 
   template <typename Reader>

@@ -17,8 +17,8 @@
 // sees the other.
 //
 // The descriptors of the bootstrap, of connecting and of the device's events are in both sets; they are calls. Either
-// thread may drain them; if it is the progress thread, and the calling thread sleeps and owns the engine, it passes that
-// on.
+// thread may drain them; if it is the progress thread, and the calling thread sleeps and owns the engine, it passes
+// that on.
 #pragma once
 #include <atomic>
 #include <cstdint>

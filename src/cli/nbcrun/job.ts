@@ -1,6 +1,6 @@
 /**
- * A running job: its processes, how they are signalled, and what their ends mean. A process is a rank, or several, which
- * are its threads (process.ts).
+ * A running job: its processes, how they are signalled, and what their ends mean. A process is a rank, or several,
+ * which are its threads (process.ts).
  *
  * Every rank leads a process group of its own (native/launch/rank.cc). A terminal's Ctrl-C therefore reaches nbcrun
  * alone, which passes it on once, and whatever children a rank leaves behind end with its group.
