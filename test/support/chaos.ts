@@ -170,10 +170,8 @@ function checkEnds(results: readonly RankResult[], harm: readonly Harm[], what: 
   const explain = `${what}\n${describeJob(results)}`;
   for (const { code, killed } of lived) assert(code === 0 && !killed, explain);
   const starved = harm.some(({ kind }) => kind === 'descriptors');
-  // A connection that is being made while the link is gone may fail, although the link comes back.
-  const cut = harm.some(({ kind }) => kind === 'cut');
   for (const { ended } of reports<End>(lived)) {
-    if (lived.length === results.length && !starved && !cut) assert.equal(ended, 'done', explain);
+    if (lived.length === results.length && !starved) assert.equal(ended, 'done', explain);
     else assert(ended === 'done' || (starved ? FAILED : LOST).test(ended), explain);
   }
 }

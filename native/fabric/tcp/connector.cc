@@ -16,6 +16,11 @@ constexpr int64_t kLateMilliseconds = 1000;
 // Of this process or machine, and for a while.
 bool out_of_means(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
+// The network, not the peer: a link that is down for a moment has no route either.
+bool out_of_reach(int error) {
+  return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH || error == ENETDOWN || error == EHOSTDOWN;
+}
+
 }  // namespace
 
 Connector::Connector(Socket listener, std::vector<Address> addresses, const Identity& identity,
@@ -57,7 +62,7 @@ void Connector::begin(Rank peer) {
   Socket socket = begin_connect(addresses_[peer], options_.acceptor.silence_milliseconds, same ? &own : nullptr);
   if (!socket) {
     const int error = errno;
-    if (out_of_means(error)) return try_again(peer, std::strerror(error));
+    if (out_of_means(error) || out_of_reach(error)) return try_again(peer, std::strerror(error));
     return end_attempt(peer, ended(error) ? Connect::closed : Connect::broken, std::strerror(error));
   }
   try {
@@ -114,7 +119,7 @@ void Connector::failed(Rank peer) {
   const int error = handshake.error();
   // Cut off: the peer's acceptor gave the place of this connection away, or the peer is closing its world, and then
   // nothing listens there at the next attempt.
-  if (handshake.cut_off() || error == ETIMEDOUT) return try_again(peer, handshake.why());
+  if (handshake.cut_off() || out_of_reach(error)) return try_again(peer, handshake.why());
   end_attempt(peer, error != 0 && ended(error) ? Connect::closed : Connect::broken, handshake.why());
 }
 
