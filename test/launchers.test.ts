@@ -148,7 +148,7 @@ describe('launchers', () => {
         assert(secret.startsWith('openssl rand'));
         const made = await run('bash', ['-c', `cd ${folder}; ${secret}`]);
         assert.equal(made.code, 0, made.stderr);
-        const ranks = lines.filter((line) => /^(NBC_)?RANK=/.test(line));
+        const ranks = lines.filter((line) => /^(NBC_)?RANK=\d+ node /.test(line));
         assert.equal(ranks.length, 2);
         assert(variables.startsWith('export '));
         const port = await freePort();

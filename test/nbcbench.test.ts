@@ -388,7 +388,8 @@ describe('nbcbench', () => {
           cases,
         );
         for (const row of rows) {
-          assert(row.repetitions >= 20 && row.repetitions <= 25, JSON.stringify(row));
+          // On a busy machine what takes long ends at --max-seconds.
+          assert(row.repetitions >= 5 && row.repetitions <= 25, JSON.stringify(row));
           assert(row.median_us > 0 && row.p99_us >= row.median_us, JSON.stringify(row));
         }
         for (const { title } of mechanisms) assert(stderr.includes(title), title);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "case.h"
+#include "fabric/verbs/reach.h"
 #include "histogram.h"
 
 namespace nbc::patterns {
@@ -21,13 +22,11 @@ enum Meeting : uint32_t { cards_written, connected, all_quiet, kMeetings };
 
 // How to reach one end of a queue pair, and the mailbox behind it.
 struct Card {
-  uint8_t gid[16];
+  verbs::Port port;
   uint64_t mailbox;
   uint32_t mailbox_key;
   uint32_t queue_pair;
   uint32_t first_packet;
-  uint16_t lid;
-  uint8_t mtu;
 };
 
 struct SendCounters {

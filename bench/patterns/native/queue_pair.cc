@@ -98,29 +98,30 @@ QueuePair::~QueuePair() { device_.lib.destroy_qp(pair_); }
 
 Card QueuePair::card() const {
   Card card{};
-  std::memcpy(card.gid, device_.gid.raw, sizeof card.gid);
   card.queue_pair = pair_->qp_num;
   card.first_packet = kFirstPacket;
-  card.lid = device_.port_attributes.lid;
-  card.mtu = static_cast<uint8_t>(device_.port_attributes.active_mtu);
+  card.port = attachment_.port;
   return card;
 }
 
 void QueuePair::connect(const Card& theirs) {
+  const verbs::Port& mine = attachment_.port;
+  const std::optional<verbs::Way> way = verbs::choose_way(mine, theirs.port);
+  if (!way) throw FabricError{verbs::why_no_way(mine, theirs.port, "the other process", device_.name)};
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RTR;
-  attributes.path_mtu =
-      static_cast<ibv_mtu>(std::min(theirs.mtu, static_cast<uint8_t>(device_.port_attributes.active_mtu)));
+  attributes.path_mtu = static_cast<ibv_mtu>(std::min(theirs.port.mtu, mine.mtu));
   attributes.dest_qp_num = theirs.queue_pair;
   attributes.rq_psn = theirs.first_packet;
   attributes.max_dest_rd_atomic = 1;
   attributes.min_rnr_timer = kReceiverNotReadyTimer;
   attributes.ah_attr.port_num = device_.port;
-  attributes.ah_attr.dlid = theirs.lid;
-  if (device_.routed) {
+  attributes.ah_attr.dlid = theirs.port.lid;
+  if (verbs::needs_global_header(mine, theirs.port, *way)) {
     attributes.ah_attr.is_global = 1;
-    std::memcpy(attributes.ah_attr.grh.dgid.raw, theirs.gid, sizeof theirs.gid);
-    attributes.ah_attr.grh.sgid_index = static_cast<uint8_t>(device_.gid_index);
+    const uint8_t(&to)[16] = theirs.port.gids[way->theirs].raw;
+    std::memcpy(attributes.ah_attr.grh.dgid.raw, to, sizeof to);
+    attributes.ah_attr.grh.sgid_index = static_cast<uint8_t>(attachment_.indexes[way->mine]);
     attributes.ah_attr.grh.hop_limit = 64;
   }
   int error = device_.lib.modify_qp(pair_, &attributes,

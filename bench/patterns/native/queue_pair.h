@@ -70,6 +70,7 @@ class QueuePair {
 
  private:
   Device& device_;
+  const verbs::Attachment attachment_ = device_.attachment();
   ibv_qp* pair_;
 };
 
