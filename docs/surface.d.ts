@@ -1115,6 +1115,7 @@ const COUNTERS: {
   crossMemoryBytes: Row<'shm'>;
   stagedBytes: Row<'shm'>;
   helpedPieces: Row<'shm'>;
+  peersByMemory: Row<'shm'>;
   doorbells: Row<'shm'>;
   framesSent: Row<'tcp'>;
   framesReceived: Row<'tcp'>;
@@ -1124,6 +1125,7 @@ const COUNTERS: {
   bytesReceived: Row<'tcp'>;
   bytesCopied: Row<'tcp'>;
   connectionsAccepted: Row<'tcp'>;
+  peersByTcp: Row<'tcp'>;
   connectionsRefused: Row<'tcp'>;
   workRequests: Row<'verbs'>;
   chains: Row<'verbs'>;
@@ -1134,6 +1136,7 @@ const COUNTERS: {
   creditsReturned: Row<'verbs'>;
   creditWaits: Row<'verbs'>;
   receivesRefilled: Row<'verbs'>;
+  peersByVerbs: Row<'verbs'>;
   probes: Row<'verbs'>;
   cacheHits: Row<'verbs'>;
   cacheMisses: Row<'verbs'>;

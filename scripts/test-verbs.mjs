@@ -60,7 +60,7 @@ const STEPS = [
   {
     title: 'fabric',
     what: 'the verbs fabric by itself and under an engine, under ASan and UBSan: messages, sleeping, registrations, failures',
-    seconds: 200,
+    seconds: 300,
     command: [
       'env',
       // A new address is an event that every device reports.

@@ -13,6 +13,7 @@ import {
   NbcError,
   OperatorError,
   PeerClosedError,
+  PeerLostError,
   RevokedError,
   ScheduleError,
   show,
@@ -150,7 +151,8 @@ export const ERROR_OF_CODE: Readonly<Record<string, Maker | undefined>> = {
     new RevokedError(`${prefix}${worldRank(peer)} has revoked the communicator: close it`, peer, context),
   ERR_NBC_COUNTED_LOST: ({ code, peer }, prefix, context) => {
     const silent = 'this rank did not answer for as long as option peerTimeout says';
-    return new NbcError(code, `${prefix}${silent}, so ${worldRank(peer)} has given it up: it can only end`, context);
+    const what = `${prefix}${silent}, so ${worldRank(peer)} has given it up: it can only end`;
+    return new PeerLostError(code, 'unreachable', what, context);
   },
   ERR_NBC_OPERATOR: ({ detail = '', thrown }, prefix, context) => {
     const cause = thrown?.value;

@@ -3,7 +3,7 @@
  * Here its messages travel between two ranks, in a context of their own that `revoke` leaves open.
  */
 import { Agreement, Kind, type Message, type Outcome, Purpose } from './agreement.js';
-import { ClosedError, NbcError, TimeoutError } from './errors.js';
+import { ClosedError, NbcError, PeerLostError, TimeoutError } from './errors.js';
 
 /** The communicator that carries the messages. Nobody else uses it, and nobody revokes it. */
 interface Carrier {
@@ -30,7 +30,7 @@ export class Survivors {
   /**
    * Ends when all ranks have called this, or are lost.
    * @throws {ClosedError} (rejects) if this rank closes meanwhile
-   * @throws {NbcError} (rejects) ERR_NBC_COUNTED_LOST: the others count this rank as lost
+   * @throws {PeerLostError} (rejects) ERR_NBC_COUNTED_LOST: the others count this rank as lost
    */
   agree(operation: string, purpose: Purpose, value: number): Promise<Outcome> {
     const tag = this.count++ % TAGS;
@@ -73,7 +73,7 @@ async function agreeOver(
   const decision = agreement.decision!;
   if (!decision.lost.includes(rank)) return decision;
   const message = `${operation}: other ranks have lost this one, so they go on without it`;
-  throw new NbcError(COUNTED_LOST, message, { operation, rank: world.rank });
+  throw new PeerLostError(COUNTED_LOST, 'unreachable', message, { operation, rank: world.rank });
 }
 
 /** Whether the message has come. False: its sender is lost. */

@@ -16,8 +16,6 @@ class Patience {
   uint32_t looks(int64_t beat) const {
     return static_cast<uint32_t>(std::max(milliseconds_, 4 * beat) / interval() - 1);
   }
-  // Whether this rank looked as late as this because it did not run.
-  bool was_away(int64_t since_last_look) const { return since_last_look > 2 * interval() + 20; }
 
  private:
   int64_t milliseconds_;

@@ -5,7 +5,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "fabric/clock.h"
 #include "job/presence.h"
 
 namespace nbc::job {
@@ -31,24 +30,22 @@ void Pulse::run() {
   RankLine& mine = segment_->line(rank_);
   mine.beat_milliseconds.store(static_cast<uint32_t>(patience_.interval()), std::memory_order_relaxed);
   pollfd stop{stop_.get(), POLLIN, 0};
-  int64_t looked = now_milliseconds();
   do {
     mine.beats.fetch_add(1, std::memory_order_relaxed);
-    const int64_t now = now_milliseconds();
-    look(patience_.was_away(now - looked));
-    looked = now;
+    look();
   } while (::poll(&stop, 1, static_cast<int>(patience_.interval())) <= 0);
 }
 
-// Ranks that are threads of this process stop with this one.
-void Pulse::look(bool was_away) {
+// Ranks that are threads of this process stop with this one. Looks are counted, not the time: one that comes late,
+// because this rank did not run, is one look, and on a busy machine most may be late.
+void Pulse::look() {
   for (Rank peer = 0; peer < segment_->size(); ++peer) {
     if (peer == rank_ || segment_->is_here(peer)) continue;
     const RankLine& line = segment_->line(peer);
     if (line.state.load(std::memory_order_acquire) != RankState::open) continue;
     const uint32_t beats = line.beats.load(std::memory_order_relaxed);
     Seen& seen = seen_[peer];
-    const bool heard = beats != seen.beats || beats == 0 || was_away;
+    const bool heard = beats != seen.beats || beats == 0;
     seen.silent = heard ? 0 : seen.silent + 1;
     seen.beats = beats;
     if (seen.silent >= patience_.looks(line.beat_milliseconds.load(std::memory_order_relaxed)))

@@ -31,7 +31,7 @@ class Pulse {
     uint32_t silent = 0;  // looks in a row that found the same count
   };
   void run();
-  void look(bool was_away);
+  void look();
 
   std::shared_ptr<Segment> segment_;
   const Rank rank_;

@@ -1,4 +1,5 @@
 // Which device a rank opens, on machines that are only played: every function of libibverbs is replaced.
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -90,11 +91,12 @@ struct Machine {
       port->active_mtu = IBV_MTU_4096;
       port->active_width = 2;
       port->active_speed = of(context).speed;
-      port->gid_tbl_len = 8;
+      port->gid_tbl_len = 32;
       return 0;
     };
-    lib.query_gid_table = [](ibv_context* context, ibv_gid_entry* entries, size_t, uint32_t, size_t) -> ssize_t {
-      for (int i = 0; i < of(context).gids; ++i) {
+    lib.query_gid_table = [](ibv_context* context, ibv_gid_entry* entries, size_t room, uint32_t, size_t) -> ssize_t {
+      const int count = std::min(of(context).gids, static_cast<int>(room));
+      for (int i = 0; i < count; ++i) {
         entries[i] = {};
         entries[i].port_num = 1;
         entries[i].gid_index = static_cast<uint32_t>(i);
@@ -103,7 +105,7 @@ struct Machine {
         entries[i].gid.raw[7] = of(context).network;
         entries[i].gid.raw[15] = static_cast<uint8_t>(i + 1);
       }
-      return of(context).gids;
+      return count;
     };
     lib.alloc_pd = [](ibv_context* context) { return ++open, domain.context = context, &domain; };
     lib.dealloc_pd = [](ibv_pd*) { return --open, 0; };

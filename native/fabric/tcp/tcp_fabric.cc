@@ -136,7 +136,6 @@ void TcpFabric::begin_to_beat(Connection& connection) {
 // What is to be sent is a sign of life, too, as soon as the peer reads it.
 void TcpFabric::beat() {
   const int64_t now = now_milliseconds();
-  const bool was_away = patience_.was_away(now - next_beat_ + patience_.interval());
   next_beat_ = 0;
   for (const auto& each : connections_) {
     if (each == nullptr || each->state != Connection::State::open) continue;
@@ -149,7 +148,7 @@ void TcpFabric::beat() {
     // Nobody reads for a rank that expects nothing.
     if (!connection.heard) receive(connection, budget_of(Effort::look));
     if (connection.state != Connection::State::open) continue;
-    const bool silent = !connection.heard && !was_away && connection.beat != 0 && !connection.peer_closed;
+    const bool silent = !connection.heard && connection.beat != 0 && !connection.peer_closed;
     connection.silent = silent ? connection.silent + 1 : 0;
     connection.heard = false;
     if (connection.silent < patience_.looks(connection.beat)) continue;
