@@ -772,8 +772,8 @@ export class Communicator {
    * @param value a whole number of 32 bits, signed or not. The result is the bitwise AND: with 0 and 1, whether all
    *   ranks say 1
    * @throws {MismatchError} (rejects, on all ranks) where others call `shrink`
-   * @throws {PeerLostError} (rejects) ERR_NBC_COUNTED_LOST: others have lost this rank, since it did not answer, and go on
-   *   without it
+   * @throws {PeerLostError} (rejects) ERR_NBC_COUNTED_LOST: others have lost this rank, since it did not answer, and go
+   *   on without it
    *
    * Source: MPIX_Comm_agree of User Level Failure Mitigation (ULFM).
    */

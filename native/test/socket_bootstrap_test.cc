@@ -138,6 +138,7 @@ TEST(another_version_and_another_eager_limit_are_told) {
   two->publish(0, card_of(2), CardState::offered);
   look_until({zero.get(), two.get()}, [&] { return !two->refusal(0).empty(); });
   CHECK(two->refusal(0).find("eagerLimit") != std::string::npos);
+  CHECK(!two->unreachable(0));
 }
 
 TEST(what_is_no_card_ends_the_connection) {
@@ -149,6 +150,7 @@ TEST(what_is_no_card_ends_the_connection) {
     if (!of_state) card.port.mtu = 77;
     one->publish(0, card, of_state ? static_cast<CardState>(9) : CardState::offered);
     look_until({zero.get(), one.get()}, [&] { return !zero->refusal(1).empty(); });
+    CHECK(zero->unreachable(1));
     CHECK(state_of(*zero, 1) == CardState::none);
   }
 }

@@ -50,6 +50,8 @@ class Bootstrap {
   virtual CardState look(Rank peer, Card& card) = 0;
   // Why the peer will never have a card for us, or none that is ready. Empty: it may.
   virtual std::string refusal(Rank peer) const = 0;
+  // Of a peer with a refusal(): nobody has refused, the peer does not answer.
+  virtual bool unreachable(Rank) const { return false; }
   // gone: the peer has closed, or its process has ended.
   virtual Standing standing(Rank peer) = 0;
   // It has gone, or its process is ending: what it had registered goes first, and the network tells of that while the

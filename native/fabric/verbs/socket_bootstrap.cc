@@ -86,6 +86,10 @@ std::string SocketBootstrap::refusal(Rank rank) const {
   return verdict == Connect::refused || verdict == Connect::broken ? connector_->why(rank) : std::string();
 }
 
+bool SocketBootstrap::unreachable(Rank rank) const {
+  return connector_ != nullptr && connector_->verdict(rank) == Connect::broken;
+}
+
 Standing SocketBootstrap::standing(Rank rank) {
   const Peer& peer = peers_[rank];
   // Nothing listens any more where the peer did.

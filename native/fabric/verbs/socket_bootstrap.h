@@ -41,6 +41,7 @@ class SocketBootstrap final : public Bootstrap, private tcp::ConnectionOwner {
   void publish(Rank peer, const Card& card, CardState state) override;
   CardState look(Rank peer, Card& card) override;
   std::string refusal(Rank peer) const override;
+  bool unreachable(Rank peer) const override;
   Standing standing(Rank peer) override;
   bool is_ending(Rank peer) override;
   Crowd crowd() const override { return crowd_; }

@@ -126,6 +126,7 @@ class VerbsFabric : public FarFabric {
   static Depths depths_of(const VerbsOptions& options, const ibv_device_attr& attributes, Rank peers);
 
   Connect advance(Rank peer, bool wanted);
+  bool is_refused(Link& link, Rank peer);
   bool fits(const Card& theirs, Link& link) const;
   void take_connected();
   void answer_calls();

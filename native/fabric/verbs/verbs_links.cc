@@ -41,10 +41,7 @@ Connect VerbsFabric::advance(Rank peer, bool wanted) {
       owners_[link.connection->number()] = peer;
       bootstrap_->publish(peer, link.connection->card(options_.eager_limit), CardState::offered);
     }
-    if (state == CardState::none) {
-      link.why = bootstrap_->refusal(peer);
-      return link.why.empty() ? Connect::later : link.verdict = Connect::refused;
-    }
+    if (state == CardState::none) return is_refused(link, peer) ? link.verdict : Connect::later;
     if (!fits(theirs, link)) return link.verdict = Connect::refused;
     Connection& connection = *link.connection;
     if (connection.state == Connection::State::offered)
@@ -53,14 +50,22 @@ Connect VerbsFabric::advance(Rank peer, bool wanted) {
     if (state == CardState::ready) {
       connection.state = Connection::State::ready;
       link.verdict = Connect::ready;
-    } else if (link.why = bootstrap_->refusal(peer); !link.why.empty()) {
-      link.verdict = Connect::refused;
+    } else {
+      is_refused(link, peer);
     }
   } catch (const FabricError& error) {
     link.why = error.message;
     link.verdict = Connect::broken;
   }
   return link.verdict;
+}
+
+// Whether what leads to the peer's card has come to an end; the link says then why.
+bool VerbsFabric::is_refused(Link& link, Rank peer) {
+  link.why = bootstrap_->refusal(peer);
+  if (link.why.empty()) return false;
+  link.verdict = bootstrap_->unreachable(peer) ? Connect::broken : Connect::refused;
+  return true;
 }
 
 // Whether the two may talk; if not, the link says why.
