@@ -63,7 +63,8 @@ const STEPS = [
     seconds: 300,
     command: [
       'env',
-      // A new address is an event that every device reports.
+      // A new address is an event that the device of its interface reports.
+      'NBC_TEST_DEVICES=rxe0',
       'NBC_TEST_EVENT=ip address add 10.7.9.1/32 dev dummy0 && ip address del 10.7.9.1/32 dev dummy0',
       'build/native-test/asan/verbs_test',
     ],

@@ -3,7 +3,7 @@
 //
 //   NBC_TEST_DEVICES=a,b   rank 0 uses device a, rank 1 b, rank 2 a, …; otherwise all use the default
 //   NBC_TEST_LINK=command  interrupts the link between two devices: scripts/guest/link
-//   NBC_TEST_EVENT=command makes every device report an event (a new address does)
+//   NBC_TEST_EVENT=command makes the device report an event (a new address of its interface does)
 #include "fabric/verbs/available.h"
 #include "test/check.h"
 #include "test/fabrics.h"
