@@ -350,7 +350,7 @@ export class RankError extends NbcError {
 }
 
 export type RankErrorCode =
-  'ERR_NBC_RANK_FAILED' | 'ERR_NBC_RANK_MODULE' | 'ERR_NBC_RANK_RESULT' | 'ERR_NBC_RANK_ENDED';
+  'ERR_NBC_RANK_ENDED' | 'ERR_NBC_RANK_FAILED' | 'ERR_NBC_RANK_MODULE' | 'ERR_NBC_RANK_RESULT';
 
 export type RankFunction<Data = unknown, Result = unknown> = (
   world: Communicator,
@@ -364,7 +364,7 @@ export class RankPool {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-export type RankPoolOptions = Pick<RunOptions, 'size' | 'options'>;
+export type RankPoolOptions = Pick<RunOptions, 'options' | 'size'>;
 
 export class Request implements PromiseLike<void> {
   protected constructor();
@@ -695,21 +695,21 @@ export const NEIGHBOR_OPERATIONS: readonly [
 export const OPERATIONS: readonly [
   import('./operation.js').Operation<
     'ibarrier',
-    'dissemination' | 'linear' | 'hierarchical',
+    'dissemination' | 'hierarchical' | 'linear',
     import('../schedules/shape.js').Shape
   >,
   import('./operation.js').Operation<
     'ibcast',
-    'linear' | 'hierarchical' | 'binomial' | 'chain' | 'scatter-allgather' | 'circulant',
+    'binomial' | 'chain' | 'circulant' | 'hierarchical' | 'linear' | 'scatter-allgather',
     import('../schedules/shape.js').Shape
   >,
-  import('./operation.js').Operation<'iscatter', 'linear' | 'binomial', import('../schedules/shape.js').Shape>,
+  import('./operation.js').Operation<'iscatter', 'binomial' | 'linear', import('../schedules/shape.js').Shape>,
   import('./operation.js').Operation<'iscatterv', 'linear', import('../schedules/gatherv.js').GathervShape>,
-  import('./operation.js').Operation<'igather', 'linear' | 'binomial', import('../schedules/shape.js').Shape>,
+  import('./operation.js').Operation<'igather', 'binomial' | 'linear', import('../schedules/shape.js').Shape>,
   import('./operation.js').Operation<'igatherv', 'linear', import('../schedules/gatherv.js').GathervShape>,
   import('./operation.js').Operation<
     'iallgather',
-    'linear' | 'hierarchical' | 'ring' | 'recursive-doubling' | 'bruck' | 'neighbor-exchange',
+    'bruck' | 'hierarchical' | 'linear' | 'neighbor-exchange' | 'recursive-doubling' | 'ring',
     import('../schedules/shape.js').Shape
   >,
   import('./operation.js').Operation<
@@ -719,23 +719,23 @@ export const OPERATIONS: readonly [
   >,
   import('./operation.js').Operation<
     'ialltoall',
-    'linear' | 'hierarchical' | 'bruck' | 'pairwise',
+    'bruck' | 'hierarchical' | 'linear' | 'pairwise',
     import('../schedules/shape.js').Shape
   >,
   import('./operation.js').Operation<
     'ialltoallv',
-    'linear' | 'hierarchical' | 'bruck' | 'pairwise',
+    'bruck' | 'hierarchical' | 'linear' | 'pairwise',
     import('../schedules/exchange.js').AlltoallvShape
   >,
   import('./operation.js').Operation<'ialltoallw', 'linear', import('./alltoallw.js').AlltoallwShape>,
   import('./operation.js').Operation<
     'ireduce',
-    'linear' | 'hierarchical' | 'binomial' | 'rabenseifner',
+    'binomial' | 'hierarchical' | 'linear' | 'rabenseifner',
     import('../schedules/combine.js').ReduceShape
   >,
   import('./operation.js').Operation<
     'iallreduce',
-    'hierarchical' | 'ring' | 'recursive-doubling' | 'rabenseifner',
+    'hierarchical' | 'rabenseifner' | 'recursive-doubling' | 'ring',
     import('../schedules/combine.js').ReduceShape
   >,
   import('./operation.js').Operation<
@@ -877,7 +877,7 @@ export type ScheduleElement = SendElement | RecvElement | CopyElement | ReduceEl
 export { ScheduleError };
 
 export interface ScheduleProblem {
-  kind: 'rank' | 'no receive' | 'no send' | 'sizes' | 'cycle';
+  kind: 'cycle' | 'no receive' | 'no send' | 'rank' | 'sizes';
   rank: number;
   round: number;
   peer: number;
@@ -1074,7 +1074,7 @@ const COMMON: {
   transport: Rule<'auto' | 'shm' | 'tcp' | 'verbs'>;
   joinTimeout: Rule<number>;
   peerTimeout: Rule<number>;
-  progress: Rule<'thread' | 'manual'>;
+  progress: Rule<'manual' | 'thread'>;
   eagerLimit: Rule<number>;
   testOnInit: Rule<boolean>;
   waitOnSend: Rule<number>;
@@ -1169,10 +1169,10 @@ class Call {
   refuse(argument: string, message: string): never;
   get context(): ErrorContext;
   checkRoot(): void;
-  view(argument: 'send' | 'recv', name?: string): Checked;
-  block(argument: 'send' | 'recv', { bytes, width }: Checked, blocks?: number): number;
+  view(argument: 'recv' | 'send', name?: string): Checked;
+  block(argument: 'recv' | 'send', { bytes, width }: Checked, blocks?: number): number;
   checkPair(send: Checked, recv: Checked): void;
-  checkWhole(argument: 'send' | 'recv', { width }: Checked, block: number): void;
+  checkWhole(argument: 'recv' | 'send', { width }: Checked, block: number): void;
 }
 
 interface Caller {
@@ -1277,7 +1277,7 @@ const VERBS: {
   device: Rule<string>;
   port: Rule<number>;
   gidIndex: Rule<number>;
-  eager: Rule<'write' | 'send'>;
+  eager: Rule<'send' | 'write'>;
   cacheEntries: Rule<number>;
   cacheBytes: Rule<number>;
 };

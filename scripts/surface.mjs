@@ -98,9 +98,16 @@ function isPrivate(node) {
   );
 }
 
-/** Leaves out private members, and keeps that there is a constructor which programs cannot call. */
+/** TypeScript writes its members in an order that depends on what it compiled before. */
+const isUnionOfStrings = (node) =>
+  ts.isUnionTypeNode(node) && node.types.every((type) => ts.isLiteralTypeNode(type) && ts.isStringLiteral(type.literal));
+
+const byText = (a, b) => (a.literal.text < b.literal.text ? -1 : 1);
+
+/** Leaves out private members, and keeps that there is a constructor which programs cannot call. Sorts unions. */
 const withoutPrivate = (context) => (root) => {
   const visit = (node) => {
+    if (isUnionOfStrings(node)) return ts.factory.createUnionTypeNode(node.types.toSorted(byText));
     if (!isPrivate(node)) return ts.visitEachChild(node, visit, context);
     if (!ts.isConstructorDeclaration(node)) return undefined;
     return ts.factory.updateConstructorDeclaration(node, node.modifiers, [], undefined);
