@@ -100,7 +100,8 @@ function isPrivate(node) {
 
 /** TypeScript writes its members in an order that depends on what it compiled before. */
 const isUnionOfStrings = (node) =>
-  ts.isUnionTypeNode(node) && node.types.every((type) => ts.isLiteralTypeNode(type) && ts.isStringLiteral(type.literal));
+  ts.isUnionTypeNode(node) &&
+  node.types.every((type) => ts.isLiteralTypeNode(type) && ts.isStringLiteral(type.literal));
 
 const byText = (a, b) => (a.literal.text < b.literal.text ? -1 : 1);
 
