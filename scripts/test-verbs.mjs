@@ -2,8 +2,7 @@
 /**
  * `npm run test:verbs`: boots a kernel with a software RDMA device (scripts/rdma-guest) once, and runs the steps below
  * there; then two such kernels for the step `pair`. This script is on both sides: here it builds, boots and counts; in
- * the guest, where it is started with
- * --in-guest, it runs the steps.
+ * the guest, where it is started with --in-guest, it runs the steps.
  */
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';

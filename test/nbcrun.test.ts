@@ -7,23 +7,14 @@ import { join } from 'node:path';
 import { BRIEF, inFull } from './helpers.js';
 import { isAlive, stateOf } from './support/hang.js';
 import { run as runCommand } from './support/commands.js';
-import { type End, Launch, type LaunchOptions, PROGRAM, ROOT } from './support/launch.js';
+import { type End, type Launch, launcher, PROGRAM, ROOT } from './support/launch.js';
 import { childrenOf, commandOf, holdersOf, jobInode, kill, namedSharedMemory } from './support/processes.js';
 import { until } from './support/until.js';
 
 describe('nbcrun', () => {
-  const launches: Launch[] = [];
-  const launch = (args: readonly string[], options?: LaunchOptions): Launch => {
-    const one = new Launch(args, options);
-    launches.push(one);
-    return one;
-  };
+  const launch = launcher();
   /** Runs `program` as a job to its end. */
   const run = (size: number, ...args: string[]): Promise<End> => launch(['-n', `${size}`, PROGRAM, ...args]).end;
-
-  afterEach(() => {
-    for (const one of launches.splice(0)) one.cleanUp();
-  });
 
   const lines = (text: string): string[] => text.split('\n').filter((line) => line !== '');
 

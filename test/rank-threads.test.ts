@@ -7,7 +7,7 @@ import { native } from '#library/native.js';
 import { openLocalStore } from '#library/transport/store/local.js';
 import { init } from 'node-nbc';
 import { inFull } from './helpers.js';
-import { type End, Launch, type LaunchOptions, PROGRAM } from './support/launch.js';
+import { type End, launcher, PROGRAM } from './support/launch.js';
 import { until } from './support/until.js';
 
 /** What ranks do here; other scenarios are those of the tests of nbcrun. */
@@ -25,15 +25,7 @@ const all = (told: readonly Told[], counter: string): number =>
   told.reduce((sum, { stats }) => sum + (stats[counter] ?? 0), 0);
 
 describe('nbcrun --threads', () => {
-  const launches: Launch[] = [];
-  const launch = (args: readonly string[], options?: LaunchOptions): Launch => {
-    const one = new Launch(args, options);
-    launches.push(one);
-    return one;
-  };
-  afterEach(() => {
-    for (const one of launches.splice(0)) one.cleanUp();
-  });
+  const launch = launcher();
 
   const toldBy = ({ code, stdout, stderr }: Pick<End, 'code' | 'stdout' | 'stderr'>): Told[] => {
     assert.equal(stderr, '');

@@ -2,21 +2,15 @@
 import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
 import { inFull, runJob } from './helpers.js';
-import { Launch, type LaunchOptions } from './support/launch.js';
+import { type Launch, launcher, type LaunchOptions } from './support/launch.js';
 import { until } from './support/until.js';
 
 const STUCK = fileURLToPath(new URL('./programs/stuck.js', import.meta.url));
 
 describe('a job that is stuck', () => {
-  const launches: Launch[] = [];
-  const launch = (size: number, scenario: string, options: LaunchOptions = {}, ...more: string[]): Launch => {
-    const one = new Launch(['-n', `${size}`, ...more, STUCK, scenario], options);
-    launches.push(one);
-    return one;
-  };
-  afterEach(() => {
-    for (const one of launches.splice(0)) one.cleanUp();
-  });
+  const start = launcher();
+  const launch = (size: number, scenario: string, options: LaunchOptions = {}, ...more: string[]): Launch =>
+    start(['-n', `${size}`, ...more, STUCK, scenario], options);
 
   /** Asks by a signal until the report has what is expected: a rank may not have come to the call that hangs. */
   async function report(one: Launch, signal: NodeJS.Signals, expected: RegExp): Promise<string> {

@@ -80,9 +80,7 @@ std::unique_ptr<verbs::Bootstrap> make_bootstrap(const Opening& opening, tcp::So
   return std::make_unique<verbs::HostBootstrap>(std::move(segment), opening.rank, opening.engine.libof.eager_limit,
                                                 line);
 }
-#endif
-
-#if !NBC_HAS_VERBS
+#else
 [[noreturn]] void not_in_this_build() {
   throw FabricError{
       "transport 'verbs' is not in this build: it was made without the headers of libibverbs. Install them "

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "libof/libof.h"
+#include "test/sleepless_fabric.h"
 
 using namespace nbc;
 using namespace nbc::libof;
@@ -48,7 +49,7 @@ struct Memory {
 };
 
 // The fabric between this rank and the peer. It moves no data: the peer is this file.
-class HostileFabric final : public Fabric {
+class HostileFabric final : public SleeplessFabric {
  public:
   HostileFabric(bool asynchronous, bool revokes) : revokes(revokes), asynchronous_(asynchronous) {}
 
@@ -93,29 +94,10 @@ class HostileFabric final : public Fabric {
     ASAN_POISON_MEMORY_REGION(in_.slots.get(), kSlotBytes);
     break_off();
   }
-  unsigned poll(Completion* out, unsigned max, Effort) override {
-    unsigned count = 0;
-    for (; count < max && !completions.empty(); ++count) {
-      out[count] = completions.front();
-      completions.pop_front();
-    }
-    return count;
-  }
+  unsigned poll(Completion* out, unsigned max, Effort) override { return move_to(out, 0, max, completions); }
   uint64_t work() const override { return completions.size(); }
   void expect_immediates(Rank, bool) override {}
-  uint32_t put_window() const override { return 16; }
-  bool called() const override { return false; }
-  bool holds_back() const override { return false; }
-  bool receiver_copies() const override { return false; }
-  uint32_t ticket(Sleeper) override { return 0; }
-  void arm(Sleeper, uint32_t) override {}
-  bool is_armed() const override { return false; }
-  void disarm() override {}
-  void sleep(Sleeper, uint32_t, int64_t) override {}
-  void ring_self(Sleeper) override {}
-  void announce_closed() override {}
   Crowd crowd() const override { return {kSize, kSize, true}; }
-  void visit_counters(const CounterVisitor&) const override {}
 
   // As a network does it: what is on its way ends first.
   void break_off() {

@@ -3,7 +3,8 @@
 // does, and looks at those of all peers. A peer that has beaten, and whose count stays the same for as long as the
 // option peerTimeout says, is given up: announce_lost().
 //
-// Looks are counted, not time: a rank that was stopped itself, or had no processor, begins anew and gives nobody up.
+// Looks are counted, not time: where all ranks are stopped and go on together, one look is late, and nobody is given
+// up.
 #pragma once
 #include <cstdint>
 #include <memory>

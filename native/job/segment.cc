@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "job/limits.h"
+#include "job/presence.h"
 
 namespace nbc::job {
 namespace {
@@ -169,8 +170,7 @@ bool Segment::is_here(Rank rank) const {
 bool Segment::keep(std::vector<std::shared_ptr<void>>& keepers) const {
   if (here_ == nullptr) return false;
   for (Rank rank = 0; rank < size_; ++rank) {
-    const RankState state = lines_[rank].state.load(std::memory_order_acquire);  // pairs with announce_open()
-    if ((state == RankState::open || state == RankState::closed) && !is_here(rank)) return false;
+    if (has_opened(*this, rank) && !is_here(rank)) return false;
   }
   const std::lock_guard<std::mutex> guard(here_->mutex);
   std::move(keepers.begin(), keepers.end(), std::back_inserter(here_->kept));

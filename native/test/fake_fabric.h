@@ -17,10 +17,10 @@
 #include <utility>
 #include <vector>
 
-#include "fabric/fabric.h"
 #include "libof/mailbox.h"
 #include "test/check.h"
 #include "test/random.h"
+#include "test/sleepless_fabric.h"
 
 namespace nbc::check {
 
@@ -94,7 +94,7 @@ class FakeNetwork {
   std::vector<FakeFabric*> fabrics_;
 };
 
-class FakeFabric final : public Fabric {
+class FakeFabric final : public SleeplessFabric {
  public:
   FakeFabric(FakeNetwork& network, Rank rank)
       : network_(network), rank_(rank), expected_(network.size_, false), arrived_(network.size_) {}
@@ -187,17 +187,10 @@ class FakeFabric final : public Fabric {
   void reject(Rank peer, const std::string&) override { break_off(peer, Error::unreachable); }
   unsigned poll(Completion* out, unsigned max, Effort /*effort*/) override {
     if (before_poll) std::exchange(before_poll, nullptr)();
-    unsigned count = 0;
-    while (count < max && !completions_.empty()) {
-      out[count++] = completions_.front();
-      completions_.pop_front();
-    }
+    unsigned count = move_to(out, 0, max, completions_);
     // Immediates are looked for only where they are expected.
     for (Rank peer = 0; peer < network_.size_; ++peer) {
-      while (expected_[peer] && count < max && !arrived_[peer].empty()) {
-        out[count++] = arrived_[peer].front();
-        arrived_[peer].pop_front();
-      }
+      if (expected_[peer]) count = move_to(out, count, max, arrived_[peer]);
     }
     return count;
   }
@@ -210,21 +203,10 @@ class FakeFabric final : public Fabric {
     CHECK(expected_[peer] != expected);  // said twice
     expected_[peer] = expected;
   }
-  uint32_t put_window() const override { return 16; }
-  bool called() const override { return false; }
-  bool holds_back() const override { return false; }
-  bool receiver_copies() const override { return false; }
-  uint32_t ticket(Sleeper) override { return 0; }
-  void arm(Sleeper, uint32_t) override {}
-  bool is_armed() const override { return false; }
-  void disarm() override {}
   void sleep(Sleeper who, uint32_t, int64_t) override {
     if (who == Sleeper::caller) CHECK(flushed());  // it sleeps as the owner; a peer may sleep, too
   }
-  void ring_self(Sleeper) override {}
-  void announce_closed() override {}
   Crowd crowd() const override { return {network_.size_, network_.size_, true}; }
-  void visit_counters(const CounterVisitor&) const override {}
 
   bool expects(Rank peer) const { return expected_[peer]; }
   // Buffers that peers reached asynchronously may write to.

@@ -3,9 +3,9 @@
  * go on. Scenarios: `stopped` (3 ranks), `amid` (2 ranks), `computes` (2 ranks).
  */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
 import { AbandonedError, type Communicator, init, PeerLostError, type Request, SUM } from 'node-nbc';
+import { isAlive, stateOf } from '../support/hang.js';
 import { until } from '../support/until.js';
 import { play } from './scenario.js';
 
@@ -22,7 +22,7 @@ await world.close();
 /** Stops the victim, and waits until it has stopped. */
 async function stop(): Promise<void> {
   process.kill(pids[VICTIM], 'SIGSTOP');
-  await until('the rank is stopped', () => / \(.*\) T /s.test(readFileSync(`/proc/${pids[VICTIM]}/stat`, 'utf8')));
+  await until('the rank is stopped', () => stateOf(pids[VICTIM]) === 'T');
 }
 
 function goOn(): void {
@@ -128,14 +128,6 @@ async function amid(): Promise<void> {
       buffer.every((byte) => byte === 2),
       'the stopped rank wrote on',
     );
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return !/ \(.*\) Z /s.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
-  } catch {
-    return false;
-  }
 }
 
 /** A rank that computes for three times as long as the time-out is there all the same. */

@@ -87,3 +87,16 @@ export class Launch {
     for (const pid of this.processes()) kill(pid);
   }
 }
+
+/** For a group of tests: starts nbcrun. What a test has started, and what that has left, ends behind it. */
+export function launcher(): (args: readonly string[], options?: LaunchOptions) => Launch {
+  const launches: Launch[] = [];
+  afterEach(() => {
+    for (const one of launches.splice(0)) one.cleanUp();
+  });
+  return (args, options) => {
+    const one = new Launch(args, options);
+    launches.push(one);
+    return one;
+  };
+}

@@ -49,7 +49,7 @@ const char* check(const FrameHeader& header, Rank peer, const Regions& regions) 
     case FrameKind::failed:
       if (header.bytes != 0) return "a frame with a payload that has none";
       if (header.value >> kImmediateBits != 0) return "an immediate value of too many bits";
-      if (header.key < static_cast<uint32_t>(Error::truncated) || header.key > kLastError) return "an unknown error";
+      if (header.key < kFirstError || header.key > kLastError) return "an unknown error";
       return nullptr;
     case FrameKind::beat:
       if (header.value == 0 || header.value > kLongestBeat) return "beats at an interval that no rank has";

@@ -48,15 +48,13 @@ class Addresses {
   Addresses(const Addresses&) = delete;
   Addresses& operator=(const Addresses&) = delete;
 
-  // Sets the prefix. False: the address belongs to an interface of another namespace, from which nothing is resolved.
+  // Sets the prefix: as long as that of the interface's own address. False: the address belongs to an interface of
+  // another namespace, from which nothing is resolved.
   bool complete(Gid& gid, uint32_t interface) const {
-    constexpr uint8_t kInterfacePart = 64;
-    gid.prefix = kInterfacePart;
     char name[IF_NAMESIZE];
     if (interface != 0 && if_indextoname(interface, name) == nullptr) return false;
     // The port makes some by itself, and no interface needs to have them.
-    const bool link_local = gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80;
-    if (link_local) return true;
+    if (is_link_local(gid)) return true;
     gid.prefix = 128;
     if (!known_) return true;
     for (const ifaddrs* each = all_; each != nullptr; each = each->ifa_next) {
@@ -85,8 +83,9 @@ class Addresses {
     if (found.ifa_addr->sa_family != AF_INET) return -1;
     const auto* address = reinterpret_cast<const sockaddr_in*>(found.ifa_addr);
     const auto* mask = reinterpret_cast<const sockaddr_in*>(found.ifa_netmask);
-    uint8_t mapped[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-    std::memcpy(mapped + 12, &address->sin_addr, 4);
+    uint8_t mapped[16];
+    std::memcpy(mapped, kMappedV4, sizeof kMappedV4);
+    std::memcpy(mapped + sizeof kMappedV4, &address->sin_addr, 4);
     return std::memcmp(mapped, gid.raw, sizeof mapped) == 0 ? 96 + bits(&mask->sin_addr, 4) : -1;
   }
 
@@ -118,7 +117,7 @@ Attachment attachment_of(const Library& lib, ibv_context* context, uint8_t numbe
     Gid gid{};
     std::memcpy(gid.raw, entry.gid.raw, sizeof gid.raw);
     gid.kind = kind_of(entry);
-    gid.prefix = 64;
+    gid.prefix = 64;  // the rest is the interface's
     const bool here = gid.kind == GidKind::infiniband || addresses.complete(gid, entry.ndev_ifindex);
     if ((here || wanted >= 0) && quality_of(gid) >= 0) usable.emplace_back(gid, entry.gid_index);
   }

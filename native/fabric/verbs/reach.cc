@@ -12,11 +12,9 @@ constexpr uint8_t kMostMtu = 5;  // IBV_MTU_4096
 
 enum class Family : uint8_t { link_local, ipv6, ipv4 };  // in ascending order of preference
 
-constexpr uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-
 Family family_of(const Gid& gid) {
-  if (std::memcmp(gid.raw, kMapped, sizeof kMapped) == 0) return Family::ipv4;
-  return gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80 ? Family::link_local : Family::ipv6;
+  if (std::memcmp(gid.raw, kMappedV4, sizeof kMappedV4) == 0) return Family::ipv4;
+  return is_link_local(gid) ? Family::link_local : Family::ipv6;
 }
 
 bool same_bits(const Gid& one, const Gid& other, uint8_t bits) {
@@ -53,7 +51,7 @@ const char* name_of(GidKind kind) {
 std::string text_of(const Gid& gid) {
   char text[INET6_ADDRSTRLEN] = {};
   const bool v4 = family_of(gid) == Family::ipv4;
-  inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? gid.raw + sizeof kMapped : gid.raw, text, sizeof text);
+  inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? gid.raw + sizeof kMappedV4 : gid.raw, text, sizeof text);
   return name_of(gid.kind) + std::string(text) + "/" + std::to_string(v4 ? gid.prefix - 96 : gid.prefix);
 }
 
@@ -96,6 +94,8 @@ bool share_subnet(const Port& one, const Port& other) {
   }
   return false;
 }
+
+bool is_link_local(const Gid& gid) { return gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80; }
 
 int quality_of(const Gid& gid) {
   const uint8_t* interface = gid.raw + 8;

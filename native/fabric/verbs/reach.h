@@ -54,6 +54,12 @@ bool needs_global_header(const Port& mine, const Port& theirs, const Way& way);
 // Two ports are attached to one subnet, by addresses that are not link-local.
 bool share_subnet(const Port& one, const Port& other);
 
+// Good on one link only.
+bool is_link_local(const Gid& gid);
+
+// The first bytes of an IPv4 address among those of IPv6.
+constexpr uint8_t kMappedV4[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
 // How good an address is by itself: where there are more than kMostGids, the best are told. Negative: it is no address.
 int quality_of(const Gid& gid);
 
