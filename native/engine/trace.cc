@@ -81,7 +81,14 @@ void Trace::operation(uint64_t number, uint32_t name) {
   events_.add() = {stamp(), static_cast<uint32_t>(Kind::operation), {static_cast<uint32_t>(number), name, 0}, 0};
 }
 
+// The first round begins with its operation: one record has both.
 void Trace::round(uint64_t number, uint32_t round) {
+  Record* const last = events_.last();
+  if (last != nullptr && last->head == static_cast<uint32_t>(Kind::operation) && last->time == stamp() &&
+      last->words[0] == static_cast<uint32_t>(number)) {
+    last->words[2] = round;
+    return;
+  }
   events_.add() = {stamp(), static_cast<uint32_t>(Kind::round), {static_cast<uint32_t>(number), round, 0}, 0};
 }
 
@@ -133,6 +140,7 @@ Trace::Event Trace::read(const Record& record) const {
     case Kind::driving:
       return event(duration());
     case Kind::operation:
+      return event(words[0], words[1], words[2]);
     case Kind::round:
     case Kind::end:
       return event(words[0], words[1]);

@@ -23,7 +23,7 @@ class Trace {
  public:
   enum class Kind : uint32_t {
     call,       // duration, which call, how many without a pause between them, number of the operation that it started
-    operation,  // number, name
+    operation,  // number, name, the round that begins with it or 0
     round,      // number of the operation, of the round from 1 on
     end,        // number of the operation, error
     driving,    // duration: the progress thread had the engine

@@ -84,6 +84,9 @@ export function* eventsOf(list: Float64Array, names: readonly string[]): Generat
     const event = list.subarray(at, at + WORDS);
     if (event[0] === Kind.AT_ONCE) yield* statesAtOnce(event);
     else yield eventAt(event, names);
+    if (event[0] === Kind.OPERATION && event[4] > 0) {
+      yield { kind: 'round', time: event[1], operation: event[2], round: event[4] };
+    }
   }
 }
 
