@@ -77,12 +77,12 @@ async function open(options: InitOptions, stop: Stop): Promise<Communicator> {
         `ranks find each other over a socket, which the permission model of Node.js forbids: allow it with ${missing}`,
         bootstrap.rank,
       );
-    settings.monitor = monitorSocket(settings.monitor);
+    settings.monitor = monitorSocket(settings.monitor, bootstrap.thread);
     const trace = await traceOf(settings.trace, bootstrap);
     endpoints = await meet(native, bootstrap, settings, undefined, stop);
     const { rank, size, host, thread } = bootstrap;
     const { jobFd, transport, tcp, network, neighbours } = endpoints;
-    const job = { rank, size, host, jobFd, thread, transport, tcp, network: network?.name, neighbours };
+    const job = { rank, size, host, jobFd, thread, launched: true, transport, tcp, network: network?.name, neighbours };
     world = openWorld(native, job, settings, trace);
     if (settings.debug && network !== undefined && tcp !== undefined)
       process.stderr.write(`node-nbc: ${describeRoutes(rank, tcp.hosts, network)}\n`);
@@ -111,9 +111,8 @@ export async function openThread(place: {
   const { rank, size, jobFd, settings } = place;
   try {
     const trace = await traceOf(settings.trace, { rank, size });
-    return everybody(
-      openWorld(native, { rank, size, host: '', jobFd, transport: 'shm', thread: true }, settings, trace),
-    );
+    const job = { rank, size, host: '', jobFd, transport: 'shm', thread: true, launched: false } as const;
+    return everybody(openWorld(native, job, { ...settings, monitor: monitorSocket(settings.monitor, true) }, trace));
   } catch (thrown) {
     const context = { rank, operation: 'runRanks' };
     throw errorFromSystem(errorFromNative(thrown, context), native.descriptorLimit(), context);

@@ -1,9 +1,10 @@
 /**
  * Where nbctop finds the ranks of this user on this machine: a folder with a socket of each (native/addon/monitor.h).
  */
-import { lstatSync, mkdirSync, rmSync } from 'node:fs';
+import { lstatSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { join, resolve } from 'node:path';
+import { threadId } from 'node:worker_threads';
 import { OptionError } from './errors.js';
 
 /** What an address of a socket holds, without the end that native code adds for a moment. */
@@ -17,12 +18,14 @@ export function monitorFolder(setting: string): string | undefined {
   return own === undefined || own === '' ? join(tmpdir(), `node-nbc-${userInfo().uid}`) : join(own, 'node-nbc');
 }
 
-/** Of a rank, by its process. */
-export const socketIn = (folder: string, pid: number): string => join(folder, `rank-${pid}.sock`);
+/** Of a rank, by its process; of one that is a thread, by that, too. */
+function socketName(pid: number, thread?: number): string {
+  return thread === undefined ? `rank-${pid}.sock` : `rank-${pid}-${thread}.sock`;
+}
 
 /** The process of a socket; undefined: this is none of a rank. */
 export function processOf(name: string): number | undefined {
-  const [, digits] = /^rank-(\d+)\.sock$/.exec(name) ?? [];
+  const [, digits] = /^rank-(\d+)(?:-\d+)?\.sock$/.exec(name) ?? [];
   return (digits as string | undefined) === undefined ? undefined : Number(digits);
 }
 
@@ -35,18 +38,19 @@ export function requireOwn(folder: string): void {
 }
 
 /**
- * The path of this process's socket, in a folder that is made if there is none; empty: there is to be no socket. Where
- * the user has named no folder, the job does not fail for that.
+ * The path of this rank's socket, in a folder that is made if there is none; empty: there is to be no socket. Where the
+ * user has named no folder, the job does not fail for that.
  *
+ * @param thread the thread is the rank, not the process
  * @throws {OptionError} if the folder that was named cannot be used
  */
-export function monitorSocket(setting: string): string {
+export function monitorSocket(setting: string, thread: boolean): string {
   try {
     const folder = monitorFolder(setting);
     if (folder === undefined) return '';
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     requireOwn(folder);
-    const path = socketIn(folder, process.pid);
+    const path = join(folder, socketName(process.pid, thread ? threadId : undefined));
     if (Buffer.byteLength(path) > MAX_PATH) throw new Error(`${path} is too long for a socket`);
     return path;
   } catch (error) {
@@ -55,11 +59,13 @@ export function monitorSocket(setting: string): string {
   }
 }
 
-/** After a rank has ended, however it did. */
-export function removeSocket(setting: string, pid: number): void {
+/** After a process has ended, however it did: what its ranks have left. */
+export function removeSockets(setting: string, pid: number): void {
   try {
     const folder = monitorFolder(setting);
-    if (folder !== undefined) rmSync(socketIn(folder, pid), { force: true });
+    if (folder === undefined) return;
+    const left = readdirSync(folder).filter((name) => processOf(name) === pid);
+    for (const name of left) rmSync(join(folder, name), { force: true });
   } catch {
     // It is not ours, or there is no folder.
   }

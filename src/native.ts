@@ -34,6 +34,8 @@ export interface NativeJob {
   host: string;
   /** The thread is the rank, not the process, which may have more of them. */
   thread?: boolean | undefined;
+  /** A launcher started the job, and may ask what its ranks wait for. */
+  launched: boolean;
   /**
    * Where all ranks are, if any rank is reached by TCP, or connects by it: with 'tcp', and in a job whose ranks met,
    * with 'verbs', and with 'auto' on several hosts.

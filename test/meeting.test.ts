@@ -316,7 +316,7 @@ describe('what a failed init() leaves open', () => {
     }
   });
 
-  const JOB: NativeJob = { rank: 0, size: 2, jobFd: -1, transport: 'tcp', host: '' };
+  const JOB: NativeJob = { rank: 0, size: 2, launched: true, jobFd: -1, transport: 'tcp', host: '' };
   const OPTIONS = nativeOptions(resolveOptions({ progress: 'manual' }, {}), 0);
   for (const [what, job, options, message] of [
     ['an option is wrong', {}, { eagerLimit: 1e6 }, /eagerLimit/],

@@ -117,6 +117,33 @@ describe('nbctop', () => {
     watching.kill();
   });
 
+  it('shows ranks that are threads: those of several processes, and each job of runRanks() by itself', async () => {
+    const env = { NBC_MONITOR: folder };
+    one = new Launch(['-n', '4', '--threads=2', program('watched'), 'stuck'], { env });
+    const pids = await one.ready(4);
+    const [{ job, ranks }] = await lines('--count', '1', `${pids[3]}`);
+    assert.equal(job, one.pid);
+    assert.deepEqual(
+      ranks.map(({ rank, process }) => [rank, process]),
+      [...pids.entries()],
+    );
+    assert.equal(readdirSync(folder).length, 4);
+    kill(pids[0]);
+    await one.end;
+    assert.deepEqual(readdirSync(folder), [], 'nbcrun removes what threads of a process that was killed have left');
+
+    one = new Launch(['-n', '1', program('stuck'), 'threads'], { env });
+    await until('both jobs wait', () => one!.stdout.match(/ready/g)?.length === 5);
+    const { stderr } = await top();
+    const jobs = [...stderr.matchAll(/^ {2}nbctop (\d+) {3}(\d) ranks of .*node/gm)];
+    assert.deepEqual(jobs.map(([, , size]) => size).sort(), ['2', '3'], stderr);
+    for (const [, number, size] of jobs) {
+      const [found] = await lines('--count', '1', number);
+      assert.deepEqual([found.size, found.ranks.length], [Number(size), Number(size)]);
+      assert(found.ranks.every(({ process }) => process === found.ranks[0].process));
+    }
+  });
+
   it('is not kept from its work, nor the ranks, by what else connects', async () => {
     const [pid] = await start('traffic');
     const path = join(folder, `rank-${pid}.sock`);

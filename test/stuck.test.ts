@@ -37,6 +37,16 @@ describe('a job that is stuck', () => {
     });
   }
 
+  it('says which rank is elsewhere, where ranks are threads of several processes', async () => {
+    const one = launch(4, 'elsewhere', {}, '--threads=2');
+    await one.ready(4);
+    const arrived =
+      /rank 0 is in wait(.*\n)+ +rank 2 is in the event(.*\n)+ +rank 3 is in the event(.*\n)+.*rank 1, which/;
+    const text = await report(one, 'SIGUSR2', arrived);
+    assert.match(text, /rank 1 is in the program, nothing is pending$/m);
+    assert.match(text, /waits? for rank 1, which has nothing pending: it is elsewhere in its program$/m);
+  });
+
   it('names the circle, at Ctrl-\\, and goes on', async () => {
     const one = launch(3, 'circle');
     await one.ready(3);
@@ -84,6 +94,17 @@ describe('a job that is stuck', () => {
     const steps = await launch(2, 'steps', { env: { NBC_WATCHDOG: '20s' } }).end;
     assert.deepEqual([steps.code, steps.stderr], [0, '']);
     assert(stuck.stderr.match(/at this moment/g)!.length <= 3, 'at most one for each rank');
+  });
+
+  it('is described rank by rank, each job once, where ranks are threads that runRanks() started', async () => {
+    const one = launch(1, 'threads', { env: { NBC_WATCHDOG: '500ms' } });
+    const told = /^node-nbc: no step for as long as the watchdog waits:\n(?: {2,}.*\n)+/gm;
+    const reports = await until('two reports', () => {
+      const found = one.stderr.match(told) ?? [];
+      return found.length === 2 && found.every((text) => text.endsWith('recv_waiting_eager\n')) && found;
+    });
+    const ranks = reports.map((text) => text.match(/^ {2}rank \d is in the event loop/gm)!.length);
+    assert.deepEqual(ranks.sort(), [2, 3]);
   });
 
   inFull('has a report of each rank where nbcrun did not start it', async () => {

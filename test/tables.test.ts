@@ -138,7 +138,7 @@ describe('tables of TypeScript and native code', () => {
   });
 
   it('an option that is missing, or of another type, is refused by name', () => {
-    const job = { rank: 0, size: 1, jobFd: -1, transport: 'shm', host: '' } as const;
+    const job = { rank: 0, size: 1, launched: false, jobFd: -1, transport: 'shm', host: '' } as const;
     const complete = Object.fromEntries(
       allOptions()
         .filter(({ rule }) => rule.native)

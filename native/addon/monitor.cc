@@ -15,8 +15,7 @@ constexpr int kWaiting = 16;
 
 }  // namespace
 
-void Monitor::open(const std::string& path) {
-  close();
+Monitor::Monitor(const std::string& path) {
   // Renamed once it listens: a file where nobody listens is what a dead process has left, and anybody may remove it.
   const std::string made = path + ".new";
   sockaddr_un address{};
@@ -35,10 +34,8 @@ void Monitor::open(const std::string& path) {
   path_ = path;
 }
 
-void Monitor::close() {
-  if (!socket_) return;
-  unlink(path_.c_str());
-  socket_.reset();
+Monitor::~Monitor() {
+  if (socket_) unlink(path_.c_str());
 }
 
 void Monitor::answer(const std::function<std::string()>& line) {

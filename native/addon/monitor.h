@@ -14,8 +14,10 @@ namespace nbc::addon {
 class Monitor {
  public:
   // An empty path, or one where nobody can listen: there is no socket.
-  void open(const std::string& path);
-  void close();
+  explicit Monitor(const std::string& path);
+  Monitor(const Monitor&) = delete;
+  Monitor& operator=(const Monitor&) = delete;
+  ~Monitor();
   // -1: there is none.
   int descriptor() const { return socket_.get(); }
   // Takes one connection, if there is any, and answers it if it is of this user.

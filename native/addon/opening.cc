@@ -61,6 +61,7 @@ void read_job(Napi::Env env, const Napi::Object& job, Opening& opening) {
   const Napi::Value fd = job.Get("jobFd");
   opening.job_fd = fd.IsNumber() ? fd.As<Napi::Number>().Int32Value() : -1;
   opening.thread = job.Get("thread").ToBoolean();
+  opening.launched = job.Get("launched").ToBoolean();
   opening.transport = job.Get("transport").ToString().Utf8Value();
   if (const Napi::Value network = job.Get("network"); network.IsString()) opening.network = network.ToString();
   opening.host = job.Get("host").ToString().Utf8Value();

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <poll.h>
@@ -15,28 +16,24 @@
 #include <system_error>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
-#include "addon/monitor.h"
+#include "addon/reported_world.h"
 #include "fabric/clock.h"
 
 namespace nbc::addon::reporter {
 namespace {
 
-// How long the thread that drives has to answer.
-constexpr int64_t kAnswer = 500;  // ms
-// Between two answers to nbctop, so that clients that ask all the time take little of the rank's.
-constexpr int64_t kPause = 20;  // ms
-// The meter goes on for so long after an answer. nbctop asks every 10 s at least.
-constexpr int64_t kMetered = 30'000;  // ms
+// For the answers of all worlds of the process to one question. nbcrun waits for longer.
+constexpr int64_t kAnswers = 1000;  // ms
+constexpr int64_t kNever = ReportedWorld::kNever;
 
-std::mutex g_mutex;            // guards the next ones, also while the engine is asked
-Engine* g_reported = nullptr;  // what the thread asks
-int64_t g_watchdog = 0;
+std::mutex g_mutex;  // guards the next one, also while engines are asked
 // Never destroyed: the thread goes on until the process has gone.
-std::string& g_place = *new std::string();  // members of JSON: which rank this is, for nbctop
-Monitor& g_monitor = *new Monitor();
-int g_wake[2] = {-1, -1};  // from the handler and from report() to the thread; written once, before both exist
-int g_socket = -1;         // to nbcrun; the same
+using Worlds = std::vector<std::unique_ptr<ReportedWorld>>;
+Worlds& g_worlds = *new Worlds();  // those that are open
+int g_wake[2] = {-1, -1};          // from the handler and from report() to the thread; written once, before both exist
+int g_socket = -1;                 // to nbcrun; the same
 
 int number_in(const char* variable) {
   const char* const text = std::getenv(variable);
@@ -74,133 +71,103 @@ void say(int descriptor, const std::string& text) {
   }
 }
 
-// With g_mutex. Empty: no world is open, or it does not answer.
-std::optional<Status> ask_locked(Engine::Metering metering) {
-  return g_reported == nullptr ? std::nullopt : g_reported->ask(kAnswer, metering);
-}
+// Asks worlds in turn, all within kAnswers. With g_mutex.
+class Question {
+ public:
+  std::optional<Status> ask(ReportedWorld& world) const {
+    return world.ask(std::clamp<int64_t>(until_ - now_milliseconds(), 0, ReportedWorld::kAnswer));
+  }
 
-// `open`: a world is.
-std::optional<Status> ask(bool& open) {
-  const std::lock_guard<std::mutex> guard(g_mutex);
-  open = g_reported != nullptr;
-  return ask_locked(Engine::Metering::as_it_is);
-}
+ private:
+  int64_t until_ = now_milliseconds() + kAnswers;
+};
 
+// For nbcrun (src/cli/nbcrun/report.ts): what the rank does that is the process, or those that are its threads.
 std::string line_for_launcher() {
-  bool open;
-  const std::optional<Status> status = ask(open);
-  if (status) return status->json();
-  return open ? "{\"caller\":\"silent\"}\n" : "{\"caller\":\"closed\"}\n";
+  const std::lock_guard<std::mutex> guard(g_mutex);
+  const Question question;
+  std::string ranks;
+  for (const auto& world : g_worlds) {
+    if (!world->is_launched()) continue;
+    const std::optional<Status> status = question.ask(*world);
+    const std::string members = status ? status->members_for_nbcrun() : "\"caller\":\"silent\"";
+    if (world->is_process()) return "{" + members + "}\n";
+    ranks += (ranks.empty() ? "" : ",") + ("{\"rank\":" + std::to_string(world->rank()) + "," + members + "}");
+  }
+  return ranks.empty() ? "{\"caller\":\"closed\"}\n" : "{\"caller\":\"threads\",\"ranks\":[" + ranks + "]}\n";
 }
 
-std::string text_for_people() {
-  bool open;
-  const std::optional<Status> status = ask(open);
-  if (status) return status->text();
-  return open ? "no answer from the thread that drives the operations\n" : "no world is open\n";
+// With g_mutex. Of all worlds, or those of one job.
+std::string text_for_people(const ReportedWorld* of = nullptr) {
+  const Question question;
+  std::string text;
+  for (const auto& world : g_worlds) {
+    if (of != nullptr && !world->is_in_job_of(*of)) continue;
+    const std::optional<Status> status = question.ask(*world);
+    text += world->is_process() ? " " : "\n  rank " + std::to_string(world->rank()) + " is ";
+    std::string said = status ? status->text() : "no answer from the thread that drives the operations\n";
+    if (!world->is_process()) said.pop_back();
+    text += said;
+  }
+  if (text.empty()) return " no world is open\n";
+  return text.back() == '\n' ? text : text + "\n";
 }
 
-constexpr int64_t kNever = INT64_MAX;  // ms of now_milliseconds()
-
-// Answers nbctop, but not all the time.
-class Answers {
- public:
-  // What is to be polled; -1: nothing, at present.
-  int descriptor() const {
-    if (now_milliseconds() < pauses_until_) return -1;
-    const std::lock_guard<std::mutex> guard(g_mutex);
-    return g_monitor.descriptor();
-  }
-  // When descriptor() may change, or turn_off() has to be called.
-  int64_t due() const { return now_milliseconds() < pauses_until_ ? pauses_until_ : metered_until_; }
-  void answer() {
-    const std::lock_guard<std::mutex> guard(g_mutex);
-    g_monitor.answer([this] {
-      metered_until_ = now_milliseconds() + kMetered;
-      const std::optional<Status> status = ask_locked(Engine::Metering::on);
-      return "{" + g_place + "," + (status ? status->members() : "\"caller\":\"silent\"") + "}\n";
-    });
-    pauses_until_ = now_milliseconds() + kPause;
-  }
-  void turn_off() {
-    if (now_milliseconds() < metered_until_) return;
-    const std::lock_guard<std::mutex> guard(g_mutex);
-    const bool answered = g_reported == nullptr || ask_locked(Engine::Metering::off);
-    metered_until_ = answered ? kNever : now_milliseconds() + kMetered;
-  }
-
- private:
-  int64_t pauses_until_ = 0;
-  int64_t metered_until_ = kNever;
-};
-
-// Tells of an operation that makes no step: once, until there is one.
-class Watchdog {
- public:
-  // When look() has to be called; kNever: not at all.
-  int64_t due() const {
-    const std::lock_guard<std::mutex> guard(g_mutex);
-    if (g_watchdog == 0 || g_reported == nullptr) return kNever;
-    return looked_ + std::max<int64_t>(g_watchdog / 4, 10);
-  }
-  // True: an operation has been pending, without a step of this rank, for as long as the watchdog waits.
-  bool look() {
-    looked_ = now_milliseconds();
-    bool open;
-    const std::optional<Status> status = ask(open);
-    if (!status || status->pending == 0) {
-      since_ = -1;
-      return false;
-    }
-    const int64_t now = now_milliseconds();
-    if (since_ < 0 || status->steps != steps_ || status->pending != pending_) {
-      since_ = std::max(now - status->operations.front().milliseconds, since_ < 0 ? 0 : now);
-      steps_ = status->steps;
-      pending_ = status->pending;
-      told_ = false;
-    }
-    if (told_ || now - since_ < limit()) return false;
-    told_ = true;
-    return true;
-  }
-
- private:
-  static int64_t limit() {
-    const std::lock_guard<std::mutex> guard(g_mutex);
-    return g_watchdog == 0 ? INT64_MAX : g_watchdog;
-  }
-  int64_t looked_ = now_milliseconds();
-  int64_t since_ = -1;  // of the last step that was seen; -1: nothing was pending
-  uint64_t steps_ = 0;
-  uint64_t pending_ = 0;
-  bool told_ = false;
-};
-
-void tell_stuck() {
-  if (g_socket >= 0) {
+// With g_mutex: of a world that makes no step.
+void tell_stuck(const ReportedWorld& stuck) {
+  if (stuck.is_launched() && g_socket >= 0) {
     say(g_socket, "{\"caller\":\"stuck\"}\n");  // nbcrun asks all ranks then
-  } else {
-    say(STDERR_FILENO, "node-nbc: no step for as long as the watchdog waits: " + text_for_people());
+    return;
+  }
+  say(STDERR_FILENO, "node-nbc: no step for as long as the watchdog waits:" + text_for_people(&stuck));
+  for (const auto& world : g_worlds)
+    if (world->is_in_job_of(stuck)) world->told();
+}
+
+// What is to be polled, and until when.
+struct Polled {
+  std::vector<pollfd> files;  // wake, nbcrun, and of each world
+  std::vector<const ReportedWorld*> worlds;
+  int64_t due = kNever;
+};
+
+Polled polled() {
+  Polled found;
+  found.files = {{g_wake[0], POLLIN, 0}, {g_socket, POLLIN, 0}};
+  const int64_t now = now_milliseconds();
+  const std::lock_guard<std::mutex> guard(g_mutex);
+  for (const auto& world : g_worlds) {
+    found.files.push_back({world->monitor_descriptor(now), POLLIN, 0});
+    found.worlds.push_back(world.get());
+    found.due = std::min({found.due, world->watchdog_due(), world->monitor_due(now)});
+  }
+  return found;
+}
+
+// Worlds may have been closed, and others opened, since they were polled.
+void serve_worlds(const Polled& before) {
+  const std::lock_guard<std::mutex> guard(g_mutex);
+  for (const auto& world : g_worlds) {
+    if (world->watchdog_due() <= now_milliseconds() && world->look()) tell_stuck(*world);
+    world->turn_meter_off();
+    for (size_t i = 0; i < before.worlds.size(); ++i)
+      if (before.worlds[i] == world.get() && before.files[2 + i].revents != 0) world->answer_monitor();
   }
 }
 
 void serve() {
   pthread_setname_np(pthread_self(), "nbc-reporter");
-  Watchdog watchdog;
-  Answers answers;
   for (;;) {
-    pollfd files[] = {{g_wake[0], POLLIN, 0}, {g_socket, POLLIN, 0}, {answers.descriptor(), POLLIN, 0}};
-    const int64_t due = std::min(watchdog.due(), answers.due());
-    const int64_t left = std::clamp<int64_t>(due - now_milliseconds(), 0, INT_MAX);
-    const int ready = poll(files, 3, due == kNever ? -1 : static_cast<int>(left));
+    Polled found = polled();
+    const int64_t left = std::clamp<int64_t>(found.due - now_milliseconds(), 0, INT_MAX);
+    poll(found.files.data(), found.files.size(), found.due == kNever ? -1 : static_cast<int>(left));
+    serve_worlds(found);
     char byte;
-    if (watchdog.due() <= now_milliseconds() && watchdog.look()) tell_stuck();
-    answers.turn_off();
-    // Another descriptor may have its number by now: answer() does not block.
-    if (ready > 0 && files[2].revents != 0) answers.answer();
-    if (ready > 0 && files[0].revents != 0 && read(g_wake[0], &byte, 1) == 1 && byte == 's')
-      say(STDERR_FILENO, "node-nbc: " + text_for_people());
-    if (ready > 0 && files[1].revents != 0) {
+    if (found.files[0].revents != 0 && read(g_wake[0], &byte, 1) == 1 && byte == 's') {
+      const std::lock_guard<std::mutex> guard(g_mutex);
+      say(STDERR_FILENO, "node-nbc:" + text_for_people());
+    }
+    if (found.files[1].revents != 0) {
       if (read(g_socket, &byte, 1) == 1) {
         say(g_socket, line_for_launcher());
       } else {
@@ -235,30 +202,27 @@ void report(Engine& engine, const Opening& opening) {
   if (!wanted && g_wake[0] < 0) return;
   static std::once_flag once;
   std::call_once(once, [] { start(number); });
+  if (g_wake[0] < 0) return;
   {
     const std::lock_guard<std::mutex> guard(g_mutex);
-    g_reported = &engine;
-    g_watchdog = opening.watchdog;
-    const auto member = [](const char* name, int64_t value) {
-      return std::string("\"") + name + "\":" + std::to_string(value);
-    };
-    // The ranks of a job on one machine have one parent, whatever the launcher is.
-    g_place = member("job", opening.size == 1 ? getpid() : getppid()) + "," + member("process", getpid()) + "," +
-              member("rank", opening.rank) + "," + member("size", opening.size);
-    if (g_wake[0] >= 0) g_monitor.open(opening.monitor);
+    g_worlds.push_back(std::make_unique<ReportedWorld>(engine, opening));
   }
   wake('w');
 }
 
-void forget() {
+void forget(const Engine& engine) {
   if (g_wake[0] < 0) return;
   {
     const std::lock_guard<std::mutex> guard(g_mutex);
-    g_reported = nullptr;
-    g_watchdog = 0;
-    g_monitor.close();
+    std::erase_if(g_worlds, [&](const auto& world) { return world->is_of(engine); });
   }
   wake('w');
+}
+
+void forget_all() {
+  if (g_wake[0] < 0) return;
+  const std::lock_guard<std::mutex> guard(g_mutex);
+  g_worlds.clear();
 }
 
 }  // namespace nbc::addon::reporter

@@ -13,9 +13,11 @@
 
 namespace nbc::addon::reporter {
 
-// The engine to be reported from now on.
+// The engine is reported from now on. A process has several where its threads are ranks.
 void report(Engine& engine, const Opening& opening);
-// Before an engine goes, or the process ends: there is none.
-void forget();
+// Before an engine goes.
+void forget(const Engine& engine);
+// Before the process ends.
+void forget_all();
 
 }  // namespace nbc::addon::reporter

@@ -28,7 +28,7 @@ std::mutex& g_mutex = *new std::mutex();  // guards the list, and engines in it 
 std::vector<Engine*>& g_engines = *new std::vector<Engine*>();
 
 void at_process_end() {
-  reporter::forget();
+  reporter::forget_all();
   const std::lock_guard<std::mutex> guard(g_mutex);
   for (Engine* engine : g_engines) engine->abandon();
   g_engines.clear();
@@ -128,7 +128,7 @@ void World::open_engine(const Opening& opening, tcp::Socket listener, napi_value
     const std::lock_guard<std::mutex> guard(g_mutex);
     g_engines.push_back(engine_.get());
   }
-  if (is_process_) reporter::report(*engine_, opening);
+  reporter::report(*engine_, opening);
   // Registered after the thread-safe function, so it runs before Node.js takes that away: the progress thread must end
   // first.
   napi_add_env_cleanup_hook(env_, at_environment_end, this);
@@ -145,7 +145,7 @@ void World::close(bool environment_ends) {
   if (!is_open()) return;
   napi_remove_env_cleanup_hook(env_, at_environment_end, this);
   forget_engine(engine_.get());
-  if (is_process_) reporter::forget();
+  reporter::forget(*engine_);
   watch_.reset();
   pulse_.reset();
   poll_.reset();

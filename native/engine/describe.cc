@@ -114,16 +114,15 @@ std::string Status::text() const {
   return text;
 }
 
-std::string Status::json() const {
+std::string Status::members_for_nbcrun() const {
   std::string peers_text;
   for (const uint32_t peer : peers) peers_text += (peers_text.empty() ? "" : ",") + std::to_string(peer);
   const int64_t longest = operations.empty() ? 0 : operations.front().milliseconds;
-  return std::string("{\"caller\":\"") + name_of(caller) + "\",\"pending\":" + std::to_string(pending) +
-         ",\"longest\":" + std::to_string(longest) + ",\"peers\":[" + peers_text + "],\"text\":" + quoted(text()) +
-         "}\n";
+  return std::string("\"caller\":\"") + name_of(caller) + "\",\"pending\":" + std::to_string(pending) +
+         ",\"longest\":" + std::to_string(longest) + ",\"peers\":[" + peers_text + "],\"text\":" + quoted(text());
 }
 
-std::string Status::members() const {
+std::string Status::members_for_nbctop() const {
   const auto number = [](double value) { return std::to_string(static_cast<int64_t>(value)); };
   const auto list = [](const auto& items, const auto& text_of) {
     std::string text;

@@ -38,10 +38,10 @@ struct Status {
 
   // Several lines, of which the last ends with a newline.
   std::string text() const;
-  // One line, which nbcrun reads (src/cli/nbcrun/report.ts).
-  std::string json() const;
-  // The members of an object of JSON, on one line, which nbctop reads (src/cli/nbctop/sample.ts).
-  std::string members() const;
+  // The members of an object of JSON, on one line, which nbcrun reads (src/cli/nbcrun/report.ts).
+  std::string members_for_nbcrun() const;
+  // The same, which nbctop reads (src/cli/nbctop/sample.ts).
+  std::string members_for_nbctop() const;
 };
 
 }  // namespace nbc

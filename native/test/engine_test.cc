@@ -399,7 +399,8 @@ TEST(a_trace_has_every_event_or_counts_it) {
     }
     const Trace::Lists lists = me.engine->read_trace();
     CHECK_EQ(count(lists.events, Trace::Kind::end), kExchanges);
-    CHECK_EQ(count(lists.events, Trace::Kind::round), 2 * kExchanges);
+    // The first round of an operation stands in its record.
+    CHECK_EQ(count(lists.events, Trace::Kind::round), kExchanges);
     CHECK_EQ(lists.left_out, 0u);
     CHECK_EQ(lists.names.size(), 3u);  // isend, irecv, and this one
     CHECK_EQ(count(lists.calls, Trace::Kind::call), static_cast<ptrdiff_t>(lists.calls.size()));
@@ -453,7 +454,7 @@ TEST(a_rank_says_what_it_waits_for) {
       const Status::Message message = status->operations[0].messages.at(0);
       CHECK_EQ(message.bytes, 8u);
       CHECK_EQ(message.tag, 7u);
-      CHECK(status->json().find("\"caller\":\"waits\",\"pending\":1,\"longest\":") == 1);
+      CHECK(status->members_for_nbcrun().find("\"caller\":\"waits\",\"pending\":1,\"longest\":") == 0);
       meeting.meet();
     });
     me.wait(me.irecv(me.plain(8), 1, 7));

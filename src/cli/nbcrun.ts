@@ -12,7 +12,7 @@ import { allowedProcessors } from '../processors.js';
 import { version } from './version.js';
 import { NbcError } from '../errors.js';
 import type { Native } from '../native.js';
-import { removeSocket } from '../monitor.js';
+import { removeSockets } from '../monitor.js';
 import { missingPermissions } from '../permissions.js';
 import { FILE_IN_FOLDER, isTraceOfRank } from '../trace/names.js';
 import { candidatesOf, isWildcard } from '../transport/address.js';
@@ -264,7 +264,7 @@ async function launch(program: string, args: string[], options: Options): Promis
     },
     processEnded(pid) {
       // One that was killed has left it.
-      if (monitor !== '') removeSocket(monitor, pid);
+      if (monitor !== '') removeSockets(monitor, pid);
     },
     say,
   });

@@ -4,13 +4,14 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
-import { monitorFolder } from '../monitor.js';
+import { monitorFolder, processOf } from '../monitor.js';
 import { askAll, type Sample, type Silent } from './nbctop/sample.js';
 import { type Row, rowOf, tableOf } from './nbctop/table.js';
 import { version } from './version.js';
 
 const HELP = `
-Shows the ranks of this user on this machine: those that nbcrun has started, and others with NBC_MONITOR=on. With one job
+Shows the ranks of this user on this machine: those that nbcrun has started, and others with NBC_MONITOR=on, also threads
+of runRanks(). With one job
 it shows that, with several it says which there are. It ends with the job, with --count, or with Ctrl-C.
 
 Columns: where the program is, how much of its time it was in wait(), then, each second: operations that it started, bytes
@@ -59,7 +60,7 @@ function choose(answers: Answers, wanted: number | undefined, folder: string): n
   const jobs = [...new Set(ranks.map(({ job }) => job))];
   if (jobs.length === 1) return jobs[0];
   if (jobs.length === 0) {
-    const silent = [...answers.keys()];
+    const silent = [...new Set([...answers.keys()].map(processOf))];
     const some = silent.length === 0 ? '' : `; these processes do not answer: ${silent.join(', ')}`;
     throw new TopError(`no job runs that can be shown, by its sockets in ${folder} (NBC_MONITOR=on)${some}`);
   }
@@ -106,22 +107,22 @@ async function run(wanted: number | undefined, { dir, interval, count, json = fa
   const folder = dir === undefined ? monitorFolder('on')! : resolve(dir);
   let answers = await askAll(folder, () => true);
   const job = choose(answers, wanted, folder);
-  // Processes that have said that they are of this job, and those that are of others.
-  const known = new Map<number, Sample | Silent>();
-  const strangers = new Set<number>();
+  // Sockets of ranks that have said that they are of this job, and those that are of others.
+  const known = new Map<string, Sample | Silent>();
+  const others = new Set<string>();
   const note = (): Row[] => {
     const rows: Row[] = [];
-    for (const [pid, answer] of answers) {
-      const before = known.get(pid);
+    for (const [name, answer] of answers) {
+      const before = known.get(name);
       if (answer === undefined) {
         if (before === undefined) continue;
         const { process, rank, size } = before;
         rows.push({ job, process, rank, size, caller: 'stopped' });
       } else if (answer.job === job) {
         rows.push(rowOf(answer, before));
-        known.set(pid, answer);
+        known.set(name, answer);
       } else {
-        strangers.add(pid);
+        others.add(name);
       }
     }
     return rows.sort((a, b) => a.rank - b.rank);
@@ -130,7 +131,7 @@ async function run(wanted: number | undefined, { dir, interval, count, json = fa
   if (process.stdout.isTTY && !json) process.stdout.write('\x1b[2J');
   for (let shown = 0; shown < count; shown++) {
     await sleep(interval * 1000);
-    answers = await askAll(folder, (pid) => !strangers.has(pid));
+    answers = await askAll(folder, (name) => !others.has(name));
     const rows = note();
     if (rows.length === 0) return; // the job has ended
     show(rows, job, json);

@@ -4,10 +4,11 @@
  * - `elsewhere`: all but rank 1 are in a collective: rank 0 in wait(), the others in their event loops.
  * - `circle`: each rank waits for a message of the next one.
  * - `outside`: rank 1 does not call init(); rank 0 waits for its message.
+ * - `threads`: a process with two jobs of `runRanks()`, of 2 and 3 ranks, which are circles.
  * - `steps`: the ranks meet every 20 ms, and end.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Communicator, init, SUM } from 'node-nbc';
+import { type Communicator, init, runRanks, SUM } from 'node-nbc';
 
 const ready = (rank: string | number): void => console.log(`ready ${rank} ${process.pid}`);
 
@@ -33,6 +34,10 @@ const [scenario] = process.argv.slice(2);
 if (scenario === 'outside' && process.env['NBC_RANK'] === '1') {
   ready(1);
   await new Promise(() => setInterval(() => undefined, 1000));
+}
+if (scenario === 'threads') {
+  const program = new URL('./stuck-ranks.js', import.meta.url);
+  await Promise.all([2, 3].map((size) => runRanks(program, { size })));
 }
 const world = await init();
 ready(world.rank);

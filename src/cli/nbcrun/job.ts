@@ -12,7 +12,7 @@ import { Guardian } from './guardian.js';
 import { labelLines } from './label.js';
 import { codeOfSignal, type ProcessPlace } from './place.js';
 import { labelOf } from './rank-threads.js';
-import { type Answers, askAll, describe, isStuck, nameRanks, RankLine } from './report.js';
+import { type Answers, askAll, describe, isStuck, nameRanks, ProcessLine } from './report.js';
 import { Terminal } from './terminal.js';
 
 export interface JobSettings {
@@ -87,8 +87,8 @@ export class Job {
   readonly #processes = new Set<ChildProcess>();
   /** Ranks that have not ended, with their processes. */
   readonly #running = new Map<number, ChildProcess>();
-  /** Of the ranks that have not ended, where each is a process. */
-  readonly #lines = new Map<number, RankLine>();
+  /** Of the processes that have not ended. */
+  readonly #lines = new Map<ChildProcess, ProcessLine>();
   /** What ranks wait for, while they are being asked. */
   #answers: Promise<Answers> | undefined;
   readonly #outputs: Promise<void>[] = [];
@@ -154,6 +154,12 @@ export class Job {
     this.#processes.add(child);
     const ranks = Array.from({ length: threads ?? 1 }, (_, index) => first + index);
     for (const rank of ranks) this.#running.set(rank, child);
+    const stuck = (): void => void this.#report('an operation makes no step');
+    this.#lines.set(child, new ProcessLine(child.stdio[4] as Duplex, ranks, stuck));
+    child.once('exit', () => {
+      this.#lines.get(child)?.close();
+      this.#lines.delete(child);
+    });
     if (asThreads) this.#followThreads(child, pid, ranks);
     else this.#followRank(child, pid, first);
     if (input === 'pipe') this.#terminal = new Terminal(child.stdin!);
@@ -170,11 +176,7 @@ export class Job {
   }
 
   #followRank(child: ChildProcess, pid: number, rank: number): void {
-    const socket = child.stdio[4] as Duplex;
-    this.#lines.set(rank, new RankLine(socket, () => void this.#report('an operation makes no step')));
     child.once('exit', (code, signal) => {
-      this.#lines.get(rank)?.close();
-      this.#lines.delete(rank);
       this.#processEnded(child, { ranks: [rank], pid, code, signal });
     });
   }
@@ -342,14 +344,15 @@ export class Job {
 
   /** Says what every rank waits for. @param ifStuck the job ends: only if some operation has waited for long */
   async #report(why: string, ifStuck = false): Promise<void> {
-    const { size, threads, say } = this.#settings;
+    const { size, say } = this.#settings;
     const asking = this.#answers !== undefined;
-    this.#answers ??= askAll(this.#lines).finally(() => (this.#answers = undefined));
+    this.#answers ??= askAll(this.#lines.values(), (rank) => this.#running.has(rank)).finally(
+      () => (this.#answers = undefined),
+    );
     const answers = await this.#answers;
     // The watchdogs of several ranks find the same. What ends the job says why in any case.
     if (ifStuck ? !isStuck(answers) : asking) return;
-    if (threads === undefined) say([`${why}; the job at this moment:`, ...describe(answers, size)].join('\n  '));
-    else say(`${why}; ranks that are threads do not tell what they wait for`);
+    say([`${why}; the job at this moment:`, ...describe(answers, size)].join('\n  '));
   }
 
   #forward(signal: NodeJS.Signals): void {

@@ -1,10 +1,10 @@
 /**
- * What the ranks of a job wait for: nbcrun asks each over a socket of its own (native/addon/reporter.h), and says who
- * waits for whom.
+ * What the ranks of a job wait for: nbcrun asks each process over a socket of its own (native/addon/reporter.h), and
+ * says who waits for whom.
  */
 import type { Duplex } from 'node:stream';
 
-/** What a rank answers: one line of JSON. */
+/** What a rank answers: one line of JSON, or, of a thread, a part of one. */
 interface Answer {
   /**
    * Where its program is. `outside`: it has not called `init()`. `closed`: no world is open. `silent`: a thread holds
@@ -28,17 +28,25 @@ const STUCK_MS = 2000;
 /** So many ranks are described each by itself. */
 const MOST = 64;
 
-/** The line to one rank. */
-export class RankLine {
-  readonly #socket: Duplex;
-  #text = '';
-  /** The rank has called `init()`. */
-  #here = false;
-  #waiting: ((answer: Answer | undefined) => void) | undefined;
+/** What a process of several ranks answers: those of its threads that have a world open. */
+interface ThreadsAnswer {
+  caller: 'threads';
+  ranks: (Answer & { rank: number })[];
+}
 
-  /** @param stuck called when the watchdog of the rank has found an operation that makes no step */
-  constructor(socket: Duplex, stuck: () => void) {
+/** The line to a process, which is a rank, or several. */
+export class ProcessLine {
+  readonly #socket: Duplex;
+  readonly #ranks: readonly number[];
+  #text = '';
+  /** A rank of it has called `init()`. */
+  #here = false;
+  #waiting: ((answer: Answer | ThreadsAnswer | undefined) => void) | undefined;
+
+  /** @param stuck called when the watchdog of a rank has found an operation that makes no step */
+  constructor(socket: Duplex, ranks: readonly number[], stuck: () => void) {
     this.#socket = socket;
+    this.#ranks = ranks;
     socket.on('error', () => undefined); // the rank has just ended
     socket.on('close', () => this.#answer(undefined));
     socket.setEncoding('utf8');
@@ -50,16 +58,29 @@ export class RankLine {
         if (said === undefined) continue; // a program of the rank's wrote to the socket
         if (said.caller === 'here') this.#here = true;
         else if (said.caller === 'stuck') stuck();
-        else this.#answer(said as Answer);
+        else this.#answer(said as Answer | ThreadsAnswer);
       }
     });
   }
 
-  /** undefined: no answer in time, since the rank is stopped, or has ended. */
-  async ask(): Promise<Answer | undefined> {
+  /** By rank; undefined: no answer in time, since the process is stopped, or has ended. */
+  async ask(): Promise<[number, Answer | undefined][]> {
+    const answer = await this.#askProcess();
+    const answers = answer?.caller === 'threads' ? new Map(answer.ranks.map((one) => [one.rank, one])) : undefined;
+    return this.#ranks.map((rank) => [
+      rank,
+      answers === undefined ? (answer as Answer | undefined) : (answers.get(rank) ?? { caller: 'closed' }),
+    ]);
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+
+  async #askProcess(): Promise<Answer | ThreadsAnswer | undefined> {
     if (!this.#here) return { caller: 'outside' };
     let late: NodeJS.Timeout | undefined;
-    const answer = new Promise<Answer | undefined>((resolve) => {
+    const answer = new Promise<Answer | ThreadsAnswer | undefined>((resolve) => {
       this.#waiting = resolve;
       late = setTimeout(() => this.#answer(undefined), ANSWER_MS);
     });
@@ -67,17 +88,13 @@ export class RankLine {
     return answer.finally(() => clearTimeout(late));
   }
 
-  close(): void {
-    this.#socket.destroy();
-  }
-
-  #answer(answer: Answer | undefined): void {
+  #answer(answer: Answer | ThreadsAnswer | undefined): void {
     this.#waiting?.(answer);
     this.#waiting = undefined;
   }
 }
 
-function parse(line: string): Partial<Answer> | { caller: 'here' | 'stuck' } | undefined {
+function parse(line: string): Partial<Answer> | ThreadsAnswer | { caller: 'here' | 'stuck' } | undefined {
   try {
     return JSON.parse(line) as Partial<Answer>;
   } catch {
@@ -85,12 +102,18 @@ function parse(line: string): Partial<Answer> | { caller: 'here' | 'stuck' } | u
   }
 }
 
-/** The answers of the ranks that run, by rank. */
+/** The answers of ranks that run, by rank. */
 export type Answers = Map<number, Answer | undefined>;
 
-export async function askAll(lines: ReadonlyMap<number, RankLine>): Promise<Answers> {
-  const answers = await Promise.all([...lines].map(async ([rank, line]) => [rank, await line.ask()] as const));
-  return new Map(answers.sort(([a], [b]) => a - b));
+/** @param runs whether a rank has not ended */
+export async function askAll(lines: Iterable<ProcessLine>, runs: (rank: number) => boolean): Promise<Answers> {
+  const answers = await Promise.all([...lines].map((line) => line.ask()));
+  return new Map(
+    answers
+      .flat()
+      .filter(([rank]) => runs(rank))
+      .sort(([a], [b]) => a - b),
+  );
 }
 
 /** Whether some operation has waited for so long that a person would call the job stuck. */

@@ -1,12 +1,16 @@
 /** Asks ranks what they do: each over its socket, which gives one line of JSON (native/addon/monitor.h). */
 import { readdirSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
+import { join } from 'node:path';
 import type { Stats } from '../../counters.js';
-import { processOf, requireOwn, socketIn } from '../../monitor.js';
+import { processOf, requireOwn } from '../../monitor.js';
 
-/** Which rank a process is. */
+/** Which rank this is. */
 export interface Place {
-  /** The process that started its ranks; of a job of one rank, that rank. */
+  /**
+   * Tells jobs apart. Of a launcher's job, the process that started its ranks; of a job of one rank, that rank. Of
+   * `runRanks()`, the number of a file.
+   */
   job: number;
   process: number;
   rank: number;
@@ -43,12 +47,13 @@ const ANSWER_MS = 1500;
 const MAX_LINE = 2 ** 20;
 
 /**
- * By process: what each rank of the folder says; undefined: it does not answer. What dead processes left is removed.
+ * By name of a socket: what each rank of the folder says; undefined: it does not answer. What dead processes left is
+ * removed.
  */
 export async function askAll(
   folder: string,
-  wanted: (process: number) => boolean,
-): Promise<Map<number, Sample | Silent | undefined>> {
+  wanted: (name: string) => boolean,
+): Promise<Map<string, Sample | Silent | undefined>> {
   let names: string[];
   try {
     names = readdirSync(folder);
@@ -57,9 +62,9 @@ export async function askAll(
     throw error;
   }
   requireOwn(folder);
-  const pids = names.map(processOf).filter((pid) => pid !== undefined && wanted(pid)) as number[];
-  const answers = await Promise.all(pids.map(async (pid) => [pid, await ask(socketIn(folder, pid))] as const));
-  return new Map(answers.filter(([, answer]) => answer !== 'gone') as [number, Sample | undefined][]);
+  const ranks = names.filter((name) => processOf(name) !== undefined && wanted(name));
+  const answers = await Promise.all(ranks.map(async (name) => [name, await ask(join(folder, name))] as const));
+  return new Map(answers.filter(([, answer]) => answer !== 'gone') as [string, Sample | undefined][]);
 }
 
 function ask(path: string): Promise<Sample | Silent | undefined | 'gone'> {
