@@ -26,8 +26,8 @@ A FILTER runs a part, all of it:
 NBC_REQUIRE_ALL=1 in the environment: what is left out counts as failed.`;
 
 const QUICK = `npm test covers: the native tests (not under sanitizers, nor large_test), a model of the protocol and a mutation,
-and the test files in TypeScript but for Slurm, the guest and the documentation site, each scenario once and in
-one progress mode, two of them over TCP also.
+and the test files in TypeScript but for Slurm, the guest, the documentation site and bench/patterns, each scenario
+once and in one progress mode, two of them over TCP also.
 npm run test:all adds: sanitizers, all of the model, fuzzers, verbs in a guest, Slurm, and every combination.`;
 const ALL =
   'npm run test:all covers everything: native tests plain, under ASan and TSan, model, fuzzers, TypeScript, verbs.';

@@ -92,7 +92,8 @@ std::string line_for_launcher() {
     const std::optional<Status> status = question.ask(*world);
     const std::string members = status ? status->members_for_nbcrun() : "\"caller\":\"silent\"";
     if (world->is_process()) return "{" + members + "}\n";
-    ranks += (ranks.empty() ? "" : ",") + ("{\"rank\":" + std::to_string(world->rank()) + "," + members + "}");
+    if (!ranks.empty()) ranks += ",";
+    ranks += "{\"rank\":" + std::to_string(world->rank()) + "," + members + "}";
   }
   return ranks.empty() ? "{\"caller\":\"closed\"}\n" : "{\"caller\":\"threads\",\"ranks\":[" + ranks + "]}\n";
 }

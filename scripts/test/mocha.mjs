@@ -38,10 +38,42 @@ const LONG = [
 
 /**
  * What the quick run has of the tests in TypeScript: every file, each scenario once (NBC_TEST_BRIEF), and few random
- * programs. Files that are named here are left to `npm run test:all`: other programs than node-nbc take their time.
+ * programs. Files that are named here are left to `npm run test:all`: other programs than node-nbc take their time, or
+ * a compiler.
  */
 const QUICK_ENV = { NBC_TEST_BRIEF: '1', NBC_TEST_RUNS: '1', NBC_TEST_RANKS: '2,3,5' };
-const NOT_QUICK = ['rdma-guest', 'slurm', 'docs'];
+const NOT_QUICK = ['rdma-guest', 'slurm', 'docs', 'patterns'];
+/**
+ * Of other files, the titles of tests that are left to it, too: they take seconds, and what remains in the file, or in
+ * a native test, touches the same part.
+ */
+const NOT_QUICK_OF = {
+  abort: /large/,
+  bootstrap: /one of those that Node opens|is unknown to all ranks|never answers/,
+  'code-blocks': /tuning\.md|tracing\.md|reductions\.md|buffers\.md/,
+  compression: /one variant only|is none|says that|options|own archive/,
+  'create-op': /over TCP|fail where their worker does: (memory|preload)/,
+  examples: /^the small examples [^abgrs]/,
+  fft3d: /single precision|--help|--volumes|tells a mistake/,
+  launchers: /the guides (bash|mpirun)/,
+  layouts: /with (TCP|no progress thread)/,
+  lifetime: /copied as other runtimes|grow/,
+  mismatch: /'(shm|tcp)', '|'tcp', 3 ranks/,
+  nbcbench:
+    /beside the MPIs|paper's modes|crowd|taskset|modes that it is asked for|'manual'|with the delays|wrong usage/,
+  'nbcbench-operations': /mpich|openmpi|2 ranks/,
+  nbctop: /kept from its work|wrong with its arguments/,
+  p2p: /TCP|no progress thread|paper's eager limit/,
+  package: /its types stand|strict programs/,
+  persistent: /TCP|no progress thread/,
+  progress: /startall|priority|alloc buffers|without/,
+  property: /crossMemory 'off'/,
+  'rank-threads': /by an exit code|by a rejection|unless it is/,
+  silent: /middle of a large message writes nothing more \((tcp|shm, crossMemory off)/,
+  'slow-link': /as root carries/,
+  threads: /run after run|rightly on [25]|several times at once/,
+  training: /one variant/,
+};
 
 /** The same tests over TCP, of those whose jobs can run over any transport: each scenario once. */
 const TCP = [
@@ -82,23 +114,24 @@ export function tasks(filters, { all, grep }) {
   return [
     ...files
       .filter((file) => wanted(`${file}.test`, !NOT_QUICK.includes(file)))
-      .map((file) => task(file, `${file}.test`, quick ? QUICK_ENV : {}, grep)),
-    ...overTcp.filter(wantedOverTcp).map((file) => task(file, `tcp/${file}.test`, TCP_ENV, grep)),
+      .map((file) => task(file, `${file}.test`, quick ? { env: QUICK_ENV, without: NOT_QUICK_OF[file] } : { grep })),
+    ...overTcp.filter(wantedOverTcp).map((file) => task(file, `tcp/${file}.test`, { env: TCP_ENV, grep })),
   ];
 }
 
-const task = (file, name, env, grep) => ({
+const task = (file, name, options) => ({
   name,
   alone: ALONE.includes(file),
-  run: (live = false) => runFile(file, name, { env, grep, live }),
+  run: (live = false) => runFile(file, name, { ...options, live }),
 });
 
-async function runFile(file, name, { env, grep, live }) {
+async function runFile(file, name, { env = {}, grep, without, live }) {
   mkdirSync(RESULTS, { recursive: true });
   const results = join(RESULTS, `${name.replaceAll('/', '-')}.json`);
   rmSync(results, { force: true });
   const args = ['node_modules/mocha/bin/mocha.js', ...MOCHA, `out/test/${file}.test.js`];
   if (grep !== undefined) args.push('--grep', grep);
+  if (without !== undefined) args.push('--grep', without.source, '--invert');
   if (live && process.stdout.isTTY) args.push('--color');
   const ended = await run(process.execPath, args, { live, env: { ...env, NBC_TEST_RESULTS: results } });
   return resultOf(name, ended, read(results));
