@@ -199,7 +199,7 @@ void Engine::run_plan(Operation& operation) {
   if (trace_ != nullptr) trace_->operation(operation.number, operation.loaded->number_in(*trace_));
   if (const uint64_t bytes = operation.plan->role_bytes[static_cast<size_t>(Role::temporary)]; bytes > 0) {
     operation.temporary = temporary_.take(bytes);
-    if (operation.temporary.data == nullptr) operation.error = Error::system;
+    if (operation.temporary.data == nullptr) refuse_memory(operation, bytes);
   }
   operation.base[static_cast<size_t>(Role::temporary)] = operation.temporary.data;
   if (const Group& group = *operation.loaded->group; group.mismatched && ends(group, operation))
@@ -207,6 +207,13 @@ void Engine::run_plan(Operation& operation) {
   ++unfinished_rounds_;
   at_once_ = kAtOnce;
   advance(operation);
+}
+
+// There is no temporary memory for it.
+void Engine::refuse_memory(Operation& operation, uint64_t bytes) {
+  operation.error = Error::memory;
+  operation.error_peer = fabric_->rank();
+  reasons_[operation.slot] = "no " + std::to_string(bytes) + " bytes of temporary memory: " + temporary_.why();
 }
 
 bool Engine::message(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint32_t tag, bool sends) {

@@ -258,6 +258,7 @@ class Engine : private libof::Calls, private libof::Observer {
   Operation& new_operation(uint32_t slot);
   Operation& new_persistent(uint32_t slot, std::shared_ptr<Group> group);
   void run_plan(Operation& operation);
+  void refuse_memory(Operation& operation, uint64_t bytes);
   void run_messages(Operation& operation);
   void refuse_message(Operation& operation);
   void run_message(Operation& operation, Rank peer, const libof::MessageKey& key, bool sends);
@@ -345,8 +346,9 @@ class Engine : private libof::Calls, private libof::Observer {
   std::shared_ptr<UserWork> user_work_;
   std::unordered_map<uint64_t, Operation*> given_;  // by ticket: operations with a piece in user_work_
   uint64_t last_ticket_ = 0;
-  uint32_t with_threads_ = 0;                         // of given_, those whose function has a thread of its own
-  std::unordered_map<uint32_t, std::string> thrown_;  // by slot: why a function failed, until that is reported
+  uint32_t with_threads_ = 0;  // of given_, those whose function has a thread of its own
+  // By slot: why an operation failed here, where only this rank knows that; until it is reported.
+  std::unordered_map<uint32_t, std::string> reasons_;
   uint64_t at_once_ = 0;  // how much local work the current call may still do where it finds it
   std::deque<Operation> pool_;
   libof::List<Operation> free_;

@@ -68,7 +68,7 @@ void Engine::take_result(Operation& operation, UserPiece& result) {
     if (operation.error == Error::none) {
       operation.error = Error::operator_failed;
       operation.error_peer = fabric_->rank();
-      thrown_[operation.slot] = std::move(result.reason);
+      reasons_[operation.slot] = std::move(result.reason);
     }
     return end_failed(operation);
   }

@@ -73,9 +73,10 @@ void Engine::report_failure(Operation& operation) {
   if (failure.error == Error::mismatch || failure.error == Error::unreachable)
     failure.detail = fabric_->why(operation.error_peer);
   if (operation.error == Error::memory) failure.detail = fabric_->why(fabric_->rank());
-  if (const auto thrown = thrown_.find(operation.slot); thrown != thrown_.end()) {
-    if (operation.error == Error::operator_failed) failure.detail = std::move(thrown->second);
-    thrown_.erase(thrown);
+  if (const auto reason = reasons_.find(operation.slot); reason != reasons_.end()) {
+    if (operation.error == Error::operator_failed || operation.error == Error::memory)
+      failure.detail = std::move(reason->second);
+    reasons_.erase(reason);
   }
   // What a rank does that has learned of the mismatch may be noticed before the word of it.
   const bool may_follow = failure.error == Error::calls_differ || failure.error == Error::revoked ||

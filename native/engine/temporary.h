@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "fabric/fabric.h"
@@ -35,6 +36,8 @@ class TemporaryPool {
   // At least `bytes`, with any content. `data` is null where there is no more memory.
   Block take(uint64_t bytes);
   void give_back(Block block);
+  // Why the last take() gave nothing.
+  std::string why() const { return memory_->why(); }
   // Bytes that the pool holds beyond its bounds.
   uint64_t surplus() const;
   // Gives a piece of the surplus back. There is one.

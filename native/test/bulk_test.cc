@@ -196,6 +196,52 @@ TEST(sender_and_receiver_race_for_pieces) {
   CHECK_EQ(wrong, 0u);
 }
 
+// A large put goes in portions where its receiver copies. It is retracted when no slot is free for the one that says
+// so, and what it has announced is taken: it ends when that slot is, and not before.
+TEST(a_put_that_is_retracted_between_its_portions_ends_once) {
+  const auto segment = two_ranks();
+  Side a(segment, 0), b(segment, 1);
+  a.bulk.open(1, false);
+  b.bulk.open(0, true);
+  b.bulk.expect(0, true);
+  std::vector<std::byte> small(8), received(8), large(5 * kStagingBytes), to(5 * kStagingBytes);
+  for (uint32_t i = 0; i + 2 < kBulkSlots; ++i) a.put(small.data(), received.data(), 8, i);
+  a.poll(Effort::helping);
+  int cookie = 0;
+  Put put{};
+  put.peer = 1;
+  put.to = ExposedBuffer{reinterpret_cast<uintptr_t>(to.data()), 0, nullptr};
+  put.from = large.data();
+  put.bytes = large.size();
+  put.immediate = 100;
+  put.error = Error::none;
+  put.cookie = &cookie;
+  a.bulk.put(put);
+  uint32_t ends = 0;
+  const auto poll = [&] {
+    Completion out[16];
+    const unsigned count = a.bulk.poll(out, 16, Effort::helping, [](Rank) {});
+    for (unsigned i = 0; i < count; ++i) {
+      if (out[i].cookie != &cookie) continue;
+      ++ends;
+      CHECK(out[i].error == Error::abandoned);
+      CHECK_EQ(out[i].bytes, 77u);
+    }
+  };
+  poll();
+  CHECK_EQ(a.bulk.link(1).announced, kBulkSlots);
+  a.bulk.retract(1, &cookie, Error::abandoned, 77, [](Rank) {});
+  const auto told = [&] { return !b.arrived.empty() && b.arrived.back().immediate == 100; };
+  for (int i = 0; i < 100; ++i) {
+    b.poll(Effort::helping);
+    poll();
+  }
+  CHECK_EQ(ends, 1u);
+  CHECK(told());
+  CHECK(b.arrived.back().error == Error::abandoned);
+  CHECK_EQ(b.arrived.size(), size_t{kBulkSlots} - 1);
+}
+
 // The receiver takes memory back while the sender is in the middle of a piece: it waits for that piece and stops the
 // rest.
 TEST(what_is_revoked_amid_its_pieces_is_not_written_any_more) {

@@ -357,13 +357,13 @@ TEST(ranks_learn_that_memory_was_refused) {
       run_ranks_over(kSize, mode(progress_thread), make, [&](TestRank& me, Meeting& meeting) {
         const auto plan = me.load(ring_allgather(me.rank, kSize, block));
         const uint32_t request = me.start(plan, me.filled(block, false, me.rank), me.plain(kSize * block));
-        CHECK_EQ(me.failure(request), me.rank == kRefused ? Error::system : Error::abandoned);
+        CHECK_EQ(me.failure(request), me.rank == kRefused ? Error::memory : Error::abandoned);
         if (me.rank != kRefused) {
           const RequestFailure failure = me.engine->failure(request);
           // A put that has begun ends without an origin.
-          if (block == 8 || failure.cause == Error::system) {
+          if (block == 8 || failure.cause == Error::memory) {
             CHECK_EQ(failure.origin, kRefused);
-            CHECK_EQ(failure.cause, Error::system);
+            CHECK_EQ(failure.cause, Error::memory);
           }
         }
         meeting.meet([&] { me.engine->test(); });

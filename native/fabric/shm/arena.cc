@@ -87,7 +87,9 @@ void Arena::discard(void* part, size_t bytes) {
 
 std::string Arena::why() const {
   const std::lock_guard<std::mutex> guard(mutex_);
-  return refused_.empty() ? "no part of this rank's exposed memory is large enough" : refused_;
+  if (!refused_.empty()) return refused_;
+  return std::to_string(used_) + " of the " + std::to_string(bytes_) +
+         " bytes that this rank can expose are used, and no free part is large enough (option exposedBytes)";
 }
 
 size_t Arena::used() const {

@@ -174,7 +174,8 @@ void Bulk::fill(Link& link, Put& put, BulkSlot& slot, uint64_t& room, Portion po
   slot.bytes = length;
   put.announced += length;
   slot.total = put.error == Error::none ? put.announced : put.told;
-  if (put.announced == put.bytes) flags |= kLast;
+  put.told_all = put.announced == put.bytes;
+  if (put.told_all) flags |= kLast;
   slot.flags = flags;
   slot.error.store(static_cast<uint16_t>(put.error), std::memory_order_relaxed);
   slot.immediate = put.immediate;

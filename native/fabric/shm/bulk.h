@@ -126,8 +126,8 @@ struct Put {
   void* cookie;
   size_t announced = 0;  // bytes handed to slots
   uint32_t open_slots = 0;
-  bool staged = false;
-  Put* next = nullptr;  // in Link::backlog or the free list
+  bool told_all = false;  // its last slot is announced: it is in no backlog any more
+  Put* next = nullptr;    // in Link::backlog or the free list
 };
 
 // What this rank knows about one peer's bulk slots.
@@ -359,7 +359,7 @@ void Bulk::collect_sent(Link& link, Polling& polling, Ring& ring) {
       free_staging_.push_back(link.staging[s]);
       link.staging[s] = nullptr;
     }
-    if (--put->open_slots == 0 && put->announced == put->bytes) {
+    if (--put->open_slots == 0 && put->told_all) {
       const bool ours = put->error != Error::none;
       const Error error = ours ? put->error : static_cast<Error>(slot.error.load(std::memory_order_relaxed));
       const uint64_t told = ours ? put->told : slot.total;

@@ -1,0 +1,68 @@
+/**
+ * An operation that fails on one rank ends on all: with an error that says where it began on every rank that needs that
+ * rank's part, with the right result elsewhere. All collectives, with each of their algorithms, whatever tree it makes.
+ */
+import assert from 'node:assert/strict';
+import { BRIEF, describeJob, reports, runJob } from './helpers.js';
+import type { Cause } from './programs/failures.js';
+
+const SIZE = 8;
+
+const TRANSPORTS: Record<string, (rank: number) => Record<string, string | undefined>> = {
+  shm: () => ({ NBC_TRANSPORT: 'shm' }),
+  tcp: () => ({ NBC_TRANSPORT: 'tcp' }),
+  // Neighbours are on different hosts.
+  mixed: (rank) => ({ NBC_TRANSPORT: 'auto', NBC_HOST: rank % 2 === 0 ? 'a' : 'b', NBC_JOB_FD: undefined }),
+};
+const CAUSES: Record<Cause, string> = {
+  killed: 'is killed',
+  memory: 'is refused memory',
+  operator: 'has an operator that throws',
+  revoked: 'revokes the communicator',
+};
+/** The root of some, inside of trees, and a leaf of most. */
+const PLAYED = [
+  { victim: 0, progress: 'thread' },
+  { victim: 4, progress: 'manual' },
+  { victim: 7, progress: 'thread' },
+];
+/** In brief each cause is played once. */
+const IN_BRIEF = ['killed shm 4', 'memory shm 7', 'operator tcp 4', 'revoked mixed 0'];
+
+describe('an operation fails on all ranks that need one that', function () {
+  this.timeout(240_000);
+
+  for (const [cause, title] of Object.entries(CAUSES) as [Cause, string][]) {
+    for (const [transport, env] of Object.entries(TRANSPORTS)) {
+      for (const { victim, progress } of PLAYED) {
+        // Over TCP nothing is exposed, and two hosts have the bytes that their first ranks say.
+        if (cause === 'memory' && transport !== 'shm') continue;
+        if (BRIEF && !IN_BRIEF.includes(`${cause} ${transport} ${victim}`)) continue;
+        it(`${title}: rank ${victim} of ${SIZE} ('${transport}', '${progress}')`, async () => {
+          const results = await runJob('failures', {
+            size: SIZE,
+            args: [cause, String(victim)],
+            env: (rank) => ({
+              ...env(rank),
+              NBC_PROGRESS: progress,
+              ...(cause === 'memory' && rank === victim ? { NBC_EXPOSED_BYTES: '131072' } : {}),
+            }),
+            // As a launcher does.
+            tellEnds: true,
+            stopOnFailure: false,
+          });
+          const living = results.filter(({ rank }) => cause !== 'killed' || rank !== victim);
+          assert(
+            living.every(({ code }) => code === 0),
+            describeJob(results),
+          );
+          const found = reports<{ failed: number; completed: number }>(living);
+          assert(
+            found.some(({ failed }) => failed > 0),
+            JSON.stringify(found),
+          );
+        });
+      }
+    }
+  }
+});
