@@ -1,6 +1,6 @@
 /** Plain buffers where the kernel lets no process into another's memory: found out at run time, and worked around. */
 import assert from 'node:assert/strict';
-import { forbidCrossMemory, reports, runRanks, skip } from './helpers.js';
+import { forbid, reports, runRanks, skip } from './helpers.js';
 
 interface Report {
   stagedBytes: number;
@@ -23,9 +23,9 @@ describe('without cross-memory attach', () => {
     });
 
     it(`pieces are staged when the kernel forbids more, progress '${progress}'`, async function () {
-      const wrapper = forbidCrossMemory();
-      if (wrapper === null) skip(this, 'native/test/forbid_cma has not been built (npm test builds it)');
-      checkStaged(reports<Report>(await runRanks('fallback', { size: 3, env, wrapper: [wrapper] })));
+      const wrapper = forbid('cross-memory');
+      if (wrapper === null) skip(this, 'native/test/forbid has not been built (npm test builds it)');
+      checkStaged(reports<Report>(await runRanks('fallback', { size: 3, env, wrapper })));
     });
   }
 

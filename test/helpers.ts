@@ -196,15 +196,14 @@ export function describeJob(results: readonly RankResult[]): string {
 }
 
 /**
- * The wrapper that forbids cross-memory attach to what it runs, as a kernel with a strict ptrace scope does; or null.
+ * The wrapper that forbids system calls to what it runs (native/test/forbid.cc says which); or null. 'cross-memory' is
+ * what a kernel with a strict ptrace scope forbids.
  */
-export function forbidCrossMemory(): string | null {
+export function forbid(...what: string[]): string[] | null {
   const build = join(root, 'build/native-test');
   if (!existsSync(build)) return null;
-  const found = readdirSync(build, { recursive: true, encoding: 'utf8' }).find((path) =>
-    /(^|\/)forbid_cma$/.test(path),
-  );
-  return found === undefined ? null : join(build, found);
+  const found = readdirSync(build, { recursive: true, encoding: 'utf8' }).find((path) => /(^|\/)forbid$/.test(path));
+  return found === undefined ? null : [join(build, found), what.join()];
 }
 
 /**

@@ -3,10 +3,11 @@
  * and what to do.
  */
 import assert from 'node:assert/strict';
-import { program, skip } from './helpers.js';
+import { join } from 'node:path';
+import { forbid, program, skip } from './helpers.js';
 import { run } from './support/commands.js';
 import { FULL_SHM } from './support/shm.js';
-import { type End, Launch, PROGRAM } from './support/launch.js';
+import { type End, Launch, PROGRAM, ROOT } from './support/launch.js';
 
 const KIB_PER_GIB = 1024 * 1024;
 
@@ -76,6 +77,63 @@ describe('a small and full /dev/shm', () => {
     if (process.getuid?.() !== 0) skip(this, 'only root can mount a file system');
     const [unshare, ...args] = FULL_SHM;
     assert.deepEqual(told(await run(unshare, [...args, process.execPath, program('limits'), 'exchange'])), []);
+  });
+});
+
+describe('a system that forbids', () => {
+  const forbidding = (what: string, context: Mocha.Context): string[] =>
+    forbid(what) ?? skip(context, 'native/test/forbid has not been built (npm test builds it)');
+
+  for (const what of ['pidfd', 'namespaces', 'cross-memory']) {
+    it(`${what} does not matter`, async function () {
+      const [command, ...args] = forbidding(what, this);
+      const job = await run(command, [
+        ...args,
+        process.execPath,
+        join(ROOT, 'dist/cli/nbcrun.js'),
+        '-n',
+        '2',
+        PROGRAM,
+        'exchange',
+      ]);
+      assert.deepEqual([job.code, job.stdout, job.stderr], [0, 'sum 1\nsum 1\n', '']);
+    });
+  }
+
+  it('memfd is named, with what to do, and TCP does without', async function () {
+    const [command, ...args] = forbidding('memfd', this);
+    const job = (env: Record<string, string>): Promise<End> =>
+      run(command, [...args, process.execPath, join(ROOT, 'dist/cli/nbcrun.js'), '-n', '2', PROGRAM, 'exchange'], env);
+    const refused = await job({});
+    assert.equal(refused.code, 125);
+    assert.match(refused.stderr, /memfd_create.*not permitted.*allow memfd_create, or use transport 'tcp'/);
+    const { code, stdout } = await job({ NBC_TRANSPORT: 'tcp' });
+    assert.deepEqual([code, stdout], [0, 'sum 1\nsum 1\n']);
+  });
+});
+
+describe('a limit of threads', () => {
+  it('is named with the remedy', async function () {
+    if (process.getuid?.() !== 0) skip(this, 'only root can be another user, who has no threads yet');
+    const uid = String(61_000 + (process.pid % 1000));
+    const as = (script: string): Promise<End> =>
+      run('setpriv', ['--reuid', uid, '--regid', uid, '--clear-groups', 'bash', '-c', script]);
+    const { code, stderr } = await as(`test -r ${program('limits')} && test -x ${process.execPath}`);
+    if (code !== 0) skip(this, `another user cannot read this checkout, or there is no setpriv: ${stderr}`);
+    const errors: Told[] = [];
+    // Node.js itself aborts where it cannot have its own threads; those do not count.
+    for (let most = 9; ; most++) {
+      const end = await as(`ulimit -u ${most} && exec ${process.execPath} ${program('limits')} threads`);
+      if (end.signal === 'SIGABRT' && errors.length === 0) continue;
+      const found = told(end);
+      if (found.length === 0) break;
+      errors.push(...found);
+    }
+    assert(errors.length > 0);
+    for (const { code, message } of errors) {
+      assert.equal(code, 'ERR_NBC_OPEN', message);
+      assert.match(message, /threads of this rank: .*; raise the limit of threads \(ulimit -u/);
+    }
   });
 });
 

@@ -79,7 +79,8 @@ void World::open(const Opening& opening, tcp::Socket listener, napi_value on_com
     throw cannot_open(network ? "ERR_NBC_TRANSPORT" : "ERR_NBC_OPEN", error).error(env_);
   } catch (const std::system_error& error) {
     give_up();
-    const std::string what = std::string("starting the threads of this rank: ") + error.what();
+    std::string what = std::string("starting the threads of this rank: ") + error.what();
+    if (error.code().value() == EAGAIN) what += "; raise the limit of threads (ulimit -u, or that of the container)";
     throw cannot_open("ERR_NBC_OPEN", {what, error.code().value()}).error(env_);
   } catch (const std::bad_alloc&) {
     give_up();

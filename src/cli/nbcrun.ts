@@ -150,16 +150,19 @@ function findProgram(program: string): string {
   return path;
 }
 
-async function createJob(size: number): Promise<{ native: Native; jobFd: number }> {
+/** The shared file of the job; undefined: the system forbids it, and the ranks do without. */
+async function createJob(size: number): Promise<{ native: Native; jobFd: number | undefined }> {
   let native;
   try {
     ({ native } = await import('../native.js'));
   } catch (error) {
     throw new LaunchError((error as Error).message);
   }
+  const bytes = exposedBytes();
   try {
-    return { native, jobFd: native.createJob(size, exposedBytes()) };
+    return { native, jobFd: native.createJob(size, bytes) };
   } catch (error) {
+    if (['tcp', 'verbs'].includes(process.env.NBC_TRANSPORT ?? '')) return { native, jobFd: undefined };
     if (error instanceof NbcError) throw error;
     throw new LaunchError(`no shared memory for a job of ${size} ranks: ${(error as Error).message}`);
   }
@@ -259,7 +262,7 @@ async function launch(program: string, args: string[], options: Options): Promis
     timeoutMs: options.timeout === undefined ? undefined : options.timeout * 1000,
     // The other ranks may need it: by the file, or by the store while they join.
     rankEnded(rank) {
-      native.rankEnded(jobFd, rank);
+      if (jobFd !== undefined) native.rankEnded(jobFd, rank);
       store.rankEnded(rank);
     },
     processEnded(pid) {
@@ -274,7 +277,7 @@ async function launch(program: string, args: string[], options: Options): Promis
     return code;
   } finally {
     store.close();
-    native.closeDescriptor(jobFd);
+    if (jobFd !== undefined) native.closeDescriptor(jobFd);
   }
 }
 

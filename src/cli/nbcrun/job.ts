@@ -20,7 +20,8 @@ export interface JobSettings {
   /** Ranks of each process, which are its threads; undefined: the process is the rank. */
   threads: number | undefined;
   /** Descriptor of the job's shared file. Stays open here; the caller closes it. */
-  jobFd: number;
+  /** Undefined: there is no shared file. */
+  jobFd: number | undefined;
   /** Variables that every rank finds. */
   environment: Record<string, string>;
   /** What a process runs: file and arguments. */
@@ -135,7 +136,14 @@ export class Job {
     const labelled = label && !asThreads;
     const input = first > 0 ? 'ignore' : process.stdin.isTTY ? 'pipe' : 'inherit';
     const output = labelled ? 'pipe' : 'inherit';
-    const stdio: StdioOptions = [input, output, output, this.#settings.jobFd, 'pipe', asThreads ? 'pipe' : 'ignore'];
+    const stdio: StdioOptions = [
+      input,
+      output,
+      output,
+      this.#settings.jobFd ?? 'ignore',
+      'pipe',
+      asThreads ? 'pipe' : 'ignore',
+    ];
     let child: ChildProcess;
     try {
       child = spawn(STARTER, [`${process.pid}`, processor, ...command], { stdio, env: this.#environmentOf(first) });
@@ -170,8 +178,9 @@ export class Job {
   }
 
   #environmentOf(rank: number): NodeJS.ProcessEnv {
-    const { size, environment } = this.#settings;
-    const own = { NBC_RANK: `${rank}`, NBC_SIZE: `${size}`, NBC_JOB_FD: '3', NBC_REPORT_FD: '4' };
+    const { size, environment, jobFd } = this.#settings;
+    const file = jobFd === undefined ? undefined : '3';
+    const own = { NBC_RANK: `${rank}`, NBC_SIZE: `${size}`, NBC_JOB_FD: file, NBC_REPORT_FD: '4' };
     return { ...process.env, ...environment, ...own };
   }
 
