@@ -62,7 +62,7 @@ async function exchange(comm: Communicator, other: number): Promise<void> {
   assert(received.every((byte) => byte === 7));
 }
 
-/** Whoever waits for the stopped rank fails; the others agree on it, and go on. It learns of it when it goes on. */
+/** What waits for the stopped rank fails; the others agree on it, and go on. It learns of it when it goes on. */
 async function stopped(): Promise<void> {
   if (world.rank === VICTIM) {
     const pending = [world.irecv(new Uint8Array(8), 0, 1), world.irecv(new Uint8Array(LARGE), 2, 1)];

@@ -3,7 +3,7 @@
 #pragma once
 #include "control.h"
 #include "message.h"
-#include "patience.h"
+#include "spinner.h"
 
 namespace nbc::patterns {
 
@@ -11,7 +11,7 @@ namespace nbc::patterns {
 template <typename Inbox, typename Outlet>
 void run_client(const Case& c, Control& control, uint32_t me, Inbox& inbox, Outlet& outlet) {
   ClientFigures& figures = control.figures[me];
-  Patience patience{c};
+  Spinner spinner{c};
   while (control.phase.load(std::memory_order_acquire) == Phase::prepare) usleep(100);
   for (uint64_t number = 1;; ++number) {
     const Phase phase = control.phase.load(std::memory_order_relaxed);
@@ -20,8 +20,8 @@ void run_client(const Case& c, Control& control, uint32_t me, Inbox& inbox, Outl
     put_stamp(outlet.prepare(), c.request_bytes, make_stamp(number, me));
     outlet.submit();
     Arrival arrival;
-    while (!inbox.poll(arrival)) patience.idle();
-    patience.found();
+    while (!inbox.poll(arrival)) spinner.idle();
+    spinner.found();
     const uint64_t end = now_ns();
     if (arrival.stamp != make_stamp(number, me)) throw FabricError{"a response that is not that of the request"};
     inbox.release(arrival);

@@ -12,7 +12,7 @@
 
 #include "control.h"
 #include "message.h"
-#include "patience.h"
+#include "spinner.h"
 #include "processors.h"
 
 namespace nbc::patterns {
@@ -35,15 +35,15 @@ class Quitting {
 
 template <typename Inbox, typename Outlet>
 void respond_alone(const Case& c, Control& control, Inbox& inbox, std::vector<std::unique_ptr<Outlet>>& outlets) {
-  Patience patience{c};
+  Spinner spinner{c};
   Quitting quitting{c, control};
   while (!quitting.now()) {
     Arrival arrival;
     if (!inbox.poll(arrival)) {
-      patience.idle();
+      spinner.idle();
       continue;
     }
-    patience.found();
+    spinner.found();
     Outlet& outlet = *outlets[arrival.client];
     put_stamp(outlet.prepare(), c.response_bytes, arrival.stamp);
     inbox.release(arrival);
@@ -63,7 +63,7 @@ struct alignas(64) Cell {
 inline void work(const Case& c, const Places& places, std::vector<Cell>& cells, uint32_t me,
                  const std::atomic<bool>& over) {
   places.take(1 + c.clients + me);
-  Patience patience{c};
+  Spinner spinner{c};
   while (!over.load(std::memory_order_relaxed)) {
     bool found = false;
     for (uint32_t client = me; client < c.clients; client += c.workers) {
@@ -74,9 +74,9 @@ inline void work(const Case& c, const Places& places, std::vector<Cell>& cells, 
       found = true;
     }
     if (found)
-      patience.found();
+      spinner.found();
     else
-      patience.idle();
+      spinner.idle();
   }
 }
 
@@ -87,7 +87,7 @@ void respond_by_workers(const Case& c, const Places& places, Control& control, I
   std::atomic<bool> over{false};
   std::vector<std::thread> workers;
   for (uint32_t i = 0; i < c.workers; ++i) workers.emplace_back([&, i] { work(c, places, cells, i, over); });
-  Patience patience{c};
+  Spinner spinner{c};
   Quitting quitting{c, control};
   while (!quitting.now()) {
     bool found = false;
@@ -108,9 +108,9 @@ void respond_by_workers(const Case& c, const Places& places, Control& control, I
       found = true;
     }
     if (found)
-      patience.found();
+      spinner.found();
     else
-      patience.idle();
+      spinner.idle();
   }
   over.store(true, std::memory_order_relaxed);
   for (std::thread& worker : workers) worker.join();

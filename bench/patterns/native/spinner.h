@@ -4,17 +4,18 @@
 #include <sched.h>
 
 #include "case.h"
+#include "engine/relax.h"
 
 namespace nbc::patterns {
 
-class Patience {
+class Spinner {
  public:
-  explicit Patience(const Case& c) : spins_(spins(c)) {}
+  explicit Spinner(const Case& c) : spins_(spins(c)) {}
   // Nothing was found.
   void idle() {
     if (fruitless_ < spins_) {
       ++fruitless_;
-      __builtin_ia32_pause();
+      relax();
     } else {
       sched_yield();
     }
