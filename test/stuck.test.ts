@@ -1,8 +1,10 @@
 /** What nbcrun and the watchdog say of a job that is stuck: docs/jobs.md. */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { inFull, runJob } from './helpers.js';
-import { type Launch, launcher, type LaunchOptions } from './support/launch.js';
+import { type Launch, launcher, type LaunchOptions, ROOT } from './support/launch.js';
 import { until } from './support/until.js';
 
 const STUCK = fileURLToPath(new URL('./programs/stuck.js', import.meta.url));
@@ -105,6 +107,23 @@ describe('a job that is stuck', () => {
     });
     const ranks = reports.map((text) => text.match(/^ {2}rank \d is in the event loop/gm)!.length);
     assert.deepEqual(ranks.sort(), [2, 3]);
+  });
+
+  it('is looked for where all threads have ended that had the addon, and the process goes on', async () => {
+    const worker = `import('node-nbc').then(async ({ init }) => { await (await init()).close(); })`;
+    const code = `const { Worker } = require('node:worker_threads');
+      const worker = new Worker(${JSON.stringify(worker)}, { eval: true });
+      worker.on('exit', () => process.kill(process.pid, 40));
+      process.stdin.resume();`;
+    const env = { ...process.env, NBC_REPORT_SIGNAL: '40', NBC_WATCHDOG: '500ms' };
+    const child = spawn(process.execPath, ['-e', code], { cwd: ROOT, env, stdio: ['pipe', 'ignore', 'pipe'] });
+    const ended = once(child, 'exit');
+    let stderr = '';
+    child.stderr.on('data', (text: Buffer) => (stderr += text.toString()));
+    await until('a report, or its end', () => stderr.includes('\n') || child.exitCode !== null || child.signalCode);
+    child.stdin.end();
+    assert.deepEqual(await ended, [0, null], stderr);
+    assert.equal(stderr, 'node-nbc: no world is open\n');
   });
 
   inFull('has a report of each rank where nbcrun did not start it', async () => {
