@@ -317,7 +317,7 @@ describe('what a failed init() leaves open', () => {
   });
 
   const JOB: NativeJob = { rank: 0, size: 2, launched: true, jobFd: -1, transport: 'tcp', host: '' };
-  const OPTIONS = nativeOptions(resolveOptions({ progress: 'manual' }, {}), 0);
+  const OPTIONS = { ...nativeOptions(resolveOptions({ progress: 'manual' }, {}), 0), monitor: '' };
   for (const [what, job, options, message] of [
     ['an option is wrong', {}, { eagerLimit: 1e6 }, /eagerLimit/],
     ['an option is missing', {}, { startall: undefined }, /startall/],
