@@ -112,31 +112,6 @@ describe('a system that forbids', () => {
   });
 });
 
-describe('a limit of threads', () => {
-  it('is named with the remedy', async function () {
-    if (process.getuid?.() !== 0) skip(this, 'only root can be another user, who has no threads yet');
-    const uid = String(61_000 + (process.pid % 1000));
-    const as = (script: string): Promise<End> =>
-      run('setpriv', ['--reuid', uid, '--regid', uid, '--clear-groups', 'bash', '-c', script]);
-    const { code, stderr } = await as(`test -r ${program('limits')} && test -x ${process.execPath}`);
-    if (code !== 0) skip(this, `another user cannot read this checkout, or there is no setpriv: ${stderr}`);
-    const errors: Told[] = [];
-    // Node.js itself aborts where it cannot have its own threads; those do not count.
-    for (let most = 9; ; most++) {
-      const end = await as(`ulimit -u ${most} && exec ${process.execPath} ${program('limits')} threads`);
-      if (end.signal === 'SIGABRT' && errors.length === 0) continue;
-      const found = told(end);
-      if (found.length === 0) break;
-      errors.push(...found);
-    }
-    assert(errors.length > 0);
-    for (const { code, message } of errors) {
-      assert.equal(code, 'ERR_NBC_OPEN', message);
-      assert.match(message, /threads of this rank: .*; raise the limit of threads \(ulimit -u/);
-    }
-  });
-});
-
 describe('a limit of descriptors', () => {
   for (const transport of ['auto', 'tcp']) {
     it('is named by nbcrun where it keeps ranks from starting', async () => {

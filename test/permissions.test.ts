@@ -19,8 +19,21 @@ await world.iallreduce(sum, sum.slice(), SUM);
 console.log(world.size);
 await world.close();
 `;
+/** Node.js has all of its own threads first: it ends where it cannot have those. */
+const THREADS = `
+import { readFile } from 'node:fs/promises';
+import { init } from 'node-nbc';
+await Promise.all(Array.from({ length: 16 }, () => readFile('/proc/self/limits')));
+await init().then(
+  (world) => world.close(),
+  ({ code, message }) => console.log(code, message),
+);
+`;
 const WAITING = { NBC_RANK: '0', NBC_SIZE: '2', NBC_STORE: '127.0.0.1:9', NBC_SECRET: 'a secret of a test' };
 const NOBODY = 65534;
+/** A user who has no process yet, perhaps. */
+const SOMEBODY = 61_000 + (process.pid % 1000);
+const as = (user: number): string[] => ['--reuid', `${user}`, '--regid', `${user}`, '--clear-groups', '--'];
 
 describe('with fewer permissions', () => {
   /** A project with the package as it is installed: nothing but what is published. */
@@ -90,8 +103,27 @@ describe('with fewer permissions', () => {
     if (process.getuid?.() !== 0) skip(this, 'only root can become another user');
     for (const path of readdirSync(folder, { recursive: true, encoding: 'utf8' })) chmodSync(join(folder, path), 0o555);
     chmodSync(folder, 0o555);
-    const options = ['--reuid', `${NOBODY}`, '--regid', `${NOBODY}`, '--clear-groups', '--', process.execPath];
-    assertRan(await run('setpriv', [...options, nbcrun, '-n', '2', program]), 2);
+    assertRan(await run('setpriv', [...as(NOBODY), process.execPath, nbcrun, '-n', '2', program]), 2);
     chmodSync(folder, 0o755);
+  });
+
+  it('a rank names the limit of threads, with the remedy', async function () {
+    if (process.getuid?.() !== 0) skip(this, 'only root can become another user');
+    const threads = join(folder, 'threads.mjs');
+    writeFileSync(threads, THREADS);
+    const errors: string[] = [];
+    // Node.js itself aborts where it cannot have its own threads; those ends do not count.
+    for (let most = 9; ; most++) {
+      const limited = ['bash', '-c', `ulimit -u ${most} && exec "$0" "$1"`, process.execPath, threads];
+      const { code, signal, stdout, stderr } = await run('setpriv', [...as(SOMEBODY), ...limited]);
+      assert.doesNotMatch(stderr, /terminate called/);
+      if (signal === 'SIGABRT') continue;
+      assert.equal(code, 0, stderr);
+      if (stdout === '') break;
+      errors.push(stdout);
+    }
+    assert(errors.length > 0);
+    for (const error of errors)
+      assert.match(error, /^ERR_NBC_OPEN .*threads of this rank: .*; raise the limit of threads \(ulimit -u/);
   });
 });

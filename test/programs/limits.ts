@@ -1,7 +1,6 @@
 /** A rank alone, in a process with limits. */
 import assert from 'node:assert/strict';
 import { closeSync, openSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
 import { alloc, init, NbcError } from 'node-nbc';
 import { play, report } from './scenario.js';
 
@@ -16,15 +15,6 @@ await play({
 
   /** Reports why init() fails. */
   async tell() {
-    await init().then(
-      (world) => world.close(),
-      (error: unknown) => tellOf(error),
-    );
-  },
-
-  /** Reports why init() fails, once Node.js has all of its own threads: it ends where it cannot have those. */
-  async threads() {
-    await Promise.all(Array.from({ length: 16 }, () => readFile('/proc/self/limits')));
     await init().then(
       (world) => world.close(),
       (error: unknown) => tellOf(error),
