@@ -2,8 +2,8 @@
 //
 //   forbid WHAT[,WHAT…] PROGRAM [ARGUMENTS]
 //
-// WHAT is one of kCalls. Exit status 125: the kernel takes no such filter, so the test that wants it cannot be run here.
-// 127: PROGRAM was not found.
+// WHAT is one of kCalls. Exit status 125: the kernel takes no such filter, so the test that wants it cannot be run
+// here. 127: PROGRAM was not found.
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
