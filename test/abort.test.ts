@@ -1,13 +1,7 @@
 /** Operations that are given up: communicators that are revoked, and failures that nobody asks about. */
 import assert from 'node:assert/strict';
-import { BRIEF, reports, runJob, runRanks } from './helpers.js';
+import { BRIEF, reports, runJob, runRanks, TRANSPORTS } from './helpers.js';
 
-const TRANSPORTS: Record<string, (rank: number) => Record<string, string | undefined>> = {
-  shm: () => ({ NBC_TRANSPORT: 'shm' }),
-  tcp: () => ({ NBC_TRANSPORT: 'tcp' }),
-  // Neighbours are on different hosts.
-  mixed: (rank) => ({ NBC_TRANSPORT: 'auto', NBC_HOST: rank % 2 === 0 ? 'a' : 'b', NBC_JOB_FD: undefined }),
-};
 /** Some to a job, since to start ranks takes longer than most of them. */
 const LARGE = 'large';
 const SCENARIOS = [

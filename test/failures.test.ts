@@ -3,17 +3,11 @@
  * rank's part, with the right result elsewhere. All collectives, with each of their algorithms, whatever tree it makes.
  */
 import assert from 'node:assert/strict';
-import { BRIEF, describeJob, reports, runJob } from './helpers.js';
+import { BRIEF, describeJob, reports, runJob, TRANSPORTS } from './helpers.js';
 import type { Cause } from './programs/failures.js';
 
 const SIZE = 8;
 
-const TRANSPORTS: Record<string, (rank: number) => Record<string, string | undefined>> = {
-  shm: () => ({ NBC_TRANSPORT: 'shm' }),
-  tcp: () => ({ NBC_TRANSPORT: 'tcp' }),
-  // Neighbours are on different hosts.
-  mixed: (rank) => ({ NBC_TRANSPORT: 'auto', NBC_HOST: rank % 2 === 0 ? 'a' : 'b', NBC_JOB_FD: undefined }),
-};
 const CAUSES: Record<Cause, string> = {
   killed: 'is killed',
   memory: 'is refused memory',

@@ -76,6 +76,14 @@ export const modes = (): readonly ('thread' | 'manual')[] => (BRIEF ? [MODES[tur
 const MODES = ['thread', 'manual'] as const;
 let turn = 0;
 
+/** Jobs that differ in how ranks reach each other: the variables of a rank. */
+export const TRANSPORTS: Record<string, (rank: number) => Record<string, string | undefined>> = {
+  shm: () => ({ NBC_TRANSPORT: 'shm' }),
+  tcp: () => ({ NBC_TRANSPORT: 'tcp' }),
+  // Neighbours are on different hosts.
+  mixed: (rank) => ({ NBC_TRANSPORT: 'auto', NBC_HOST: rank % 2 === 0 ? 'a' : 'b', NBC_JOB_FD: undefined }),
+};
+
 /** A test of its own for each scenario of a program: title, name, number of ranks. */
 export type ScenarioTests = readonly (readonly [title: string, name: string, ranks: number])[];
 

@@ -1,15 +1,8 @@
 /** Ranks that call different collectives all hear of it, by name; ranks that may differ do not. */
 import assert from 'node:assert/strict';
-import { BRIEF, reports, runRanks } from './helpers.js';
+import { BRIEF, reports, runRanks, TRANSPORTS } from './helpers.js';
 
 type Found = Record<string, { message: string; ranks: [number, number]; names: [string, string]; calls: number }>;
-
-const TRANSPORTS: Record<string, (rank: number) => Record<string, string | undefined>> = {
-  shm: () => ({ NBC_TRANSPORT: 'shm' }),
-  tcp: () => ({ NBC_TRANSPORT: 'tcp' }),
-  // Neighbours are on different hosts.
-  mixed: (rank) => ({ NBC_TRANSPORT: 'auto', NBC_HOST: rank % 2 === 0 ? 'a' : 'b', NBC_JOB_FD: undefined }),
-};
 
 /** Beside what the progress thread does, ranks call test(), or await. */
 const MODES = ['thread', 'manual', 'awaits'];

@@ -5,7 +5,7 @@
  * A case says how long blocks are and who is the root; an entry says from that how long the buffers of a rank are, in
  * which order its arguments go, and what its receive buffer holds in the end.
  */
-import { IN_PLACE, type Op, OPERATORS, SUM } from 'node-nbc';
+import { type Communicator, IN_PLACE, type Op, OPERATORS, type Request, SUM } from 'node-nbc';
 import type { OperationName } from 'node-nbc/schedules';
 import type { Lists } from './lists.js';
 
@@ -377,6 +377,11 @@ export function arrange(
   const keeps = c.inPlace && oracle.keeps?.(c, rank) === true;
   const recv = receives === null || keeps ? null : make(receives, 'recv');
   return { send, recv, args: oracle.args(c, rank, inPlace ? IN_PLACE : send, keeps ? IN_PLACE : recv) };
+}
+
+/** Calls an operation by its name. */
+export function callOperation(comm: Communicator, name: OperationName, args: readonly unknown[]): Request {
+  return (comm as unknown as Record<OperationName, (...args: unknown[]) => Request>)[name](...args);
 }
 
 /** Where a rank's contribution belongs: in its send buffer or, in place, in its receive buffer. Null: it has none. */

@@ -24,9 +24,14 @@ describe('a job that is stuck', () => {
     }
   }
 
-  for (const transport of ['auto', 'tcp']) {
-    it(`says which rank is elsewhere, over ${transport}`, async () => {
-      const one = launch(4, 'elsewhere', { env: { NBC_TRANSPORT: transport } });
+  const elsewhere = {
+    'over auto': { env: { NBC_TRANSPORT: 'auto' }, args: [] },
+    'over tcp': { env: { NBC_TRANSPORT: 'tcp' }, args: [] },
+    'where ranks are threads of several processes': { env: {}, args: ['--threads=2'] },
+  };
+  for (const [where, { env, args }] of Object.entries(elsewhere)) {
+    it(`says which rank is elsewhere, ${where}`, async () => {
+      const one = launch(4, 'elsewhere', { env }, ...args);
       await one.ready(4);
       const arrived =
         /rank 0 is in wait(.*\n)+ +rank 2 is in the event(.*\n)+ +rank 3 is in the event(.*\n)+.*rank 1, which/;
@@ -38,16 +43,6 @@ describe('a job that is stuck', () => {
       assert.match(text, /waits? for rank 1, which has nothing pending: it is elsewhere in its program$/m);
     });
   }
-
-  it('says which rank is elsewhere, where ranks are threads of several processes', async () => {
-    const one = launch(4, 'elsewhere', {}, '--threads=2');
-    await one.ready(4);
-    const arrived =
-      /rank 0 is in wait(.*\n)+ +rank 2 is in the event(.*\n)+ +rank 3 is in the event(.*\n)+.*rank 1, which/;
-    const text = await report(one, 'SIGUSR2', arrived);
-    assert.match(text, /rank 1 is in the program, nothing is pending$/m);
-    assert.match(text, /waits? for rank 1, which has nothing pending: it is elsewhere in its program$/m);
-  });
 
   it('names the circle, at Ctrl-\\, and goes on', async () => {
     const one = launch(3, 'circle');

@@ -11,8 +11,8 @@ import { version } from './version.js';
 
 const HELP = `
 Shows the ranks of this user on this machine: those that nbcrun has started, and others with NBC_MONITOR=on, also threads
-of runRanks(). With one job
-it shows that, with several it says which there are. It ends with the job, with --count, or with Ctrl-C.
+of runRanks(). With one job it shows that, with several it says which there are. It ends with the job, with --count, or
+with Ctrl-C.
 
 Columns: where the program is, how much of its time it was in wait(), then, each second: operations that it started, bytes
 of messages that it sent and received, and times that it was woken; at last the oldest operation that is pending, and the

@@ -26,9 +26,9 @@ import {
   waitAll,
   waitAny,
 } from 'node-nbc';
-import { ElementType, OPERATIONS, Operator, Role, Schedule } from 'node-nbc/schedules';
+import { ElementType, type OperationName, OPERATIONS, Operator, Role, Schedule } from 'node-nbc/schedules';
 import { Scattered } from '../layouts.js';
-import { arrange, type Case, contribution, ORACLES } from '../oracle.js';
+import { arrange, callOperation, type Case, contribution, ORACLES } from '../oracle.js';
 import { until } from '../support/until.js';
 import { AFFINE, AFFINE_MODULE, XOR, XOR_MODULE } from '../user-operators.js';
 import { assertBytes, piece } from './noise.js';
@@ -39,9 +39,7 @@ const { rank, size } = world;
 const ranks = Array.from({ length: size }, (_, other) => other);
 const REDUCTIONS = OPERATIONS.filter(({ parameters }) => parameters.includes('op'));
 
-type Method = (...args: unknown[]) => Request;
-const call = (name: string, args: readonly unknown[]): Request =>
-  (world as unknown as Record<string, Method>)[name](...args);
+const call = (name: OperationName, args: readonly unknown[]): Request => callOperation(world, name, args);
 
 const addTo = (a: Float64Array, b: Float64Array): void => {
   for (let i = 0; i < b.length; i++) b[i] += a[i];

@@ -5,7 +5,6 @@
 import assert from 'node:assert/strict';
 import {
   AbandonedError,
-  type Communicator,
   createOp,
   ExhaustedError,
   init,
@@ -20,9 +19,9 @@ import {
   TimeoutError,
 } from 'node-nbc';
 import { OPERATIONS } from 'node-nbc/schedules';
-import { arrange, type Case, contribution, ORACLES } from '../oracle.js';
+import { arrange, callOperation, type Case, contribution, ORACLES } from '../oracle.js';
 import { assertBytes, piece } from './noise.js';
-import { report, say } from './scenario.js';
+import { report } from './scenario.js';
 
 export type Cause = 'killed' | 'memory' | 'operator' | 'revoked';
 const cause = process.argv[2] as Cause;
@@ -46,10 +45,6 @@ const failing = createOp(
   },
   { commutative: true },
 );
-
-type Method = (...args: unknown[]) => Request;
-const call = (comm: Communicator, name: string, args: readonly unknown[]): Request =>
-  (comm as unknown as Record<string, Method>)[name](...args);
 
 /** Whether an error says what has happened, and where. */
 function names(error: unknown, what: string): boolean {
@@ -85,9 +80,9 @@ for (const row of COLLECTIVES) {
       const c: Case = { size, root: number % size, count, inPlace: false, gaps: false, op: SUM };
       const oracle = ORACLES[row.name];
       const lengthOf = (from: number): number => oracle.send(c, from) ?? oracle.recv(c, from) ?? 0;
-      const resultWith = (of: number, changed?: number): Uint8Array | null => {
-        const { recv } = arrange(oracle, c, of, (length) => new Uint8Array(length).fill(0xee));
-        if (recv !== null) oracle.result(c, of, (from) => input(number, changed)(from, lengthOf(from)), recv);
+      const resultWith = (changed?: number): Uint8Array | null => {
+        const { recv } = arrange(oracle, c, rank, (length) => new Uint8Array(length).fill(0xee));
+        if (recv !== null) oracle.result(c, rank, (from) => input(number, changed)(from, lengthOf(from)), recv);
         return recv;
       };
       const callOf = (op: Op): { args: unknown[]; recv: Uint8Array | null } => {
@@ -99,8 +94,8 @@ for (const row of COLLECTIVES) {
           recv: part.recv,
         };
       };
-      const expected = resultWith(rank);
-      const changed = resultWith(rank, victim);
+      const expected = resultWith();
+      const changed = resultWith(victim);
       const needs = row.name === 'ibarrier' || (expected !== null && Buffer.compare(expected, changed!) !== 0);
       const what = `${row.name} ${algorithm?.name ?? 'chosen'} ${count}, root ${c.root}, on rank ${rank}`;
       operations.push({ name: row.name, ...callOf(cause === 'operator' ? failing : SUM), expected, needs, what });
@@ -110,30 +105,25 @@ for (const row of COLLECTIVES) {
 const comms = await Promise.all(operations.map(() => world.dup()));
 world.ibarrier().wait();
 
-if (isVictim && cause === 'killed') {
-  say('ready');
-  process.kill(process.pid, 'SIGKILL');
-}
+if (isVictim && cause === 'killed') process.kill(process.pid, 'SIGKILL');
 const started: { request?: Request; error?: Error }[] = operations.map(({ name, args }, i) => {
   try {
-    return { request: call(comms[i], name, args) };
+    return { request: callOperation(comms[i], name, args) };
   } catch (error) {
     return { error: error as Error };
   }
 });
 if (isVictim && cause === 'revoked') for (const comm of comms) comm.revoke();
 
-let [failed, completed, longest] = [0, 0, 0];
+let [failed, completed] = [0, 0];
 for (const [i, { what, needs, expected, recv }] of operations.entries()) {
   const { request } = started[i];
   let { error } = started[i];
-  const begin = performance.now();
   try {
     request?.wait(LIMIT_MS);
   } catch (thrown) {
     error = thrown as Error;
   }
-  longest = Math.max(longest, performance.now() - begin);
   if (error === undefined) {
     completed++;
     // Where another thing happened, the victim's part may have left before it.
@@ -148,4 +138,4 @@ for (const [i, { what, needs, expected, recv }] of operations.entries()) {
 const rest = cause === 'killed' ? await world.shrink() : world;
 rest.ibarrier().wait();
 await world.close();
-report({ failed, completed, longest });
+report({ failed, completed });

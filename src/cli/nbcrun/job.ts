@@ -19,8 +19,7 @@ export interface JobSettings {
   size: number;
   /** Ranks of each process, which are its threads; undefined: the process is the rank. */
   threads: number | undefined;
-  /** Descriptor of the job's shared file. Stays open here; the caller closes it. */
-  /** Undefined: there is no shared file. */
+  /** Descriptor of the job's shared file; undefined: there is none. Stays open here; the caller closes it. */
   jobFd: number | undefined;
   /** Variables that every rank finds. */
   environment: Record<string, string>;
