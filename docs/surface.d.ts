@@ -1071,7 +1071,7 @@ interface AlltoallwShape extends Shape {
 }
 
 const COMMON: {
-  transport: Rule<'auto' | 'shm' | 'tcp' | 'verbs'>;
+  transport: Rule<'auto' | 'shm' | 'tcp' | 'ucx' | 'verbs'>;
   joinTimeout: Rule<number>;
   peerTimeout: Rule<number>;
   progress: Rule<'manual' | 'thread'>;
@@ -1091,30 +1091,31 @@ const COMMON: {
 };
 
 const COUNTERS: {
-  started: Row<'shm' | 'tcp' | 'verbs'>;
-  rounds: Row<'shm' | 'tcp' | 'verbs'>;
-  eagerSent: Row<'shm' | 'tcp' | 'verbs'>;
-  eagerStalled: Row<'shm' | 'tcp' | 'verbs'>;
-  eagerUnexpected: Row<'shm' | 'tcp' | 'verbs'>;
-  acksPiggybacked: Row<'shm' | 'tcp' | 'verbs'>;
-  acksExplicit: Row<'shm' | 'tcp' | 'verbs'>;
-  rtrSent: Row<'shm' | 'tcp' | 'verbs'>;
-  rtrStalled: Row<'shm' | 'tcp' | 'verbs'>;
-  rtrEarly: Row<'shm' | 'tcp' | 'verbs'>;
-  rtsSent: Row<'shm' | 'tcp' | 'verbs'>;
-  dataSent: Row<'shm' | 'tcp' | 'verbs'>;
-  connections: Row<'shm' | 'tcp' | 'verbs'>;
-  progressWakeups: Row<'shm' | 'tcp' | 'verbs'>;
-  progressPasses: Row<'shm' | 'tcp' | 'verbs'>;
-  loopWakeups: Row<'shm' | 'tcp' | 'verbs'>;
-  moves: Row<'shm' | 'tcp' | 'verbs'>;
-  allocatedBytes: Row<'shm' | 'tcp' | 'verbs'>;
-  parks: Row<'shm' | 'tcp' | 'verbs'>;
-  events: Row<'tcp' | 'verbs'>;
+  started: Row<'shm' | 'tcp' | 'ucx' | 'verbs'>;
+  rounds: Row<'shm' | 'tcp' | 'ucx' | 'verbs'>;
+  eagerSent: Row<'shm' | 'tcp' | 'ucx' | 'verbs'>;
+  eagerStalled: Row<'shm' | 'tcp' | 'ucx' | 'verbs'>;
+  eagerUnexpected: Row<'shm' | 'tcp' | 'ucx' | 'verbs'>;
+  acksPiggybacked: Row<'shm' | 'tcp' | 'ucx' | 'verbs'>;
+  acksExplicit: Row<'shm' | 'tcp' | 'ucx' | 'verbs'>;
+  rtrSent: Row<'shm' | 'tcp' | 'ucx' | 'verbs'>;
+  rtrStalled: Row<'shm' | 'tcp' | 'ucx' | 'verbs'>;
+  rtrEarly: Row<'shm' | 'tcp' | 'ucx' | 'verbs'>;
+  rtsSent: Row<'shm' | 'tcp' | 'ucx' | 'verbs'>;
+  dataSent: Row<'shm' | 'tcp' | 'ucx' | 'verbs'>;
+  connections: Row<'shm' | 'tcp' | 'ucx' | 'verbs'>;
+  progressWakeups: Row<'shm' | 'tcp' | 'ucx' | 'verbs'>;
+  progressPasses: Row<'shm' | 'tcp' | 'ucx' | 'verbs'>;
+  loopWakeups: Row<'shm' | 'tcp' | 'ucx' | 'verbs'>;
+  moves: Row<'shm' | 'tcp' | 'ucx' | 'verbs'>;
+  allocatedBytes: Row<'shm' | 'tcp' | 'ucx' | 'verbs'>;
+  parks: Row<'shm' | 'tcp' | 'ucx' | 'verbs'>;
+  events: Row<'tcp' | 'ucx' | 'verbs'>;
   mappedBytes: Row<'shm'>;
   crossMemoryBytes: Row<'shm'>;
   stagedBytes: Row<'shm'>;
   helpedPieces: Row<'shm'>;
+  combinedBytes: Row<'shm'>;
   peersByMemory: Row<'shm'>;
   doorbells: Row<'shm'>;
   framesSent: Row<'tcp'>;
@@ -1143,6 +1144,9 @@ const COUNTERS: {
   cacheEvictions: Row<'verbs'>;
   cacheExpired: Row<'verbs'>;
   cacheStale: Row<'verbs'>;
+  ucxMessages: Row<'ucx'>;
+  ucxPuts: Row<'ucx'>;
+  peersByUcx: Row<'ucx'>;
 };
 
 class Call {
@@ -1209,7 +1213,7 @@ interface ErrorContext {
   errno?: number | undefined;
 }
 
-type Fabric = 'shm' | 'tcp' | 'verbs';
+type Fabric = 'shm' | 'tcp' | 'ucx' | 'verbs';
 
 type Given<Rules> = {
   [Name in keyof Rules]?: Value<Rules[Name]> | undefined;
@@ -1277,6 +1281,9 @@ const VERBS: {
   device: Rule<string>;
   port: Rule<number>;
   gidIndex: Rule<number>;
+  partitionKey: Rule<number>;
+  serviceLevel: Rule<number>;
+  trafficClass: Rule<number>;
   eager: Rule<'send' | 'write'>;
   cacheEntries: Rule<number>;
   cacheBytes: Rule<number>;

@@ -31,6 +31,7 @@ enum class Counter : uint8_t {
   cross_memory_bytes,
   staged_bytes,
   helped_pieces,
+  combined_bytes,
   peers_by_memory,
   doorbells,
   frames_sent,
@@ -59,6 +60,9 @@ enum class Counter : uint8_t {
   cache_evictions,
   cache_expired,
   cache_stale,
+  ucx_messages,
+  ucx_puts,
+  peers_by_ucx,
 };
 
 inline constexpr const char* kCounterNames[] = {
@@ -86,6 +90,7 @@ inline constexpr const char* kCounterNames[] = {
     "crossMemoryBytes",
     "stagedBytes",
     "helpedPieces",
+    "combinedBytes",
     "peersByMemory",
     "doorbells",
     "framesSent",
@@ -114,6 +119,9 @@ inline constexpr const char* kCounterNames[] = {
     "cacheEvictions",
     "cacheExpired",
     "cacheStale",
+    "ucxMessages",
+    "ucxPuts",
+    "peersByUcx",
 };
 
 constexpr const char* name_of(Counter counter) { return kCounterNames[static_cast<size_t>(counter)]; }

@@ -44,11 +44,14 @@ function missingPackages() {
 /** The addon and nbc-rank: make knows what has changed. */
 export function buildAddon() {
   step('native addon', 'built', 'make', ['-s', '-C', 'native', 'all', 'editors']);
-  // Where the compiler found no <infiniband/verbs.h>: see native/fabric/verbs/available.h.
-  if (!readFileSync(ADDON).includes('libibverbs.so.1')) {
-    console.log(
-      "native addon: without transport 'verbs', because the headers of libibverbs are missing (apt install libibverbs-dev)",
-    );
+  // Where the compiler found no <infiniband/verbs.h> or <ucp/api/ucp.h>: see native/fabric/*/available.h.
+  const addon = readFileSync(ADDON);
+  for (const [transport, library, debian] of [
+    ['verbs', 'libibverbs.so.1', 'libibverbs-dev'],
+    ['ucx', 'libucp.so.0', 'libucx-dev'],
+  ]) {
+    if (addon.includes(library)) continue;
+    console.log(`native addon: without transport '${transport}', because headers are missing (apt install ${debian})`);
   }
 }
 

@@ -18,29 +18,37 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { build } from './build.mjs';
+import { compilerUnderAsan } from './test/native.mjs';
 import { ROOT, has, run } from './test/process.mjs';
 
 const PACKAGE = join(ROOT, 'build/asan');
 const CORE = join(ROOT, 'build/native-test/asan/core.a');
 const COPIED = ['package.json', 'dist', 'out/test', 'scripts'];
-const COMPILER = 'g++ -fsanitize=address,undefined -fno-sanitize-recover=all -w';
+const SANITIZE = '-fsanitize=address,undefined -fno-sanitize-recover=all -w';
+/** The runtime library of each compiler, which a Node.js that knows nothing of it is started with. */
+const RUNTIMES = {
+  'g++': 'libasan.so',
+  'clang++': `libclang_rt.asan-${process.arch === 'x64' ? 'x86_64' : 'aarch64'}.so`,
+};
 const LIMIT_S = 120;
 
 /** Why it cannot be played here; undefined: it can. */
-export const missing = () => (has('g++') ? undefined : 'g++ not found (apt install g++)');
+export const missing = async () => (await compilerUnderAsan()).why;
 
 /** Expects that everything is built. Like `run()`; `output` says what was found. */
-export async function playUnderAsan({ seed, seconds, live = false }) {
+export async function playUnderAsan({ seed, seconds, live = false, idle = false }) {
   const jobs = ['-s', '-j', `${availableParallelism()}`];
   // The core of the native tests: to compile it again would take minutes.
-  const core = await run('make', [...jobs, '-C', 'native/test', 'VARIANT=asan', 'CXX=g++', CORE]);
+  const { name: compiler } = await compilerUnderAsan();
+  const core = await run('make', [...jobs, '-C', 'native/test', 'VARIANT=asan', `CXX=${compiler}`, CORE], { idle });
   if (!core.ok) return core;
-  const options = [`CORE=${CORE}`, `OUT=${join(PACKAGE, 'build/Release')}`, `CXX=${COMPILER}`, 'OPTIMIZE=-O1'];
-  const built = await run('make', [...jobs, '-C', 'native', ...options]);
+  const sanitizing = `CXX=${compiler} ${SANITIZE}`;
+  const options = [`CORE=${CORE}`, `OUT=${join(PACKAGE, 'build/Release')}`, sanitizing, 'OPTIMIZE=-O1'];
+  const built = await run('make', [...jobs, '-C', 'native', ...options], { idle });
   if (!built.ok) return built;
   mkdirSync(PACKAGE, { recursive: true });
   for (const path of COPIED) cpSync(join(ROOT, path), join(PACKAGE, path), { recursive: true });
-  const library = await run('g++', ['-print-file-name=libasan.so']);
+  const library = await run(compiler, [`-print-file-name=${RUNTIMES[compiler]}`]);
   const env = {
     LD_PRELOAD: library.output.trim(),
     // Node.js never frees some of its memory. Errors of the addon end the process by a signal, which the test sees.
@@ -49,7 +57,7 @@ export async function playUnderAsan({ seed, seconds, live = false }) {
     ...process.env,
   };
   const args = [join(PACKAGE, 'out/test/support/play-calls.js'), `${seed}`, `${seconds}`];
-  return run(process.execPath, args, { env, live, seconds: seconds + LIMIT_S });
+  return run(process.execPath, args, { env, live, idle, seconds: seconds + LIMIT_S });
 }
 
 const FOLDER = join(ROOT, 'native/fuzz');
@@ -68,8 +76,8 @@ export const missingNative = () =>
   has('clang++') ? undefined : 'clang++ not found (apt install clang libclang-rt-14-dev)';
 
 /** Plays one of native/fuzz, from its corpus on. Like `run()`. */
-export async function playNative(name, seconds, { live = false } = {}) {
-  const built = await run('make', ['-s', '-C', FOLDER, `../../build/fuzz/${name}`]);
+export async function playNative(name, seconds, { live = false, idle = false } = {}) {
+  const built = await run('make', ['-s', '-C', FOLDER, `../../build/fuzz/${name}`], { idle });
   if (!built.ok) return built;
   // New inputs go into a copy, which goes; what finds something stays.
   mkdirSync(FINDINGS, { recursive: true });
@@ -83,7 +91,7 @@ export async function playNative(name, seconds, { live = false } = {}) {
       `-artifact_prefix=${join(FINDINGS, name)}-`,
     ];
     const file = join(ROOT, 'build/fuzz', name);
-    return await run(file, [...options, corpus], { live, seconds: seconds + NATIVE_LIMIT_S });
+    return await run(file, [...options, corpus], { live, idle, seconds: seconds + NATIVE_LIMIT_S });
   } finally {
     rmSync(corpus, { recursive: true, force: true });
   }
@@ -113,7 +121,7 @@ async function main() {
     const program = join(ROOT, 'out/test/support/play-hostile.js');
     return run(process.execPath, [program, name, `${seed}`, `${seconds}`], { live: true, seconds: seconds + LIMIT_S });
   }
-  const why = missing();
+  const why = await missing();
   if (why !== undefined) throw new Error(why);
   return playUnderAsan({ seed, seconds, live: true });
 }

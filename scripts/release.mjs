@@ -16,7 +16,8 @@ import { ROOT } from './test/process.mjs';
 /** What the names of their compilers begin with, where they are not the machine's own. */
 const ARCHITECTURES = { x64: 'x86_64-linux-gnu-', arm64: 'aarch64-linux-gnu-' };
 const NATIVE = ['nbc.node', 'nbc-rank'];
-const VERBS = '/usr/include/infiniband';
+/** Folders of /usr/include, and the package of Debian that has them. */
+const HEADERS = { infiniband: 'libibverbs-dev', ucp: 'libucx-dev', ucs: 'libucx-dev' };
 const at = (...path) => join(ROOT, ...path);
 
 const HELP = `npm run release [-- ARCHITECTURE…] [--to FOLDER] [--built] [--to-publish]
@@ -24,7 +25,8 @@ const HELP = `npm run release [-- ARCHITECTURE…] [--to FOLDER] [--built] [--to
 Makes the package, with prebuilt native parts for ${Object.keys(ARCHITECTURES).join(' and ')} or for those that are named, and SHA256SUMS in
 build/release or FOLDER. --built: npm run build has been done. --to-publish: fails where package.json lacks what npm needs
 to publish with provenance; without, says so. Needs g++, the other architecture's g++ and
-libibverbs-dev; on Debian 12 on x64: apt install g++ make libibverbs-dev g++-aarch64-linux-gnu`;
+libibverbs-dev and libucx-dev; on Debian 12 on x64: apt install g++ make libibverbs-dev libucx-dev
+g++-aarch64-linux-gnu`;
 
 const args = process.argv.slice(2);
 const toAt = args.indexOf('--to');
@@ -64,8 +66,11 @@ function prebuild(arch) {
   const stubs = join(folder, 'stubs');
   rmSync(stubs, { recursive: true, force: true });
   makeStubs(prefix, stubs);
-  if (!existsSync(VERBS)) throw new Error(`${VERBS} is missing (Debian: apt install libibverbs-dev)`);
-  if (!own) cpSync(VERBS, join(stubs, 'include/infiniband'), { recursive: true });
+  for (const [name, debian] of Object.entries(HEADERS)) {
+    const headers = join('/usr/include', name);
+    if (!existsSync(headers)) throw new Error(`${headers} is missing (Debian: apt install ${debian})`);
+    if (!own) cpSync(headers, join(stubs, 'include', name), { recursive: true });
+  }
   const variables = { OUT: folder, PORTABLE: stubs };
   if (own) variables.OBJECTS = at('build/Release/obj');
   else variables.CXX = `${prefix}g++`;

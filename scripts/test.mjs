@@ -16,7 +16,8 @@ const HELP = `npm test [-- FILTER… [--grep PATTERN]]      a part of every test
 npm run test:all                            everything
 
 A FILTER runs a part, all of it:
-  native             the native tests; also plain, asan, tsan for one variant, or a part of a program's name
+  native             the native tests; also plain, asan, tsan, arm64 for one variant, or a part of a
+                     program's name
   model              the model of the doorbell, checked by spin
   fuzz               the fuzzers of what reads bytes from a network
   tcp/               what can run over any transport, over TCP; tcp/exits, for example: one file of it
@@ -28,9 +29,9 @@ NBC_REQUIRE_ALL=1 in the environment: what is left out counts as failed.`;
 const QUICK = `npm test covers: the native tests (not under sanitizers, nor large_test), a model of the protocol and a mutation,
 and the test files in TypeScript but for Slurm, the guest, the documentation site and bench/patterns, each scenario
 once and in one progress mode, two of them over TCP also.
-npm run test:all adds: sanitizers, all of the model, fuzzers, verbs in a guest, Slurm, and every combination.`;
+npm run test:all adds: sanitizers, arm64, all of the model, fuzzers, verbs in a guest, Slurm, and every combination.`;
 const ALL =
-  'npm run test:all covers everything: native tests plain, under ASan and TSan, model, fuzzers, TypeScript, verbs.';
+  'npm run test:all covers everything: native tests plain, under ASan and TSan, for arm64, model, fuzzers, TypeScript, verbs.';
 
 /** The quick run says what took its time if it took longer than this on a machine that was built already. */
 const QUICK_SECONDS = 360;
@@ -68,7 +69,7 @@ async function main() {
     return 1;
   }
   await buildFor(tasks);
-  if (list.length === 1 && tasks.mocha.length === 1) list[0].run = list[0].run.bind(undefined, true);
+  if (list.length === 1 && tasks.mocha.length === 1) list[0].run = list[0].run.bind(undefined, { live: true });
   const results = await runPool(list, AT_A_TIME);
   const seconds = (performance.now() - begin) / 1000;
   if (list.length > 3) tellSlowest(results, seconds);

@@ -22,7 +22,7 @@ import {
 import { connect, type Context, duplicate, splitByColor } from './groups.js';
 import { errorFromNative, throwMismatch } from './native-errors.js';
 import { type AlgorithmOf, OPERATIONS, type OperationName } from './operations/index.js';
-import { type Data, Layout } from './layouts.js';
+import { type Data, isLayout } from './layouts.js';
 import { type End, MessagePlans } from './messages.js';
 import { NEIGHBOR_OPERATIONS, type NeighborOperationName } from './operations/neighbor.js';
 import type { Counts } from './operations/operation.js';
@@ -233,8 +233,8 @@ export class Communicator {
     root: number,
     options?: CollectiveOptions<'iscatterv'>,
   ): Request {
-    const source = root === this.rank ? send : null;
-    return this.launchListed(this.plans.iscatterv, source, recv, root, [counts, displs], options);
+    if (root !== this.rank) return this.launchListed(this.plans.iscatterv, null, recv, root, NO_LISTS, options);
+    return this.launchListed(this.plans.iscatterv, send, recv, root, [counts, displs], options);
   }
 
   /**
@@ -270,8 +270,8 @@ export class Communicator {
     root: number,
     options?: CollectiveOptions<'igatherv'>,
   ): Request {
-    const target = root === this.rank ? recv : null;
-    return this.launchListed(this.plans.igatherv, send, target, root, [counts, displs], options);
+    if (root !== this.rank) return this.launchListed(this.plans.igatherv, send, null, root, NO_LISTS, options);
+    return this.launchListed(this.plans.igatherv, send, recv, root, [counts, displs], options);
   }
 
   /**
@@ -460,7 +460,7 @@ export class Communicator {
       return this.withSignal('isend', options.signal, () => this.isend(buffer, dest, tag));
     }
     this.checkMessage('isend', 'dest', dest, tag);
-    if (buffer instanceof Layout) {
+    if (isLayout(buffer)) {
       return this.startMessages('isend', { argument: 'buffer', data: buffer, peer: dest, tag }, null);
     }
     const { world } = this;
@@ -487,7 +487,7 @@ export class Communicator {
       return this.withSignal('irecv', options.signal, () => this.irecv(buffer, source, tag));
     }
     this.checkMessage('irecv', 'source', source, tag);
-    if (buffer instanceof Layout) {
+    if (isLayout(buffer)) {
       return this.startMessages('irecv', null, { argument: 'buffer', data: buffer, peer: source, tag });
     }
     const { world } = this;
@@ -537,7 +537,7 @@ export class Communicator {
    */
   sendInit(buffer: Data, dest: number, tag = 0): PersistentRequest {
     this.checkMessage('sendInit', 'dest', dest, tag);
-    if (buffer instanceof Layout) {
+    if (isLayout(buffer)) {
       return this.prepareMessages('sendInit', { argument: 'buffer', data: buffer, peer: dest, tag }, null);
     }
     return this.prepare('sendInit', buffer, null, (slot) => {
@@ -553,7 +553,7 @@ export class Communicator {
    */
   recvInit(buffer: Data, source: number, tag = 0): PersistentRequest {
     this.checkMessage('recvInit', 'source', source, tag);
-    if (buffer instanceof Layout) {
+    if (isLayout(buffer)) {
       return this.prepareMessages('recvInit', null, { argument: 'buffer', data: buffer, peer: source, tag });
     }
     return this.prepare('recvInit', null, buffer, (slot) => {
@@ -870,11 +870,10 @@ export class Communicator {
     op?: Op,
   ): Request {
     if (options?.signal !== undefined) {
-      const again = (): Request => this.launch(plans, send, recv, root, hintsOf(options), op);
-      return this.withSignal(plans.operation.name, options.signal, again);
+      return this.launchWithSignal(options.signal, plans, send, recv, root, NO_LISTS, hintsOf(options), op);
     }
     const plan = plans.find(send, recv, root, NO_LISTS, options, op);
-    return this.run(plans.operation.name, plan, viewOf(send), viewOf(recv), op);
+    return this.run(plans.name, plan, viewOf(send), viewOf(recv), op);
   }
 
   /** @internal */
@@ -889,8 +888,7 @@ export class Communicator {
   ): Request {
     const called = this.called(plans);
     if (options?.signal !== undefined) {
-      const again = (): Request => this.launchListed(plans, send, recv, root, lists, hintsOf(options), op);
-      return this.withSignal(called, options.signal, again);
+      return this.launchWithSignal(options.signal, plans, send, recv, root, lists, hintsOf(options), op);
     }
     const plan = plans.find(send, recv, root, lists, options, op, called);
     return this.run(called, plan, viewOf(send), viewOf(recv), op);
@@ -905,10 +903,7 @@ export class Communicator {
     options: LaunchOptions | undefined,
   ): Request {
     const called = this.called(plans);
-    if (options?.signal !== undefined) {
-      const again = (): Request => this.launchParts(plans, sends, recvs, peers, hintsOf(options));
-      return this.withSignal(called, options.signal, again);
-    }
+    if (options?.signal !== undefined) return this.launchPartsWithSignal(plans, sends, recvs, peers, options);
     const { recentParts } = plans;
     const found = options === undefined ? recentParts.find(sends, recvs) : null;
     if (found !== null) return this.run(called, found.plan, found.send, found.recv);
@@ -924,6 +919,22 @@ export class Communicator {
     if (request.slot >= 0) request.arrived = placement.arrived;
     else placement.arrived?.();
     return request;
+  }
+
+  /** Apart from the others: to make a function takes memory of every call, also of those that don't. */
+  private launchWithSignal(signal: SignalLike, ...call: Parameters<Communicator['launchListed']>): Request {
+    return this.withSignal(this.called(call[0]), signal, () => this.launchListed(...call));
+  }
+
+  private launchPartsWithSignal(
+    plans: PlanCache,
+    sends: unknown,
+    recvs: unknown,
+    peers: Peers,
+    options: LaunchOptions,
+  ): Request {
+    const start = (): Request => this.launchParts(plans, sends, recvs, peers, hintsOf(options));
+    return this.withSignal(this.called(plans), options.signal!, start);
   }
 
   /** Starts an operation that a signal ends; one that has fired keeps it from being started. */
@@ -945,8 +956,8 @@ export class Communicator {
   }
 
   /** The method that was called: for errors. */
-  private called({ operation }: PlanCache): string {
-    return this.prepares ? initNameOf(operation.name) : operation.name;
+  private called({ name }: PlanCache): string {
+    return this.prepares ? initNameOf(name) : name;
   }
 
   private run(
@@ -1377,11 +1388,11 @@ function viewOf(buffer: Data | InPlace | null): ArrayBufferView | null {
 
 /** The same where nothing can be in place. */
 function memoryOf(buffer: Data | null): ArrayBufferView | null {
-  return buffer instanceof Layout ? buffer.range : buffer;
+  return isLayout(buffer) ? buffer.range : buffer;
 }
 
 function bytesOfData(data: Data): number {
-  return data instanceof Layout ? data.bytes : data.byteLength;
+  return isLayout(data) ? data.bytes : data.byteLength;
 }
 
 function isTag(value: number): boolean {

@@ -4,7 +4,7 @@
  */
 
 /** What carries messages to peers. */
-export type Fabric = 'shm' | 'tcp' | 'verbs';
+export type Fabric = 'shm' | 'tcp' | 'verbs' | 'ucx';
 
 interface Row<Where extends Fabric> {
   /** What is counted. */
@@ -14,10 +14,11 @@ interface Row<Where extends Fabric> {
   description: string;
 }
 
-const ALL = ['shm', 'tcp', 'verbs'] as const;
+const ALL = ['shm', 'tcp', 'verbs', 'ucx'] as const;
 const SHM = ['shm'] as const;
 const TCP = ['tcp'] as const;
 const VERBS = ['verbs'] as const;
+const UCX = ['ucx'] as const;
 
 export const COUNTERS = {
   started: row('operations', ALL, 'Operations that this rank started.'),
@@ -39,12 +40,21 @@ export const COUNTERS = {
   moves: row('moves', ALL, 'Times that this rank moved to an idle processor, away from the peer that it waited for.'),
   allocatedBytes: row('bytes', ALL, 'Exposed memory in use: alloc() and temporary buffers of operations.'),
   parks: row('sleeps', ALL, 'Times that a thread of this rank went to sleep to wait for a peer.'),
-  events: row('wake-ups', ['tcp', 'verbs'], 'Times that a socket or the network card woke a thread of this rank.'),
+  events: row(
+    'wake-ups',
+    ['tcp', 'verbs', 'ucx'],
+    'Times that a socket or the network card woke a thread of this rank.',
+  ),
 
   mappedBytes: row('bytes', SHM, 'Data of large messages, copied through shared mappings.'),
-  crossMemoryBytes: row('bytes', SHM, 'Data of large messages, copied straight from process to process.'),
-  stagedBytes: row('bytes', SHM, 'Data of large messages, copied through a staging area in shared memory.'),
+  crossMemoryBytes: row('bytes', SHM, 'Data of messages above 64 KiB, copied straight from process to process.'),
+  stagedBytes: row('bytes', SHM, 'Data of messages to plain buffers, copied through a staging area in shared memory.'),
   helpedPieces: row('pieces', SHM, 'Pieces of large messages that the receiver copied, not the sender.'),
+  combinedBytes: row(
+    'bytes',
+    SHM,
+    'Of large messages of reductions, which the receiver combined while it copied them.',
+  ),
   peersByMemory: row('peers', SHM, 'Peers that this rank reaches by shared memory.'),
   doorbells: row('wake-ups', SHM, 'Sleeping peers that this rank woke.'),
 
@@ -79,6 +89,10 @@ export const COUNTERS = {
     VERBS,
     'Buffers found at the address of another, freed one, whose registration was not used.',
   ),
+
+  ucxMessages: row('messages', UCX, 'Small messages and reports that this rank gave to UCX.'),
+  ucxPuts: row('messages', UCX, 'Large messages that this rank gave to UCX.'),
+  peersByUcx: row('peers', UCX, 'Peers that this rank reaches by UCX.'),
 };
 
 function row<const Where extends Fabric>(unit: string, fabrics: readonly Where[], description: string): Row<Where> {

@@ -3,9 +3,10 @@
  * operation builds its schedule once.
  */
 import { ArgumentError, type ErrorContext, show } from './errors.js';
+import { BoundCalls, type Like, type Lists } from './bound-calls.js';
 import type { Native } from './native.js';
 import { errorFromFailure, errorFromNative } from './native-errors.js';
-import { type Data, Layout } from './layouts.js';
+import { isView, Layout, type MaybeBuffer, sizeOf } from './layouts.js';
 import { type Algorithm, Call, type Caller, checkData, type Counts, type Operation } from './operations/operation.js';
 import type { Placement } from './operations/parts.js';
 import { RecentParts } from './operations/recent-parts.js';
@@ -17,7 +18,6 @@ import { withLayouts } from './schedules/layout.js';
 import { decodeSchedule, Schedule } from './schedules/schedule.js';
 import type { Shape } from './schedules/shape.js';
 import { bytesOfCall, OWN_SCHEDULE, signatureOf } from './signatures.js';
-import { bytesOf, IN_PLACE, type InPlace } from './views.js';
 
 /** Plans kept per operation. Programs have a handful of shapes; a bound is for those that never repeat one. */
 const MAX_PLANS = 256;
@@ -33,9 +33,6 @@ export interface Owner extends Caller {
 export interface Hints {
   algorithm?: string | undefined;
 }
-
-/** A buffer argument. Programs in JavaScript may pass anything else: to find that out is the look-up's work. */
-export type MaybeBuffer = Data | InPlace | null;
 
 /** Of operations without counts. */
 export const NO_LISTS: readonly never[] = [];
@@ -121,21 +118,11 @@ function boxOf(buffer: unknown): Box | null {
 /** Longest list of counts that is remembered; longer ones are looked up. */
 const MAX_REMEMBERED_COUNTS = 4096;
 
-/** The arguments of a call that its plan depends on. */
-interface Remembered {
+/** What kinds of buffers a remembered call had. */
+interface Remembered extends Like {
   readonly sendKind: unknown;
   readonly recvKind: unknown;
-  readonly sendBytes: number;
-  readonly recvBytes: number;
-  readonly root: number;
-  readonly op: Op | undefined;
-  /** Copies: the program may change its own. */
-  readonly lists: Lists;
-  readonly plan: number;
 }
-
-/** Counts and displacements of a call. */
-type Lists = readonly (Counts | null | undefined)[];
 
 export class PlanCache {
   /** A call that equals one of these needs no more than these comparisons. */
@@ -143,17 +130,23 @@ export class PlanCache {
 
   private readonly plans: PlanStore;
   /** Of an exchange of parts. */
-  readonly recentParts = new RecentParts();
+  readonly recentParts: RecentParts;
+  private readonly bound: BoundCalls;
+  /** The operation's: entries of the table have many forms, and every start needs it. */
+  readonly name: string;
 
   constructor(
     private readonly owner: Owner,
     readonly operation: Operation,
   ) {
+    this.name = operation.name;
     this.plans = new PlanStore(owner);
+    this.bound = new BoundCalls(owner.world.native);
+    this.recentParts = new RecentParts(owner.world.native);
   }
 
   /**
-   * The plan of a call, compiled if need be.
+   * The plan of a call, compiled if need be; perhaps bound to its buffers.
    * @param called the method that was called, for errors: the operation's, or its persistent form
    * @throws {ClosedError} if the communicator is closed (closing it forgets all calls)
    * @throws {ArgumentError} naming the argument
@@ -168,6 +161,22 @@ export class PlanCache {
     called: string = this.operation.name,
   ): number {
     if (hints === undefined) {
+      const bound = this.bound.calls;
+      for (let i = 0; i < bound.length; i++) {
+        const call = bound[i];
+        const { like } = call;
+        if (
+          recv === call.recv &&
+          send === call.send &&
+          root === like.root &&
+          op === like.op &&
+          call.recvMemory.byteLength > 0 &&
+          call.sendMemory.byteLength > 0 &&
+          (lists === like.lists || sameLists(lists, like.lists))
+        ) {
+          return call.plan;
+        }
+      }
       const recent = this.recent.items;
       for (let i = 0; i < recent.length; i++) {
         const call = recent[i];
@@ -180,7 +189,7 @@ export class PlanCache {
           kindOf(send) === call.sendKind &&
           (lists === call.lists || sameLists(lists, call.lists))
         ) {
-          return call.plan;
+          return this.bound.meet(send, recv, call);
         }
       }
     }
@@ -212,16 +221,23 @@ export class PlanCache {
     return this.compile(key, shape, index, layouts, called, op);
   }
 
-  /** Every next call is looked up. */
+  /** Native code is gone: every next call is looked up. */
   forget(): void {
     this.recent.clear();
     this.recentParts.forget();
+    this.bound.forget();
   }
 
   /** Gives all plans back. */
   release(): void {
+    this.unbind();
     this.forget();
     this.plans.release();
+  }
+
+  private unbind(): void {
+    this.bound.release();
+    this.recentParts.release();
   }
 
   private remember(
@@ -275,6 +291,7 @@ export class PlanCache {
     const { operation } = this;
     const chosen = index >= 0 ? index : this.indexOf(operation.choose(shape), called);
     // The plan of a remembered call may have to make room.
+    this.unbind();
     this.forget();
     const algorithm = this.suited(operation.algorithms[chosen], shape, called);
     const name = `${operation.name} (${algorithm.name})`;
@@ -413,13 +430,4 @@ function sameNumbers(now: Counts | null | undefined, then: Counts | null | undef
 /** What a buffer is, as far as two calls are compared: the class of a view says the type of its elements. */
 function kindOf(buffer: MaybeBuffer): unknown {
   return isView(buffer) ? buffer.constructor : buffer;
-}
-
-function sizeOf(buffer: MaybeBuffer): number {
-  return !isView(buffer) ? 0 : bytesOf(buffer);
-}
-
-/** A layout passes for one, too, and has no bytes to tell: it equals nothing that is remembered. */
-function isView(buffer: MaybeBuffer): buffer is ArrayBufferView {
-  return buffer != null && buffer !== IN_PLACE;
 }

@@ -8,9 +8,12 @@ export class Recent<Item> {
   /** The one that makes room for the next. */
   private oldest = 0;
 
-  add(item: Item): void {
+  /** What makes room for it; undefined: nothing has to. */
+  add(item: Item): Item | undefined {
+    const makesRoom = this.items[this.oldest] as Item | undefined;
     this.items[this.oldest] = item;
     this.oldest = (this.oldest + 1) % MAX_RECENT;
+    return makesRoom;
   }
 
   clear(): void {

@@ -8,7 +8,7 @@ import { playChaos } from './support/chaos.js';
 import { TwoNetworks } from './support/networks.js';
 
 /** Two seconds of processor time each, over each transport. */
-const ROUNDS = BRIEF ? 1 : 10;
+const ROUNDS = BRIEF ? 1 : 7;
 /** Of the first round: a change is tested, not luck. `npm run chaos` plays new ones. */
 const FIRST = 1;
 

@@ -196,23 +196,30 @@ describe('wrong options', () => {
     await assert.rejects(init(verbs), { name: 'OptionError', argument: 'verbs.gid', message: /gidIndex/ });
   });
 
-  it("transport 'verbs' on a machine without rdma-core names what is missing; everything else works", async function () {
-    if (process.getuid?.() !== 0) skip(this, 'only root can hide a library from one process');
-    const program = `
-      import { init } from 'node-nbc';
-      await init({ transport: 'verbs' }).catch(({ code, message }) => console.log(code, message));
-      await (await init()).close();
-      console.log('shm works');`;
-    // In a mount namespace of its own an empty file lies over the library.
-    const hide = `
-      for path in $(ldconfig -p | sed -n 's/.*libibverbs.so.1 .* => //p'); do mount --bind /dev/null "$path" || exit; done
-      exec "$0" --input-type=module -e "$1"`;
-    const args = ['--mount', 'bash', '-c', hide, process.execPath, program];
-    const { stdout, stderr, code } = await run('unshare', args);
-    assert.equal(code, 0, stderr);
-    assert.match(stdout, /^ERR_NBC_TRANSPORT .*libibverbs.*(apt install|build again)/);
-    assert.match(stdout, /shm works/);
-  });
+  for (const [transport, library] of [
+    ['verbs', 'libibverbs'],
+    ['ucx', 'libucp'],
+  ]) {
+    it(`transport '${transport}' without ${library} names what is missing; everything else works`, async function () {
+      if (process.getuid?.() !== 0) skip(this, 'only root can hide a library from one process');
+      const program = `
+        import { init } from 'node-nbc';
+        await init({ transport: '${transport}' }).catch(({ code, message }) => console.log(code, message));
+        await (await init()).close();
+        console.log('shm works');`;
+      // In a mount namespace of its own an empty file lies over the library.
+      const hide = `
+        for path in $(ldconfig -p | sed -n 's/.*${library}.so.[01] .* => //p'); do
+          mount --bind /dev/null "$path" || exit
+        done
+        exec "$0" --input-type=module -e "$1"`;
+      const args = ['--mount', 'bash', '-c', hide, process.execPath, program];
+      const { stdout, stderr, code } = await run('unshare', args);
+      assert.equal(code, 0, stderr);
+      assert.match(stdout, new RegExp(`^ERR_NBC_TRANSPORT .*${library}.*(apt install|build again)`));
+      assert.match(stdout, /shm works/);
+    });
+  }
 
   it("transport 'verbs' without what it needs says what is missing", async () => {
     // There is no such device anywhere; where there is no device, no library or no verbs in this build, that is said.

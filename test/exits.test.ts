@@ -61,7 +61,7 @@ describe('a rank that leaves', () => {
 
 describe('a rank that is killed', () => {
   // On shared memory nbcrun notices, and ends the others.
-  if (!['verbs', 'tcp'].includes(process.env['NBC_TRANSPORT'] ?? '')) return;
+  if (!['verbs', 'tcp', 'ucx'].includes(process.env['NBC_TRANSPORT'] ?? '')) return;
   it('fails the operations of the others that need it, within bounded time', async () => {
     const results = await runJob('exits', { size: 3, args: ['killOne'], stopOnFailure: false });
     assert.equal(results[LEAVER].signal, 'SIGKILL', describeJob(results));

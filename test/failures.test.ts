@@ -21,6 +21,8 @@ const PLAYED = [
   { victim: 7, progress: 'thread' },
 ];
 const ON: Record<string, number> = { tcp: 4, mixed: 7 };
+/** Over shared memory what is not played: between them the causes have each victim twice or more. */
+const LEFT_OUT: Partial<Record<Cause, number>> = { memory: 0, operator: 4, revoked: 7 };
 /** In brief each cause is played once. */
 const IN_BRIEF = ['killed shm 4', 'memory shm 7', 'operator tcp 4', 'revoked mixed 7'];
 
@@ -32,6 +34,7 @@ describe('an operation fails on all ranks that need one that', function () {
       for (const { victim, progress } of PLAYED) {
         // One on each network: what differs is how a rank hears of the end of another.
         if (transport !== 'shm' && victim !== ON[transport]) continue;
+        if (transport === 'shm' && victim === LEFT_OUT[cause]) continue;
         // Over TCP nothing is exposed, and two hosts have the bytes that their first ranks say.
         if (cause === 'memory' && transport !== 'shm') continue;
         if (BRIEF && !IN_BRIEF.includes(`${cause} ${transport} ${victim}`)) continue;

@@ -7,7 +7,7 @@
  */
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
-import { closeSync, existsSync, readdirSync } from 'node:fs';
+import { closeSync, existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -208,10 +208,9 @@ export function describeJob(results: readonly RankResult[]): string {
  * what a kernel with a strict ptrace scope forbids.
  */
 export function forbid(...what: string[]): string[] | null {
-  const build = join(root, 'build/native-test');
-  if (!existsSync(build)) return null;
-  const found = readdirSync(build, { recursive: true, encoding: 'utf8' }).find((path) => /(^|\/)forbid$/.test(path));
-  return found === undefined ? null : [join(build, found), what.join()];
+  const built = ['plain', 'asan', 'tsan'].map((variant) => join(root, 'build/native-test', variant, 'forbid'));
+  const found = built.find(existsSync);
+  return found === undefined ? null : [found, what.join()];
 }
 
 /**

@@ -6,7 +6,7 @@ import { BRIEF } from './helpers.js';
 import { HOSTILE, playHostile } from './support/hostile/index.js';
 
 /** A second or two for each. Some have found something once. `npm run fuzz` plays new ones. */
-const CASES: Record<string, number> = { store: 60, nifti: 1500, schedules: 6000 };
+const CASES: Record<string, number> = { store: 60, pmi: 200, nifti: 1500, schedules: 6000 };
 
 describe('hostile input', () => {
   const given = process.env['NBC_TEST_SEED'];

@@ -54,6 +54,10 @@ describe('a limit of address space', () => {
     const env = { NBC_EXPOSED_BYTES: `${2 ** 28}` };
     assert.deepEqual(told(await limited(`-v ${20 * KIB_PER_GIB}`, 'exposesLittle', env)), []);
   });
+
+  it('of an ArrayBuffer: alloc() of more bytes says that there is no memory', async () => {
+    assert.deepEqual(told(await limited('-n 1024', 'exposesTooMuch')), []);
+  });
 });
 
 describe('a limit of the size of files', () => {

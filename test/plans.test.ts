@@ -25,6 +25,59 @@ describe('plans', () => {
     assert.deepEqual(roots.map(planOf), found);
   });
 
+  it('are bound to small views that come again, and each handle is given back once', () => {
+    const alive = new Set<number>();
+    let made = 0;
+    const add = (): number => {
+      alive.add(++made);
+      return made;
+    };
+    const native = {
+      compile: add,
+      bindPlan: (plan: number) => (assert(alive.has(plan)), add()),
+      releasePlan: (plan: number) => assert(alive.delete(plan), `plan ${plan} is given back once`),
+    };
+    const owner = { rank: 0, size: 2, hosts: undefined, handle: 0, world: { rank: 0, native }, requireOpen() {} };
+    const algorithms = [{ name: 'one', build: () => new Schedule() }];
+    const shape = (call: { recv: Uint8Array; shape(bytes: number): Shape }): Shape => call.shape(call.recv.length);
+    const operation = { name: 'itest', parameters: ['buffer'], algorithms, shape, choose: () => 'one' };
+    const cache = new PlanCache(owner as never, operation as never);
+    const find = (recv: Uint8Array): number => cache.find(null, recv, 0, [], undefined);
+    const times = (count: number, recv: () => Uint8Array): Set<number> =>
+      new Set(Array.from({ length: count }, () => find(recv())));
+
+    assert.equal(times(50, () => new Uint8Array(8)).size, 1, 'new views each time');
+    assert.equal(alive.size, 1);
+    const turns = Array.from({ length: 4 }, () => new Uint8Array(8));
+    for (const view of turns) times(30, () => view);
+    assert.deepEqual(
+      turns.map(find).map((plan) => alive.has(plan)),
+      [true, true, true, true],
+    );
+    assert.equal(new Set(turns.map(find)).size, 4);
+    assert.equal(alive.size, 5);
+    let next = 0;
+    times(200, () => turns[next++ % 3]);
+    assert.equal(alive.size, 5);
+    // A fifth one takes the place of the first.
+    const fifth = new Uint8Array(8);
+    assert.equal(times(30, () => fifth).size, 2);
+    assert.equal(alive.size, 5);
+    // In large memory they are not held, however small they are.
+    const part = new Uint8Array(100_000).subarray(0, 8);
+    assert.equal(times(50, () => part).size, 1);
+    // A new plan may need the place of another one: all are bound anew.
+    find(new Uint8Array(16));
+    assert.equal(alive.size, 2);
+    const [plan] = times(1, () => fifth);
+    times(30, () => fifth);
+    assert.notEqual(find(fifth), plan);
+    structuredClone(fifth.buffer, { transfer: [fifth.buffer] });
+    find(fifth);
+    cache.release();
+    assert.equal(alive.size, 0);
+  });
+
   it('of own schedules are apart where layouts differ, and those of no use any more are forgotten', () => {
     const alive = new Set<number>();
     let made = 0;
@@ -88,8 +141,11 @@ describe('plans', () => {
         ['notices parts of another form: strides, no part, in place', 'forms', 3],
         ['notices parts that moved where nothing is exchanged', 'alone', 3],
         ['refuses memory that is detached, resizable or overlaps, after a call that was right', 'memory', 3],
+        ['notices changes in lists of the very same views, and memory that went away', 'same', 3],
+        ['is told from others with the very same views', 'views', 3],
+        ['notices that the memory of the very same views has gone away', 'gone', 3],
         ['is forgotten when the communicator is closed', 'closed', 3],
       ],
-      (args, size) => runRanks('remembered', { size, args: [args] }),
+      (args, size) => runRanks('remembered', { size, args: [args], nodeOptions: ['--expose-gc'] }),
     ));
 });

@@ -71,6 +71,7 @@ describe('the release', function () {
 
   before(function () {
     if (!existsSync('/usr/include/infiniband/verbs.h')) skip(this, 'libibverbs-dev is not installed');
+    if (!existsSync('/usr/include/ucp/api/ucp.h')) skip(this, 'libucx-dev is not installed');
     if (!BRIEF && has('aarch64-linux-gnu-g++')) architectures.push(OTHER);
     run(ROOT, process.execPath, ['scripts/release.mjs', '--built', '--to', release, ...architectures]);
     tarball = join(
@@ -117,7 +118,7 @@ describe('the release', function () {
         const exported = symbols.filter((line) => /^ +\d+: [\da-f]+ .* (GLOBAL|WEAK|UNIQUE) +DEFAULT +\d+ /.test(line));
         const names = exported.map((line) => line.trim().split(/ +/).at(-1));
         assert.deepEqual(names.sort(), ['napi_register_module_v1', 'node_api_module_get_api_version_v1']);
-        assert.ok(readFileSync(file).includes('libibverbs.so.1'), arch);
+        for (const library of ['libibverbs.so.1', 'libucp.so.0']) assert.ok(readFileSync(file).includes(library), arch);
       }
     });
   });

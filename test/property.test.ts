@@ -15,7 +15,7 @@ import { type Outcome, runSerially } from './model.js';
 import { type CollectiveStep, MAX_SHIFT, type Plan, type Settings, type Step } from './programs/plan.js';
 
 const MOST_RANKS = 5;
-const RUNS = Number(process.env['NBC_TEST_RUNS'] ?? 8);
+const RUNS = Number(process.env['NBC_TEST_RUNS'] ?? 5);
 
 /** Around every limit there is: eager, inline, shared copy, segment of a chain; and anything in between. */
 const bytes = fc.oneof(

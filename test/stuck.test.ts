@@ -100,7 +100,8 @@ describe('a job that is stuck', () => {
       const found = one.stderr.match(told) ?? [];
       return found.length === 2 && found.every((text) => text.endsWith('recv_waiting_eager\n')) && found;
     });
-    const ranks = reports.map((text) => text.match(/^ {2}rank \d is in the event loop/gm)!.length);
+    // One of them may still be on its way to its event loop.
+    const ranks = reports.map((text) => text.match(/^ {2}rank \d is /gm)!.length);
     assert.deepEqual(ranks.sort(), [2, 3]);
   });
 

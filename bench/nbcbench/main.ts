@@ -321,7 +321,7 @@ const program = new Command('nbcbench')
   .option('--intervals <list>', 'a test every so many bytes of the block; 0: no tests', parse.parseIntervals, [0])
   .option(
     '--transport <list>',
-    "node-nbc's transport: auto, shm, tcp, verbs, or threads; peers use TCP if it is tcp",
+    "node-nbc's transport: auto, shm, tcp, verbs, ucx, or threads; peers use TCP if it is tcp",
     parse.parseTransports,
     ['auto'],
   )
@@ -414,7 +414,7 @@ program
   .description("what isend, irecv and each test of a ping-pong cost, in the paper's three modes (Netgauge's nbov)")
   .option('--sizes <list>', 'bytes of a message', parse.parseSizes, [8, 1024, 16384, 131072, 1048576])
   .option('--repetitions <n>', 'measured round trips of each size', parse.parsePositive, 1000)
-  .option('--transport <list>', 'auto, shm, tcp, verbs', parse.parseTransports, ['auto'])
+  .option('--transport <list>', 'auto, shm, tcp, verbs, ucx', parse.parseTransports, ['auto'])
   .option('--progress <list>', 'thread, manual', parse.parseProgress, ['manual'])
   .option('--ways <list>', `the paper's modes: ${WAYS.join(', ')}`, parse.parseWays, [...WAYS])
   .option('--json <file>', 'write the figures as JSON; "-" is standard output')
@@ -426,7 +426,9 @@ program
   .option('--sizes <list>', 'bytes of a message', parse.parseSizes, [8])
   .option('--repetitions <n>', 'measured round trips of each size', parse.parsePositive, 10_000)
   .option('--max-seconds <s>', 'for each size: stop before all repetitions', parse.parseSeconds, 10)
-  .option('--transport <list>', 'auto, shm, tcp, verbs; peers use TCP if it is tcp', parse.parseTransports, ['auto'])
+  .option('--transport <list>', 'auto, shm, tcp, verbs, ucx; peers use TCP if it is tcp', parse.parseTransports, [
+    'auto',
+  ])
   .addOption(threadsOption())
   .option('--progress <list>', 'thread, manual', parse.parseProgress, ['thread'])
   .addOption(sameBuffersOption())

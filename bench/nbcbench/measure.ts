@@ -85,12 +85,11 @@ const WARM_UP_LIMIT = 1000;
  * the next mode for the first time, so that the compiler needs more than one look at everything.
  */
 const JIT_ROUNDS = 4;
-/** Divided among the operations, which share most of the code; and how many each has at least. */
-const JIT_WARM_UP = 3000;
-const JIT_LEAST = 300;
+/** In a round. With 300, the methods of operations with counts were not compiled when measurements began. */
+const JIT_WARM_UP = 1000;
 /**
- * They come in parts, and end after that time at the latest, divided likewise: over an emulated network a repetition
- * takes milliseconds.
+ * They come in parts, and end after that time at the latest, divided among the operations: over an emulated network a
+ * repetition takes milliseconds.
  */
 const JIT_PART = 100;
 const JIT_LIMIT_MS = 1500;
@@ -250,7 +249,6 @@ async function warmUp(
   starts: readonly Start[],
   listener: Listener,
 ): Promise<void> {
-  const most = Math.max(JIT_LEAST, JIT_WARM_UP / ops.length);
   for (const team of teams) {
     if (isPeer(team.implementation)) continue; // compiled ahead of time
     for (let round = 0; round < JIT_ROUNDS; round++) {
@@ -260,7 +258,7 @@ async function warmUp(
             const start = starts[round % starts.length];
             const end = performance.now() + JIT_LIMIT_MS / ops.length;
             const words = { mode, op, bytes: 8, buffers: 'plain', form, writes: 'same', compute: 1 } as const;
-            for (let done = 0; done < most && performance.now() < end; done += JIT_PART) {
+            for (let done = 0; done < JIT_WARM_UP && performance.now() < end; done += JIT_PART) {
               await run(team, { ...words, tests: round, start }, JIT_PART, listener);
             }
           }

@@ -30,6 +30,8 @@ const stub = {
   native: {
     compile: (to: number, words: Uint32Array) => native.compile(to, words),
     releasePlan: (plan: number) => native.releasePlan(plan),
+    bindPlan: (plan: number, send: ArrayBufferView | null, receive: ArrayBufferView | null) =>
+      native.bindPlan(plan, send, receive),
     start: () => true,
   },
   nextSlot: 0,

@@ -15,9 +15,9 @@ World* open_world(napi_env env) {
 bool get_uint32(napi_env env, napi_value value, uint32_t& out) {
   double number;
   if (napi_get_value_double(env, value, &number) != napi_ok) return false;
-  if (!(number >= 0 && number <= std::numeric_limits<uint32_t>::max()) || number != std::floor(number)) return false;
+  if (!(number >= 0 && number <= std::numeric_limits<uint32_t>::max())) return false;
   out = static_cast<uint32_t>(number);
-  return true;
+  return static_cast<double>(out) == number;
 }
 
 bool get_slot(napi_env env, napi_value value, uint32_t& slot) { return get_uint32(env, value, slot) && slot < kSlots; }
@@ -33,8 +33,8 @@ bool is_ending(napi_env env) {
   return napi_strict_equals(env, value, value, &same) != napi_ok;  // one of the calls that are refused then
 }
 
-bool get_buffer(napi_env env, napi_value value, const char* name, uint64_t least, PinnedView& out) {
-  const PinResult result = pin(env, value, out.pinned, out.place);
+bool get_buffer(napi_env env, World& world, napi_value value, const char* name, uint64_t least, PinnedView& out) {
+  const PinResult result = pin(env, value, world.stores(), out.pinned, out.place);
   out.view = value;
   if (result == PinResult::no_memory) {
     no_memory_for_copy().raise(env);

@@ -56,7 +56,7 @@ struct PinnedView {
 };
 
 // Pins a view, or throws. `least`: bytes it must hold.
-bool get_buffer(napi_env env, napi_value value, const char* name, uint64_t least, PinnedView& out);
+bool get_buffer(napi_env env, World& world, napi_value value, const char* name, uint64_t least, PinnedView& out);
 
 // The slots of an Int32Array; throws if one is out of range. They are there as long as no JavaScript runs.
 bool get_slots(napi_env env, napi_value value, const uint32_t*& slots, size_t& count);

@@ -65,9 +65,9 @@ PinResult look_at(napi_env env, napi_value view, Pinned& out) {
   return PinResult::ok;
 }
 
-PinResult pin(napi_env env, napi_value view, Pinned& out, const std::byte*& place) {
+PinResult pin(napi_env env, napi_value view, RecentStores& recent, Pinned& out, const std::byte*& place) {
   if (!pins_copies()) {
-    const PinResult result = pin_backing_store(view, out);
+    const PinResult result = pin_backing_store(view, recent, out);
     place = out.data;
     return result;
   }

@@ -9,6 +9,8 @@
 
 namespace nbc::addon {
 
+class RecentStores;
+
 enum class PinResult { ok, not_a_view, detached, resizable, no_memory };
 
 // Before the first pin. The variable NBC_BUFFERS=copy has the copies made in every runtime: for tests.
@@ -21,6 +23,6 @@ PinResult look_at(napi_env env, napi_value view, Pinned& out);
 // Finds the memory of a typed array, DataView or Buffer, or a copy of it, and keeps it allocated for as long as
 // `out.keeper` lives: against garbage collection, and also against detaching or transferring the ArrayBuffer, after
 // which the memory belongs to another object or to none. `place`: the memory of the view itself.
-PinResult pin(napi_env env, napi_value view, Pinned& out, const std::byte*& place);
+PinResult pin(napi_env env, napi_value view, RecentStores& recent, Pinned& out, const std::byte*& place);
 
 }  // namespace nbc::addon

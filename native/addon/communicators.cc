@@ -75,7 +75,7 @@ Napi::Value compile(const Napi::CallbackInfo& info) {
                                   group->members, group->rank, plan->messages, plan->op.number != 0);
     plan->group = group;
     if (!is_nothing(env, info[5])) plan->name = info[5].ToString().Utf8Value();
-    return Napi::Number::New(env, world.add_plan(std::move(plan)));
+    return Napi::Number::New(env, world.add_plan({std::move(plan), false, {}}));
   } catch (const ScheduleError& error) {
     throw Refusal("ERR_NBC_SCHEDULE")
         .with("word", static_cast<double>(error.word))

@@ -5,17 +5,21 @@
 #include <utility>
 #include <vector>
 
+#include "fabric/cards/host_bootstrap.h"
+#include "fabric/cards/socket_bootstrap.h"
 #include "fabric/mixed/mixed_fabric.h"
 #include "fabric/shm/shm_fabric.h"
 #include "fabric/tcp/tcp_fabric.h"
+#include "fabric/ucx/available.h"
 #include "fabric/verbs/available.h"
 #if NBC_HAS_VERBS
 #include "fabric/verbs/device.h"
-#include "fabric/verbs/host_bootstrap.h"
 #include "fabric/verbs/mailboxes.h"
 #include "fabric/verbs/offer.h"
-#include "fabric/verbs/socket_bootstrap.h"
 #include "fabric/verbs/verbs_fabric.h"
+#endif
+#if NBC_HAS_UCX
+#include "fabric/ucx/ucx_fabric.h"
 #endif
 
 namespace nbc::addon {
@@ -63,28 +67,31 @@ std::unique_ptr<FarFabric> make_tcp(const Opening& opening, tcp::Socket listener
   return std::make_unique<tcp::TcpFabric>(description_of(opening, std::move(listener)), tcp_options(opening), exposed);
 }
 
+#if NBC_HAS_VERBS || NBC_HAS_UCX
+// Ranks that have a listening socket exchange their cards over sockets, others through the shared file.
+std::unique_ptr<cards::Bootstrap> make_bootstrap(const Opening& opening, tcp::Socket listener,
+                                                 std::shared_ptr<job::Segment> segment,
+                                                 cards::HostBootstrap::Line line) {
+  if (listener)
+    return std::make_unique<cards::SocketBootstrap>(description_of(opening, std::move(listener)), tcp_options(opening),
+                                                    opening.transport);
+  return std::make_unique<cards::HostBootstrap>(std::move(segment), opening.rank, opening.engine.libof.eager_limit,
+                                                line);
+}
+#endif
+
+[[noreturn, maybe_unused]] void not_in_this_build(const std::string& transport, const std::string& library,
+                                                  const std::string& package) {
+  throw FabricError{"transport '" + transport + "' is not in this build: it was made without the headers of " +
+                    library + ". Install them (Debian: apt install " + package + ") and build again"};
+}
+
 #if NBC_HAS_VERBS
 // How many ranks of this rank's machine come before it. Under nbcrun all are on this one.
 uint32_t number_on_host(const Opening& opening) {
   const std::vector<uint32_t>& hosts = opening.tcp.hosts;
   if (opening.rank >= hosts.size()) return opening.rank;
   return static_cast<uint32_t>(std::count(hosts.begin(), hosts.begin() + opening.rank, hosts[opening.rank]));
-}
-
-// Ranks that have a listening socket exchange their cards over sockets, others through the shared file.
-std::unique_ptr<verbs::Bootstrap> make_bootstrap(const Opening& opening, tcp::Socket listener,
-                                                 std::shared_ptr<job::Segment> segment,
-                                                 verbs::HostBootstrap::Line line) {
-  if (listener)
-    return std::make_unique<verbs::SocketBootstrap>(description_of(opening, std::move(listener)), tcp_options(opening));
-  return std::make_unique<verbs::HostBootstrap>(std::move(segment), opening.rank, opening.engine.libof.eager_limit,
-                                                line);
-}
-#else
-[[noreturn]] void not_in_this_build() {
-  throw FabricError{
-      "transport 'verbs' is not in this build: it was made without the headers of libibverbs. Install them "
-      "(Debian: apt install libibverbs-dev) and build again"};
 }
 #endif
 
@@ -93,10 +100,11 @@ std::unique_ptr<FarFabric> make_verbs(const Opening& opening, tcp::Socket listen
                                       std::shared_ptr<job::Segment> segment,
                                       const std::shared_ptr<ExposedMemory>& exposed) {
 #if NBC_HAS_VERBS
-  using Line = verbs::HostBootstrap::Line;
+  using Line = cards::HostBootstrap::Line;
   verbs::VerbsOptions verbs = opening.verbs;
   verbs.eager_limit = opening.engine.libof.eager_limit;
   verbs.give_up_after(opening.peer_timeout);
+  verbs.connect_milliseconds = 3 * opening.peer_timeout;
   verbs.device.turn = number_on_host(opening);
   auto bootstrap = make_bootstrap(opening, std::move(listener), std::move(segment),
                                   exposed == nullptr ? Line::ours : Line::of_others);
@@ -106,7 +114,19 @@ std::unique_ptr<FarFabric> make_verbs(const Opening& opening, tcp::Socket listen
   static_cast<void>(listener);
   static_cast<void>(segment);
   static_cast<void>(exposed);
-  not_in_this_build();
+  not_in_this_build("verbs", "libibverbs", "libibverbs-dev");
+#endif
+}
+
+std::unique_ptr<Fabric> make_ucx(const Opening& opening, tcp::Socket listener, std::shared_ptr<job::Segment> segment) {
+#if NBC_HAS_UCX
+  auto bootstrap = make_bootstrap(opening, std::move(listener), std::move(segment), cards::HostBootstrap::Line::ours);
+  return std::make_unique<ucx::UcxFabric>(std::move(bootstrap), opening.engine.libof.eager_limit);
+#else
+  static_cast<void>(opening);
+  static_cast<void>(listener);
+  static_cast<void>(segment);
+  not_in_this_build("ucx", "UCX", "libucx-dev");
 #endif
 }
 
@@ -144,6 +164,7 @@ std::unique_ptr<Fabric> make_fabric(const Opening& opening, tcp::Socket listener
                                     std::shared_ptr<job::Segment> segment) {
   if (opening.transport == "tcp") return make_tcp(opening, std::move(listener), nullptr);
   if (opening.transport == "verbs") return make_verbs(opening, std::move(listener), std::move(segment), nullptr);
+  if (opening.transport == "ucx") return make_ucx(opening, std::move(listener), std::move(segment));
   if (listener) return make_beside_network(opening, std::move(listener), segment);
   // Where no host is named, all ranks are on this one, and nothing is spent on a network.
   if (opening.transport == "auto" && !opening.host.empty() && opening.size > 1)
@@ -159,7 +180,7 @@ VerbsOffer offer_verbs(const verbs::VerbsOptions& options) {
   return {device->name, verbs::offer_of(device->attachment().port)};
 #else
   static_cast<void>(options);
-  not_in_this_build();
+  not_in_this_build("verbs", "libibverbs", "libibverbs-dev");
 #endif
 }
 

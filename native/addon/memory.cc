@@ -36,14 +36,34 @@ Blocks& blocks() {
   return *all;
 }
 
-// The ArrayBuffer of the block is gone.
-void release(Napi::Env env, void* /*data*/, Block* block) {
-  Napi::MemoryManagement::AdjustExternalMemory(env, -static_cast<int64_t>(block->bytes));
+// The ArrayBuffer of the block is gone, or could not be made: the second call for a block does nothing.
+void release(napi_env env, void* data, void* /*hint*/) {
   std::shared_ptr<Block> last;  // it may be released without the lock
-  const std::lock_guard lock(blocks().mutex);
-  const auto found = blocks().by_address.find(block->data);
-  last = std::move(found->second);
-  blocks().by_address.erase(found);
+  {
+    const std::lock_guard lock(blocks().mutex);
+    const auto found = blocks().by_address.find(data);
+    if (found == blocks().by_address.end()) return;
+    last = std::move(found->second);
+    blocks().by_address.erase(found);
+  }
+  Napi::MemoryManagement::AdjustExternalMemory(env, -static_cast<int64_t>(last->bytes));
+}
+
+// Where Node.js does not make an ArrayBuffer, because it would be too large or because the thread ends, it has called
+// the finalizer already; other runtimes may not. The wrapper of node-addon-api frees its own memory twice then.
+napi_value array_buffer_of(napi_env env, const std::shared_ptr<Block>& block) {
+  napi_value result;
+  if (napi_create_external_arraybuffer(env, block->data, block->bytes, release, nullptr, &result) == napi_ok)
+    return result;
+  release(env, block->data, nullptr);
+  napi_value ignored;
+  bool pending = false;
+  if (napi_is_exception_pending(env, &pending) == napi_ok && pending) napi_get_and_clear_last_exception(env, &ignored);
+  if (is_ending(env)) return nullptr;
+  throw Refusal("ERR_NBC_NO_MEMORY")
+      .with("bytes", static_cast<double>(block->bytes))
+      .with("detail", "the runtime makes no ArrayBuffer of this size")
+      .error(env);
 }
 
 Napi::Value alloc(const Napi::CallbackInfo& info) {
@@ -63,7 +83,7 @@ Napi::Value alloc(const Napi::CallbackInfo& info) {
     blocks().by_address[data] = block;
   }
   Napi::MemoryManagement::AdjustExternalMemory(env, static_cast<int64_t>(bytes));
-  return Napi::ArrayBuffer::New(env, data, bytes, release, block.get());
+  return {env, array_buffer_of(env, block)};
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ struct Opening {
   int job_fd = -1;        // -1: a job of its own
   bool thread = false;    // the thread is the rank, not the process, which may have more of them
   bool launched = true;   // false: a job of runRanks(), all of whose ranks are threads of this process
-  std::string transport;  // "auto", "shm", "tcp" or "verbs"
+  std::string transport;  // "auto", "shm", "tcp", "verbs" or "ucx"
   std::string network;    // to other hosts, with "auto", where ranks agreed on it when they met: "tcp" or "verbs"
   std::string host;       // ranks with equal ones are on one host; empty: the machine
   struct Tcp {

@@ -39,10 +39,13 @@ void forget_engine(Engine* engine) {
   std::erase(g_engines, engine);
 }
 
+// Also to ranks of this machine.
+bool by_network_alone(const Opening& opening) { return opening.transport != "shm" && opening.transport != "auto"; }
+
 // What the ranks of this machine share; null with transport 'tcp'.
 // `apart`: the ranks have met over sockets.
 std::shared_ptr<job::Segment> map_segment(const Opening& opening, bool apart) {
-  if (opening.transport == "tcp" || (opening.transport == "verbs" && apart)) return nullptr;
+  if (opening.transport == "tcp" || (apart && by_network_alone(opening))) return nullptr;
   const Descriptor own(opening.job_fd < 0 ? job::Segment::create(1, opening.shm.exposed_bytes) : -1);
   const int fd = own ? own.get() : opening.job_fd;
   auto segment = opening.thread ? job::Segment::share(fd) : job::Segment::map(fd);
@@ -75,8 +78,7 @@ void World::open(const Opening& opening, tcp::Socket listener, napi_value on_com
     open_engine(opening, std::move(listener), on_completions);
   } catch (const FabricError& error) {
     give_up();
-    const bool network = opening.transport == "verbs" || opening.transport == "tcp";
-    throw cannot_open(network ? "ERR_NBC_TRANSPORT" : "ERR_NBC_OPEN", error).error(env_);
+    throw cannot_open(by_network_alone(opening) ? "ERR_NBC_TRANSPORT" : "ERR_NBC_OPEN", error).error(env_);
   } catch (const std::system_error& error) {
     give_up();
     std::string what = std::string("starting the threads of this rank: ") + error.what();
@@ -152,6 +154,7 @@ void World::close(bool environment_ends) {
   poll_.reset();
   engine_.reset();
   copies_.drop_all(environment_ends);
+  stores_.clear();
   groups_.clear();
   free_groups_.clear();
   plans_.clear();
@@ -218,7 +221,9 @@ void free_handle(std::vector<std::shared_ptr<T>>& table, std::vector<uint32_t>& 
 }  // namespace
 
 uint32_t World::add_group(std::shared_ptr<Group> group) { return add_handle(groups_, free_groups_, std::move(group)); }
-uint32_t World::add_plan(std::shared_ptr<LoadedPlan> plan) { return add_handle(plans_, free_plans_, std::move(plan)); }
+uint32_t World::add_plan(Startable plan) {
+  return add_handle(plans_, free_plans_, std::make_shared<const Startable>(std::move(plan)));
+}
 void World::free_group(uint32_t handle) { free_handle(groups_, free_groups_, handle); }
 void World::free_plan(uint32_t handle) { free_handle(plans_, free_plans_, handle); }
 
@@ -226,8 +231,6 @@ std::shared_ptr<Group> World::group(uint32_t handle) const {
   return handle < groups_.size() ? groups_[handle] : nullptr;
 }
 
-const std::shared_ptr<LoadedPlan>* World::plan(uint32_t handle) const {
-  return handle < plans_.size() && plans_[handle] != nullptr ? &plans_[handle] : nullptr;
-}
+const Startable* World::plan(uint32_t handle) const { return handle < plans_.size() ? plans_[handle].get() : nullptr; }
 
 }  // namespace nbc::addon

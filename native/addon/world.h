@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "addon/backing_store.h"
 #include "addon/copies.h"
 #include "addon/event_loop.h"
 #include "addon/opening.h"
@@ -18,6 +19,13 @@
 #include "fabric/tcp/socket.h"
 
 namespace nbc::addon {
+
+// What a start finds by its handle: a plan, and the buffers that it was bound to (bindPlan).
+struct Startable {
+  std::shared_ptr<LoadedPlan> plan;
+  bool bound = false;
+  Pinned buffers[2];  // of the roles send and receive
+};
 
 class World {
  public:
@@ -38,6 +46,7 @@ class World {
   bool is_open() const { return engine_ != nullptr; }
   Engine& engine() { return *engine_; }
   Copies& copies() { return copies_; }
+  RecentStores& stores() { return stores_; }
   const std::shared_ptr<SlotTable>& slots() const { return slots_; }
   std::shared_ptr<ExposedMemory> memory() const { return engine_->fabric().memory(); }
   void set_keep_alive(bool on);
@@ -45,8 +54,8 @@ class World {
   uint32_t add_group(std::shared_ptr<Group> group);
   std::shared_ptr<Group> group(uint32_t handle) const;  // null: no such group
   void free_group(uint32_t handle);
-  uint32_t add_plan(std::shared_ptr<LoadedPlan> plan);
-  const std::shared_ptr<LoadedPlan>* plan(uint32_t handle) const;  // null: no such plan
+  uint32_t add_plan(Startable plan);
+  const Startable* plan(uint32_t handle) const;  // null: no such plan
   void free_plan(uint32_t handle);
 
  private:
@@ -59,6 +68,7 @@ class World {
 
   napi_env env_;
   Copies copies_;
+  RecentStores stores_;
   std::shared_ptr<SlotTable> slots_;
   std::unique_ptr<job::Watch> watch_;
   std::unique_ptr<job::Pulse> pulse_;
@@ -66,7 +76,7 @@ class World {
   std::unique_ptr<EventLoopPoll> poll_;  // null: the event loop is woken by the thread-safe function only
   std::vector<std::shared_ptr<Group>> groups_;
   std::vector<uint32_t> free_groups_;
-  std::vector<std::shared_ptr<LoadedPlan>> plans_;
+  std::vector<std::shared_ptr<const Startable>> plans_;
   std::vector<uint32_t> free_plans_;
   bool is_process_ = false;  // the rank is the process: others are told so
   napi_threadsafe_function to_javascript_ = nullptr;

@@ -94,7 +94,7 @@ void Engine::note_call(Group& group, const Operation& operation) {
   const size_t calls = group.made.size();
   if (calls == 0 || (tag == calls && calls < Group::kMostCalls))
     group.made.resize(calls == 0 ? Group::kFewestCalls : 2 * calls);
-  group.made[tag % group.made.size()] = signature;
+  group.made[tag & (group.made.size() - 1)] = signature;  // a power of two
   if (group.told.empty() || signature == 0) return;
   const ToldCall& told = group.told[tag % group.told.size()];
   if (told.tag == tag && told.signature != 0 && told.signature != signature)

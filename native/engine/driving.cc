@@ -371,7 +371,7 @@ bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanosec
   Spinning spinning(*this, wait_history_, kSpin);
   bool done;
   for (;;) {
-    const bool moved = pass(Effort::helping);
+    const bool moved = pass(Effort::helping, LocalWork::kLargePiece);
     const bool busy = moved || work() > 0;
     if (busy) spinning.renew();
     done = settled(slots, count, all);

@@ -63,7 +63,7 @@ Engine::~Engine() {
   user_work_->close();
   close_operations();
   // What is left: peers may still write to these buffers, and read staged pieces of exposed memory.
-  if (active_.head != nullptr || !left_behind_.empty()) left_behind_.push_back(fabric_->memory());
+  if (active_.head != nullptr || !left_behind_.empty() || fabric_->is_read()) left_behind_.push_back(fabric_->memory());
   for (Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
     slots_->set(operation->slot, static_cast<int32_t>(Error::closed));
     for (const Pinned& pin : operation->buffers) {
@@ -107,7 +107,7 @@ Engine::Operation& Engine::take_operation(uint32_t slot) {
     free_.remove(operation);
   }
   operation->slot = slot;
-  operation->persistent = false;
+  operation->persistent = operation->keeps_buffers = false;
   operation->repetition = 0;
   operation->pins = operation->buffers;
   return *operation;
@@ -118,7 +118,7 @@ void Engine::activate(Operation& operation) {
   operation.waiting_rtr = 0;
   operation.error = Error::none;
   operation.poison = 0;
-  operation.cancelled = operation.buffers_in_use = operation.told = false;
+  operation.cancelled = operation.buffers_in_use = operation.told = operation.combined = false;
   operation.round = operation.waited = operation.asked = 0;
   operation.signature = 0;
   operation.watched = false;
@@ -142,6 +142,19 @@ Engine::Operation* Engine::pending(uint32_t slot) const {
 }
 
 bool Engine::start(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinned send, Pinned receive) {
+  return start_plan(plan, slot,
+                    [&](Operation& operation) { operation.use(plan, std::move(send), std::move(receive)); });
+}
+
+bool Engine::start(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, const Pinned (&bound)[2]) {
+  return start_plan(plan, slot, [&](Operation& operation) {
+    operation.use_bound(plan, bound);
+    operation.keeps_buffers = true;
+  });
+}
+
+template <typename Use>
+bool Engine::start_plan(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, const Use& use) {
   TracedCall traced(*this, Trace::Call::start);
   enter();
   if (fabric_->alarmed()) libof_.look_around(true);
@@ -152,7 +165,7 @@ bool Engine::start(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinne
   operation.context = group.context;
   operation.tag = group.next_tag++;
   operation.signature = plan->signature;
-  operation.use(plan, std::move(send), std::move(receive));
+  use(operation);
   note_call(group, operation);
   run_plan(operation);
   return after_start(slot);
@@ -171,12 +184,23 @@ bool Engine::start_messages(const std::shared_ptr<LoadedPlan>& plan, uint32_t sl
 }
 
 void Engine::Operation::use(const std::shared_ptr<LoadedPlan>& with, Pinned send, Pinned receive) {
-  loaded = with;
+  if (loaded != with) loaded = with;  // see give_back()
   plan = &with->plan;
   base[static_cast<size_t>(Role::send)] = send.data;
   base[static_cast<size_t>(Role::receive)] = receive.data;
   buffers[0] = std::move(send);
   buffers[1] = std::move(receive);
+}
+
+// See give_back(): what is the same as last time is not counted again.
+void Engine::Operation::use_bound(const std::shared_ptr<LoadedPlan>& with, const Pinned (&bound)[2]) {
+  if (loaded != with) loaded = with;
+  plan = &with->plan;
+  for (uint32_t role = 0; role < 2; ++role) {
+    base[role] = buffers[role].data = bound[role].data;
+    buffers[role].bytes = bound[role].bytes;
+    if (buffers[role].keeper != bound[role].keeper) buffers[role].keeper = bound[role].keeper;
+  }
 }
 
 void Engine::Operation::use_tags(uint32_t send_tag, uint32_t receive_tag) {
@@ -222,7 +246,9 @@ bool Engine::message(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint
   if (fabric_->alarmed()) libof_.look_around(true);
   Operation& operation = new_operation(slot);
   traced.starts(operation.number);
+  operation.loaded.reset();
   operation.buffers[0] = std::move(buffer);
+  operation.buffers[1] = {};  // see give_back()
   operation.context = group.context + 1;
   const Rank world = group.members[peer];
   if (group.revoked()) {
@@ -263,6 +289,7 @@ bool Engine::irecv(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint32
 Engine::Operation& Engine::new_persistent(uint32_t slot, std::shared_ptr<Group> group) {
   Operation& operation = take_operation(slot);
   operation.persistent = true;
+  for (Pinned& pin : operation.buffers) pin = {};  // see give_back()
   slots_->set(slot, static_cast<int32_t>(SlotState::done));
   persistent_[slot] = {&operation, std::move(group)};
   return operation;
@@ -301,6 +328,7 @@ void Engine::prepare_message(std::shared_ptr<Group> group, uint32_t slot, Pinned
                              bool sends) {
   enter();
   Operation& operation = new_persistent(slot, group);
+  operation.loaded.reset();
   operation.context = group->context + 1;
   operation.tag = tag;
   operation.buffers[0] = std::move(buffer);

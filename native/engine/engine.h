@@ -145,6 +145,8 @@ class Engine : private libof::Calls, private libof::Observer {
 
   // All of these: calling thread. `slot`: a free slot. True: complete already, and the slot was not touched.
   bool start(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinned send, Pinned receive);
+  // The same with buffers that the caller keeps and will start it with again.
+  bool start(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, const Pinned (&bound)[2]);
   // As start, of a plan that was compiled for messages: they meet those of isend and irecv.
   bool start_messages(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pinned send, Pinned receive,
                       uint32_t send_tag, uint32_t receive_tag);
@@ -231,16 +233,18 @@ class Engine : private libof::Calls, private libof::Observer {
     uint64_t given = 0;   // bytes of that piece
     Pinned buffers[2];    // of the user: what RequestOwner::pins points to
     bool persistent = false;
-    bool watched = false;     // its slot goes to `ended_` at its end
-    bool last_round = false;  // nothing is left to start
-    bool told = false;        // it has failed, and its peers learn of that
-    uint32_t waited = 0;      // the round in which it was seen to wait, and in which peers were asked
+    bool keeps_buffers = false;  // they are bound to a plan, which comes again
+    bool watched = false;        // its slot goes to `ended_` at its end
+    bool last_round = false;     // nothing is left to start
+    bool told = false;           // it has failed, and its peers learn of that
+    uint32_t waited = 0;         // the round in which it was seen to wait, and in which peers were asked
     uint32_t asked = 0;
     bool starting = false;  // inside start(): completion is the return value
     Operation* previous = nullptr;
     Operation* next = nullptr;
 
     void use(const std::shared_ptr<LoadedPlan>& with, Pinned send, Pinned receive);
+    void use_bound(const std::shared_ptr<LoadedPlan>& with, const Pinned (&bound)[2]);
     void use_tags(uint32_t send_tag, uint32_t receive_tag);
   };
 
@@ -256,6 +260,8 @@ class Engine : private libof::Calls, private libof::Observer {
   Operation& take_operation(uint32_t slot);
   void activate(Operation& operation);
   Operation& new_operation(uint32_t slot);
+  template <typename Use>
+  bool start_plan(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, const Use& use);
   Operation& new_persistent(uint32_t slot, std::shared_ptr<Group> group);
   void run_plan(Operation& operation);
   void refuse_memory(Operation& operation, uint64_t bytes);
@@ -264,6 +270,7 @@ class Engine : private libof::Calls, private libof::Observer {
   void run_message(Operation& operation, Rank peer, const libof::MessageKey& key, bool sends);
   bool after_start(uint32_t slot);
   void advance(Operation& operation);
+  static Combining combining_of(const Operation& operation, const Transfer& t);
   void start_round(Operation& operation, const Round& round);
   void start_local_work(Operation& operation, const Round& round);
   void go_on_locally(Operation& operation);
@@ -275,7 +282,7 @@ class Engine : private libof::Calls, private libof::Observer {
   void advance_ready();
   uint64_t work() const { return fabric_->work() + local_work_.cost() + temporary_.surplus(); }
   bool has_short_work() const;
-  bool work_locally();
+  bool work_locally(uint64_t most);
   void report_failure(Operation& operation);
   Status describe(Status::Caller caller) const;
   void set_metering(Metering metering, bool in_wait);
@@ -314,7 +321,7 @@ class Engine : private libof::Calls, private libof::Observer {
 
   class Spinning;  // in driving.cc
   class TracedCall;
-  bool pass(Effort effort);
+  bool pass(Effort effort, uint64_t most_local = LocalWork::kPiece);
   bool last_pass(Effort effort);
   bool settled(const uint32_t* slots, size_t count, bool all) const;
   bool background_needed() const;

@@ -8,6 +8,17 @@ libof::MessageKey Engine::key_of(const Operation& operation, const Transfer& t) 
   return {operation.context, operation.tag, t.sequence + operation.repetition * t.of};
 }
 
+// The reduction of the next round, which the network may do while it receives.
+Combining Engine::combining_of(const Operation& operation, const Transfer& t) {
+  if (t.combined_by == kNobody) return {};
+  const Local& local = operation.loaded->plan.locals[t.combined_by];
+  std::byte* const target = operation.base[static_cast<size_t>(local.to)] + local.to_offset;
+  // Received into the place of the result, and combined with what is elsewhere; or the other way round.
+  if (t.role == local.to && t.offset == local.to_offset)
+    return {local.reduce, target, operation.base[static_cast<size_t>(local.from)] + local.from_offset, false};
+  return {local.reduce, target, target, true};
+}
+
 void Engine::start_round(Operation& operation, const Round& round) {
   const LoadedPlan& loaded = *operation.loaded;
   const Plan& plan = loaded.plan;
@@ -15,12 +26,15 @@ void Engine::start_round(Operation& operation, const Round& round) {
   const auto length_of = [&](const Transfer& t) {
     return loaded.messages && t.role == Role::receive ? libof::Length::at_most : libof::Length::exact;
   };
+  const bool combined = operation.combined;
+  operation.combined = false;
   ++counters_.rounds;
   if (trace_ != nullptr) trace_->round(operation.number, operation.round);
   for (uint32_t i = round.receive_first; i < round.receive_last; ++i) {
     const Transfer& t = plan.receives[i];
     libof_.irecv(operation, t.peer, loaded.messages ? operation.receive_key : key_of(operation, t),
-                 operation.base[static_cast<size_t>(t.role)] + t.offset, t.bytes, length_of(t));
+                 operation.base[static_cast<size_t>(t.role)] + t.offset, t.bytes, length_of(t),
+                 combining_of(operation, t));
   }
   for (uint32_t i = round.send_first; i < round.send_last; ++i) {
     const Transfer& t = plan.sends[i];
@@ -29,7 +43,7 @@ void Engine::start_round(Operation& operation, const Round& round) {
                  operation.base[static_cast<size_t>(t.role)] + t.offset, t.bytes);
     poll_for_rtr(operation, before, options_.wait_on_send_us);
   }
-  if (round.local_first < round.local_last) start_local_work(operation, round);
+  if (round.local_first < round.local_last && !combined) start_local_work(operation, round);
   poll_for_rtr(operation, 0, options_.startall_us);
 }
 
@@ -103,10 +117,10 @@ void Engine::advance_ready() {
   } while (libof_.give_up_cancelled() || !mismatches_.empty());
 }
 
-// One piece of local work, or else of temporary memory that is too much. False: there is neither.
-bool Engine::work_locally() {
+// One piece of local work, of at most this cost, or else of temporary memory that is too much. False: there is neither.
+bool Engine::work_locally(uint64_t most) {
   if (local_work_.cost() > 0) {
-    LocalTask* const task = local_work_.piece();
+    LocalTask* const task = local_work_.piece(most);
     time_passes();
     if (task != nullptr) go_on_locally(static_cast<Operation&>(*task));
     return true;
@@ -118,13 +132,13 @@ bool Engine::work_locally() {
 
 // One look at everything that can move. Unless the caller wants to leave, at most one piece of a transfer and one of
 // work_locally(); the progress thread does not begin the second while the calling thread waits for the lock.
-bool Engine::pass(Effort effort) {
+bool Engine::pass(Effort effort, uint64_t most_local) {
   at_once_ = kAtOnce;
   time_passes();
   bool moved = libof_.progress(effort);
   if (user_work_->has_results() && take_results()) moved = true;
   advance_ready();
-  if (effort != Effort::look && !lock_.wanted() && work_locally()) moved = true;
+  if (effort != Effort::look && !lock_.wanted() && work_locally(most_local)) moved = true;
   fabric_->flush();
   return moved;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "copy.h"
+
 namespace nbc {
 namespace {
 
@@ -58,7 +60,7 @@ void copy_row(std::byte* to, const std::byte* from, const Dimension& dimension, 
       return copy_row<16>(to, from, dimension, blocks);
     default:
       for (uint64_t i = 0; i < blocks; ++i)
-        std::memcpy(to + i * dimension.to_stride, from + i * dimension.from_stride, block);
+        copy_bytes(to + i * dimension.to_stride, from + i * dimension.from_stride, block);
   }
 }
 
@@ -89,7 +91,7 @@ uint64_t copy_strided(const LocalTask& task, const Local& local, std::byte* to, 
   if (inside > 0 || local.block + kElement > cost) {
     const Cursor cursor = cursor_at(dimensions, count, block);
     const uint64_t bytes = std::min(local.block - inside, std::max<uint64_t>(cost, 1));
-    std::memcpy(to + cursor.to + inside, from + cursor.from + inside, bytes);
+    copy_bytes(to + cursor.to + inside, from + cursor.from + inside, bytes);
     return bytes;
   }
   const uint64_t blocks = std::min((local.bytes - task.written) / local.block, cost / (local.block + kElement));
@@ -121,9 +123,9 @@ void complete_element(LocalTask& task) {
   std::byte* to = task.base[static_cast<size_t>(local.to)] + local.to_offset;
   const std::byte* from = task.base[static_cast<size_t>(local.from)] + local.from_offset;
   if (local.reduce != nullptr) {
-    local.reduce(to, from, local.bytes);
+    local.reduce(to, from, to, local.bytes);
   } else {
-    std::memcpy(to, from, local.bytes);
+    copy_bytes(to, from, local.bytes);
   }
   ++task.element;
 }
@@ -139,9 +141,9 @@ uint64_t work_on_element(LocalTask& task, uint64_t cost) {
     const uint64_t units = std::max<uint64_t>(cost / local.unit, 1);
     const uint64_t bytes = std::min(local.bytes - before, units * local.unit);
     if (local.reduce != nullptr) {
-      local.reduce(to + before, from + before, bytes);
+      local.reduce(to + before, from + before, to + before, bytes);
     } else {
-      std::memcpy(to + before, from + before, bytes);
+      copy_bytes(to + before, from + before, bytes);
     }
     task.written += bytes;
   }
@@ -161,12 +163,12 @@ void LocalWork::add(LocalTask& task, uint64_t cost) {
   cost_ += cost;
 }
 
-LocalTask* LocalWork::piece() {
+LocalTask* LocalWork::piece(uint64_t most) {
   LocalTask* const task = head_;
   if (task == nullptr) return nullptr;
   head_ = task->next_task;
   if (head_ == nullptr) tail_ = nullptr;
-  for (uint64_t left = kPiece; task->element < task->last && task->function_element() == nullptr && left > 0;) {
+  for (uint64_t left = most; task->element < task->last && task->function_element() == nullptr && left > 0;) {
     const uint64_t done = work_on_element(*task, left);
     left -= std::min(left, done);
     cost_ -= done;

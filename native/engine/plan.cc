@@ -54,6 +54,7 @@ class Compiler {
     if (at_ != count_) fail(at_, "words are left over after the last round");
     for (Transfer& transfer : plan_.sends) transfer.of = sent_[transfer.peer];
     for (Transfer& transfer : plan_.receives) transfer.of = received_[transfer.peer];
+    keep_what_is_read();
     if (messages_ && (plan_.sends.size() > 1 || plan_.receives.size() > 1))
       fail(at_, "more than one message is sent or received");
     return std::move(plan_);
@@ -129,6 +130,8 @@ class Compiler {
     round.receive_first = static_cast<uint32_t>(plan_.receives.size());
     round.send_first = static_cast<uint32_t>(plan_.sends.size());
     round.local_first = static_cast<uint32_t>(plan_.locals.size());
+    std::swap(ranges_, ranges_before_);
+    std::swap(accesses_, accesses_before_);
     ranges_.clear();
     accesses_.clear();
     const uint32_t elements = word();
@@ -138,7 +141,88 @@ class Compiler {
     round.send_last = static_cast<uint32_t>(plan_.sends.size());
     round.local_last = static_cast<uint32_t>(plan_.locals.size());
     for (uint32_t i = round.local_first; i < round.local_last; ++i) round.local_cost += plan_.locals[i].cost();
+    combine_early(round);
     plan_.rounds.push_back(round);
+  }
+
+  // Finds the receive of the round before that the reduction of this round may be joined with.
+  void combine_early(const Round& round) {
+    if (messages_ || plan_.rounds.empty() || round.local_last - round.local_first != 1) return;
+    const Local& local = plan_.locals[round.local_first];
+    if (local.reduce == nullptr) return;
+    const Round& before = plan_.rounds.back();
+    for (uint32_t i = before.receive_first; i < before.receive_last; ++i) {
+      Transfer& t = plan_.receives[i];
+      if (t.bytes != local.bytes) continue;
+      const bool is_source = t.role == Role::temporary && t.role == local.from && t.offset == local.from_offset;
+      const bool is_target = t.role == local.to && t.offset == local.to_offset;
+      // What the reduction does beside the receive: it writes its target, or reads its source.
+      const bool free = is_source ? is_untouched(local.to, local.to_offset, local.bytes, true)
+                                  : is_target && is_untouched(local.from, local.from_offset, local.bytes, false);
+      if (free) t.combined_by = round.local_first;
+    }
+  }
+
+  // A message that is combined as it comes is not in temporary memory afterwards.
+  void keep_what_is_read() {
+    for (size_t r = 0; r < plan_.rounds.size(); ++r) {
+      const Round& round = plan_.rounds[r];
+      for (uint32_t i = round.receive_first; i < round.receive_last; ++i) {
+        Transfer& t = plan_.receives[i];
+        if (t.combined_by == kNobody || t.role != Role::temporary) continue;
+        if (plan_.locals[t.combined_by].from == t.role && is_read_after(t, r)) t.combined_by = kNobody;
+      }
+    }
+  }
+
+  // Whether anything but the reduction reads some of what was received in a round, before it is overwritten.
+  bool is_read_after(const Transfer& t, size_t r) const {
+    uint64_t first = t.offset;
+    uint64_t last = t.offset + t.bytes;
+    const auto touches = [&](Role role, uint64_t offset, uint64_t bytes) {
+      return role == t.role && offset < last && first < offset + bytes;
+    };
+    const auto overwrite = [&](Role role, uint64_t offset, uint64_t bytes) {
+      if (!touches(role, offset, bytes)) return;
+      if (offset <= first) {
+        first = std::min(last, offset + bytes);
+      } else if (offset + bytes >= last) {
+        last = offset;
+      }
+    };
+    while (++r < plan_.rounds.size() && first < last) {
+      const Round& round = plan_.rounds[r];
+      for (uint32_t i = round.send_first; i < round.send_last; ++i) {
+        const Transfer& send = plan_.sends[i];
+        if (touches(send.role, send.offset, send.bytes)) return true;
+      }
+      for (uint32_t i = round.local_first; i < round.local_last; ++i) {
+        const Local& local = plan_.locals[i];
+        if (i == t.combined_by) continue;
+        if (local.strided() ? local.from == t.role : touches(local.from, local.from_offset, local.bytes)) return true;
+        const bool reduces = local.reduce != nullptr || local.by_function;
+        if (reduces && touches(local.to, local.to_offset, local.bytes)) return true;
+        if (!reduces && !local.strided()) overwrite(local.to, local.to_offset, local.bytes);
+      }
+      for (uint32_t i = round.receive_first; i < round.receive_last; ++i) {
+        const Transfer& receive = plan_.receives[i];
+        overwrite(receive.role, receive.offset, receive.bytes);
+      }
+    }
+    return false;
+  }
+
+  // Whether nothing in the round before minds that these bytes are written in it, or else read.
+  bool is_untouched(Role role, uint64_t first, uint64_t bytes, bool writes) const {
+    const uint64_t last = first + bytes;
+    return std::none_of(ranges_before_.begin(), ranges_before_.end(),
+                        [&](const Range& range) {
+                          return (writes || range.writes) && range.role == role && range.first < last &&
+                                 first < range.last;
+                        }) &&
+           std::none_of(accesses_before_.begin(), accesses_before_.end(), [&](const Access& access) {
+             return (writes || access.writes) && access.role == role && access.box.touches(first, last);
+           });
   }
 
   void element() {
@@ -317,6 +401,9 @@ class Compiler {
   Plan plan_;
   std::vector<Range> ranges_;
   std::vector<Access> accesses_;
+  // The same of the round before.
+  std::vector<Range> ranges_before_;
+  std::vector<Access> accesses_before_;
   // Messages by world rank.
   std::unordered_map<Rank, uint32_t> sent_;
   std::unordered_map<Rank, uint32_t> received_;

@@ -18,6 +18,8 @@ struct ScheduleError {
   std::string reason;
 };
 
+constexpr uint32_t kNobody = UINT32_MAX;
+
 struct Transfer {
   Rank peer;          // world rank
   uint32_t sequence;  // position among the messages to (or from) this peer in the schedule
@@ -25,6 +27,9 @@ struct Transfer {
   Role role;
   uint64_t offset;
   uint64_t bytes;
+  // Of a receive: the reduction that is all local work of the next round, combines just these bytes, and may do so as
+  // soon as they are here. Index in Plan::locals, or kNobody.
+  uint32_t combined_by = kNobody;
 };
 
 // One dimension of a strided copy.

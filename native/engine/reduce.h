@@ -3,12 +3,14 @@
 #include <cstddef>
 
 #include "engine/encoding.h"
+#include "fabric/fabric.h"
 
 namespace nbc {
 
-// target[i] = source[i] op target[i] for `bytes` bytes, a multiple of reduce_unit(). Any alignment; the two ranges do
-// not overlap. Integers wrap. All operators commute, so the order of the operands does not matter.
-using ReduceKernel = void (*)(std::byte* target, const std::byte* source, size_t bytes);
+// target[i] = left[i] op right[i] for `bytes` bytes, a multiple of reduce_unit(). Any alignment; the target is one of
+// the operands, or overlaps neither. Integers wrap. All operators commute, so the order of the operands does not
+// matter.
+using ReduceKernel = CombineKernel;
 
 // Null where the operator is not defined for the type: logical and bitwise operators are for integers.
 ReduceKernel reduce_kernel(Operator op, ElementType type);

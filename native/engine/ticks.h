@@ -40,8 +40,8 @@ class TickClock {
   double microseconds(uint64_t ticks) const;
   uint64_t ticks_in(double microseconds) const { return static_cast<uint64_t>(microseconds * per_microsecond_); }
 
-  // Microseconds by which an anchor may be wrong.
-  double uncertainty() const { return uncertainty_; }
+  // Microseconds by which an anchor may be wrong: the time around it, and a tick, which is 40 ns on some arm64.
+  double uncertainty() const { return uncertainty_ + 1 / per_microsecond_; }
 
  private:
   static constexpr double kAnchorInterval = 1e6;  // in microseconds

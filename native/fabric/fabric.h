@@ -57,6 +57,17 @@ struct LocalBuffer {
   const Pinned* home = nullptr;  // what it is a part of; null: of exposed memory, or of memory whose life nobody knows
 };
 
+// target[i] = left[i] op right[i], for a number of bytes. The target may be one of the operands.
+using CombineKernel = void (*)(std::byte* target, const std::byte* left, const std::byte* right, size_t bytes);
+
+// What a message is for that is combined with something else.
+struct Combining {
+  CombineKernel kernel = nullptr;
+  std::byte* target = nullptr;
+  const std::byte* other = nullptr;  // the other operand; may be the target
+  bool is_left = false;              // the message is the left operand, and `other` the right one
+};
+
 // Memory that every peer can reach without further ado, page-aligned and zeroed. Any thread.
 class ExposedMemory {
  public:
@@ -168,6 +179,13 @@ class Fabric {
   virtual const std::shared_ptr<ExposedMemory>& memory() const = 0;
   // Opens a buffer to writes of the peer, until conceal(). False: that failed, why(rank()) tells.
   virtual bool expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) = 0;
+  // The same, and this rank combines the message as it comes. What is in the target is the result once the immediate is
+  // here without an error, and what is in the buffer, unless that is the target, is undefined. conceal() follows then,
+  // too. False: nothing is exposed, since this fabric does not do that, or not for such a message.
+  virtual bool expose_combining(Rank /*peer*/, const LocalBuffer& /*buffer*/, const Combining& /*how*/,
+                                ExposedBuffer& /*out*/) {
+    return false;
+  }
   virtual void conceal(Rank peer, const ExposedBuffer& buffer) = 0;
   // The receive failed, and its buffer of `bytes` goes back to the user before the peer's immediate has come. True:
   // from now on the peer writes nothing there. False: a write may be under way; ask again after poll(). The immediate
@@ -252,6 +270,8 @@ class Fabric {
   // The peer last ran on the processor that the calling thread runs on: it cannot go on while this thread runs.
   virtual bool shares_processor(Rank) const { return false; }
 
+  // Puts are done, and peers have still to read what they carry: from exposed memory.
+  virtual bool is_read() const { return false; }
   // Before the end: memory that peers may still use. True: the fabric knows when they do not any more, and keeps it
   // until then.
   virtual bool keep(std::vector<std::shared_ptr<void>>& /*keepers*/) { return false; }

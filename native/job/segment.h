@@ -32,12 +32,12 @@
 namespace nbc::job {
 
 constexpr uint32_t kMagic = 0x6e626331;  // "nbc1"
-constexpr uint32_t kLayoutVersion = 6;
+constexpr uint32_t kLayoutVersion = 8;
 constexpr uint32_t kProcessorWords = 16;  // 1024 processors, as many as the C library's masks have
 constexpr size_t kLine = 64;
 constexpr uint32_t kMaxRanks = 4096;
 constexpr size_t kPairBytes = 64 * 1024;
-constexpr size_t kCardBytes = 256;
+constexpr size_t kCardBytes = 2048;
 constexpr size_t kHostBytes = 128;  // name of a host, with its end
 constexpr size_t kKeyBytes = 16;
 constexpr size_t kBulkBytes = 1024;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 
+#include "copy.h"
 #include "libof/peer.h"
 
 namespace nbc::libof {
@@ -41,7 +42,7 @@ void LibOF::write_eager(Peer& peer, EagerKind kind, const MessageKey& key, const
   header->eager_matched = peer.matched_reported = peer.matched;
   header->rtr_consumed = peer.rtr_received_reported = peer.rtr_received;
   header->about = about;
-  if (bytes > 0) std::memcpy(slot + sizeof(EagerHeader), buffer, bytes);
+  if (bytes > 0) copy_bytes(slot + sizeof(EagerHeader), buffer, bytes);
   ++peer.eager_sent;
   if (++peer.eager_sent_index == slots_) peer.eager_sent_index = 0;
   // release: header and payload before the stamp; pairs with the acquire in drain_eager()
@@ -86,7 +87,7 @@ void LibOF::deliver(Peer& peer, Request& receive, EagerKind kind, uint32_t about
   } else if (!receive.takes(bytes)) {
     receive.error = Error::truncated;
   } else if (bytes > 0) {
-    std::memcpy(receive.buffer, payload, bytes);
+    copy_bytes(receive.buffer, payload, bytes);
   }
   if (receive.rtr_written) {
     cancel_rtr(peer, receive.key);
@@ -166,7 +167,7 @@ void LibOF::keep(Peer& peer, const MessageKey& key, EagerKind kind, uint32_t abo
   void* memory = std::malloc(sizeof(Unexpected) + bytes);
   if (memory == nullptr) throw std::bad_alloc();
   auto* message = new (memory) Unexpected{key, nullptr, nullptr, static_cast<uint32_t>(bytes), kind, about};
-  std::memcpy(message->payload(), payload, bytes);
+  copy_bytes(message->payload(), payload, bytes);
   peer.unexpected.push(message);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "copy.h"
 #include "libof/peer.h"
 
 namespace nbc::libof {
@@ -54,7 +55,7 @@ Request* LibOF::new_request(RequestOwner& owner, Peer& peer, const MessageKey& k
   request->bytes = bytes;
   request->peer = peer.rank;
   request->announced = request->rtr_asked = request->rtr_written = request->rtr_local = request->data_here = false;
-  request->given_up = request->discard = request->exposes = request->owns_buffer = false;
+  request->given_up = request->discard = request->exposes = request->combines = request->owns_buffer = false;
   request->length = Length::exact;
   request->error = Error::none;
   request->got = 0;
@@ -190,7 +191,8 @@ bool LibOF::isend(RequestOwner& owner, Rank rank, const MessageKey& key, const v
   return false;
 }
 
-bool LibOF::irecv(RequestOwner& owner, Rank rank, const MessageKey& key, void* buffer, size_t bytes, Length length) {
+bool LibOF::irecv(RequestOwner& owner, Rank rank, const MessageKey& key, void* buffer, size_t bytes, Length length,
+                  const Combining& combining) {
   Peer& peer = peer_of(rank);
   const bool eager = bytes <= options_.eager_limit;
   Unexpected* message = peer.unexpected.find(key);
@@ -203,7 +205,7 @@ bool LibOF::irecv(RequestOwner& owner, Rank rank, const MessageKey& key, void* b
         !poisoned && owner.signature != message->about && differ(peer, key, owner.signature, message->about);
     const bool fits =
         !poisoned && !differs && (length == Length::exact ? message->bytes == bytes : message->bytes <= bytes);
-    if (fits && message->bytes > 0) std::memcpy(buffer, message->payload(), message->bytes);
+    if (fits && message->bytes > 0) copy_bytes(buffer, message->payload(), message->bytes);
     owner.received = message->bytes;
     if (!fits) {
       Request* request = new_request(owner, peer, key, buffer, bytes, State::recv_waiting_eager);
@@ -222,6 +224,7 @@ bool LibOF::irecv(RequestOwner& owner, Rank rank, const MessageKey& key, void* b
       new_request(owner, peer, key, buffer, bytes, eager ? State::recv_waiting_eager : State::rndv_recv_init);
   if (request == nullptr) return true;
   request->length = length;
+  request->combining = combining;
   peer.receives.push(request);
   activate(peer);
   if (announced) {
@@ -244,6 +247,8 @@ bool LibOF::irecv(RequestOwner& owner, Rank rank, const MessageKey& key, void* b
 // --- progress --------------------------------------------------------------------------------------------------------
 
 void LibOF::on_completion(const Completion& completion) {
+  const bool wrote = completion.kind == Completion::Kind::immediate || completion.kind == Completion::Kind::message;
+  if (wrote && !revoking_.empty()) has_written(completion.peer);
   switch (completion.kind) {
     case Completion::Kind::write_done:
       on_write_done(completion);
@@ -330,6 +335,7 @@ void LibOF::on_immediate(const Completion& completion) {
     receive.error = completion.error;
     if (receive.error == Error::abandoned) receive.poison = poison_told(completion.bytes);
     if (receive.error == Error::none && !receive.takes(receive.got)) receive.error = Error::truncated;
+    receive.owner->combined |= receive.combines;
     finish_receive(peer, receive);
   }
   deactivate_if_idle(peer);
@@ -348,12 +354,12 @@ bool LibOF::progress(Effort effort) {
   }
   Completion completions[16];
   unsigned count;
-  if (!revoking_.empty()) moved |= poll_revoking();
   do {
     count = fabric_.poll(completions, 16, effort);
     for (unsigned i = 0; i < count; ++i) on_completion(completions[i]);
     moved |= count > 0;
   } while (count == 16);
+  if (!revoking_.empty()) moved |= poll_revoking();
   return moved;
 }
 

@@ -25,7 +25,8 @@ struct Options {
   // Number of the first message and of the first RTR of every peer. Numbers wrap; tests start close to the end. Equal
   // on all ranks.
   uint32_t first_message = 0;
-  // How long a request that was given up may wait for its peer, in milliseconds.
+  // How long a request that was given up may wait for its peer, in milliseconds. What is on its way between the two has
+  // time besides, see time_for().
   int64_t revoke_limit = 3000;
   // RTRs that wait for one peer's answers. Others stay with the receiver, unless an RTS says that their send waits. So
   // a peer keeps at most this many RTRs without a send, about 80 bytes each. Equal on all ranks.
@@ -89,8 +90,9 @@ class LibOF {
   // both sides.
   bool isend(RequestOwner& owner, Rank peer, const MessageKey& key, const void* buffer, size_t bytes);
   // The owner then has the size of the message in `received`.
+  // `combining`: what the message is for, as far as the network can do that. If it has, the owner learns it.
   bool irecv(RequestOwner& owner, Rank peer, const MessageKey& key, void* buffer, size_t bytes,
-             Length length = Length::exact);
+             Length length = Length::exact, const Combining& combining = {});
 
   // One pass over everything that can move. True if anything did.
   bool progress(Effort effort);
@@ -213,7 +215,7 @@ class LibOF {
   struct Revoking {
     Request* request;
     uint32_t generation;
-    int64_t limit;  // on the clock in milliseconds
+    int64_t limit;  // on the clock in milliseconds; see also Peer::answers_by
   };
   // An RTR, or the cancellation of one, that waits for a slot in the sender's RTR array.
   struct QueuedRtr {
@@ -287,6 +289,9 @@ class LibOF {
   void give_up_receive(Peer& peer, Request& receive);
   void adopt(Request& request);
   void revoked(Peer& peer, const MessageKey& key);
+  void await_peer(Peer& peer, Request& given_up);
+  int64_t time_for(const Peer& peer) const;
+  void has_written(Rank peer);
   bool poll_revoking();
   void break_off(Peer& peer, Error error);
   void reject(Peer& peer, const char* why);

@@ -43,6 +43,7 @@ struct alignas(64) LibOF::Peer {
   uint32_t immediates = 0;     // receives whose RTR was written
   uint32_t eager_arrived = 0;  // asynchronous: as far as it has announced them
   uint32_t rtr_arrived = 0;
+  int64_t answers_by = 0;  // has_written(): nothing in revoking_ is late before; on the clock in milliseconds
   // RTRs that are not written yet. Urgent: no early ones, for the sender has the message or an RTR before them.
   std::deque<QueuedRtr> urgent_rtrs;
   std::deque<QueuedRtr> rtr_queue;

@@ -217,11 +217,15 @@ void LibOF::cancel_queued_rtr(Peer& peer, const Request& receive) {
 
 // A fabric that has to register memory needs to be told of its life.
 bool LibOF::expose(Peer& peer, Request& receive) {
-  return fabric_.expose(peer.rank, local_buffer(receive), receive.exposed);
+  const LocalBuffer buffer = local_buffer(receive);
+  receive.combines = receive.combining.kernel != nullptr &&
+                     fabric_.expose_combining(peer.rank, buffer, receive.combining, receive.exposed);
+  return receive.combines || fabric_.expose(peer.rank, buffer, receive.exposed);
 }
 
 void LibOF::conceal(Peer& peer, Request& receive) {
-  if (receive.exposes && (peer.asynchronous || receive.given_up)) fabric_.conceal(peer.rank, receive.exposed);
+  if (receive.exposes && (peer.asynchronous || receive.given_up || receive.combines))
+    fabric_.conceal(peer.rank, receive.exposed);
 }
 
 bool LibOF::write_rtr(Peer& peer, const QueuedRtr& rtr) {

@@ -31,6 +31,7 @@ struct RequestOwner {
   uint64_t error_expected = 0;
   uint64_t error_got = 0;
   uint64_t received = 0;    // bytes of the last message that it received
+  bool combined = false;    // a message has been combined where irecv() was asked to; its owner resets it
   Signature signature = 0;  // of the call that its messages belong to
   // Where its failure began: what a peer has told, or set before an operation is cancelled whose failure travels along
   // its messages.
@@ -72,6 +73,8 @@ struct Request {
   uint64_t got = 0;           // bytes that arrived
   Poison poison = 0;          // of a receive that was given up: tells its sender; else what the peer has told
   ExposedBuffer exposed;      // rtr_written: where the peer may write
+  bool combines = false;      // and the fabric combines what comes there
+  Combining combining;        // kernel is null: nothing is to be combined
 
   bool takes(uint64_t message) const { return length == Length::exact ? message == bytes : message <= bytes; }
 };

@@ -65,11 +65,7 @@ TEST(a_job_has_1_to_4096_ranks) {
   CHECK(!refusal([] { Segment::create(kMaxRanks + 1); }).empty());
   // The mailboxes of 4096 ranks are 1 TiB of address space. ThreadSanitizer leaves 1.5 TiB for mappings, and often not
   // 1 TiB in one piece.
-#if defined(__SANITIZE_THREAD__)
-  const Rank most = 1024;
-#else
-  const Rank most = kMaxRanks;
-#endif
+  const Rank most = kThreadSanitizer ? 1024 : kMaxRanks;
   const int fd = Segment::create(most, kPage);
   CHECK_EQ(Segment::map(fd)->size(), most);
   close(fd);

@@ -1,5 +1,6 @@
 // Which device a rank opens, on machines that are only played: every function of libibverbs is replaced.
 #include <algorithm>
+#include <arpa/inet.h>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -26,6 +27,7 @@ struct Played {
   uint8_t speed = 32;
   bool opens = true;
   uint8_t network = 1;  // the subnet prefix of its GIDs
+  std::vector<uint16_t> partitions = {0xffff};
 };
 
 // The devices of this machine. They are InfiniBand ones: their addresses need no interface of IP.
@@ -92,6 +94,11 @@ struct Machine {
       port->active_width = 2;
       port->active_speed = of(context).speed;
       port->gid_tbl_len = 32;
+      port->pkey_tbl_len = static_cast<uint16_t>(of(context).partitions.size());
+      return 0;
+    };
+    lib.query_pkey = [](ibv_context* context, uint8_t, int index, __be16* key) {
+      *key = htons(of(context).partitions[static_cast<size_t>(index)]);
       return 0;
     };
     lib.query_gid_table = [](ibv_context* context, ibv_gid_entry* entries, size_t room, uint32_t, size_t) -> ssize_t {
@@ -145,6 +152,31 @@ void check_parts(const std::string& text, std::initializer_list<const char*> par
   for (const char* part : parts) {
     if (text.find(part) == std::string::npos) throw Failure{std::string("no ") + part + " in: " + text};
   }
+}
+
+TEST(a_port_is_used_as_a_full_member_of_a_partition) {
+  const auto place = [](std::vector<uint16_t> partitions, uint16_t wanted = 0) {
+    Machine machine({{.name = "ib0", .partitions = std::move(partitions)}});
+    verbs::DeviceOptions options;
+    options.partition = wanted;
+    const verbs::Device device(options);
+    const verbs::Attachment found = device.attachment();
+    return std::pair{found.port.partition, found.partition_index};
+  };
+  using Found = std::pair<uint16_t, uint16_t>;
+  CHECK(place({0xffff}) == Found(0x7fff, 0));
+  CHECK(place({0x7fff, 0x8005}) == Found(0x0005, 1));
+  CHECK(place({0, 0xffff, 0x8005}, 5) == Found(0x0005, 2));
+  CHECK(place({0xffff, 0x8005}, 0x8005) == Found(0x0005, 1));
+  const auto why = [](std::vector<uint16_t> partitions, uint16_t wanted = 0) {
+    Machine machine({{.name = "ib0", .partitions = std::move(partitions)}});
+    verbs::DeviceOptions options;
+    options.partition = wanted;
+    return refusal(options);
+  };
+  check_parts(why({0xffff}, 5), {"port 1 of ib0", "no member of partition 0x0005", "verbs.partitionKey"});
+  check_parts(why({0xffff, 0x0005}, 0x8005), {"only a limited member of partition 0x8005"});
+  check_parts(why({0x7fff}), {"only a limited member of any partition"});
 }
 
 TEST(a_device_of_another_transport_is_passed_over) {

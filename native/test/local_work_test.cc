@@ -111,7 +111,7 @@ TEST(reductions_in_pieces_are_of_whole_elements) {
           reinterpret_cast<double*>(task->base[role])[i] = static_cast<double>((i * (role + 7)) % 1000);
       }
     }
-    reduce_kernel(op, ElementType::float64)(whole.base[1], whole.base[0], kBytes);
+    reduce_kernel(op, ElementType::float64)(whole.base[1], whole.base[0], whole.base[1], kBytes);
     Random random(1);
     while (pieces.element < pieces.last) work_on_element(pieces, random.below(500));
     CHECK(pieces.buffers[1] == whole.buffers[1]);

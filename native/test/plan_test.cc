@@ -456,6 +456,51 @@ TEST(strided_copies_stay_inside) {
       Schedule(100, 100).round().strided(kSend, 0, kReceive, 0, 1, std::vector<Dimension>(kMaxDimensions, {1, 1, 1}))));
 }
 
+// The reduction that may be joined with the first receive of the schedule; kNobody: none.
+uint32_t joined(const Schedule& schedule) { return compile(schedule.words).receives[0].combined_by; }
+
+Schedule sum(Schedule schedule, Role from, Role to, uint64_t bytes = 1000) {
+  return schedule.reduce(Operator::sum, ElementType::uint64, from, 0, to, 0, bytes);
+}
+
+// Received in one round, combined in the next one.
+TEST(a_reduction_is_joined_with_its_receive_where_nothing_else_minds) {
+  const auto received = [](Role role) { return Schedule(1000, 2000, 2000).round().receive(1, role, 0, 1000); };
+  CHECK_EQ(joined(sum(received(kReceive).round(), kSend, kReceive)), 0u);
+  CHECK_EQ(joined(sum(received(kTemporary).round(), kTemporary, kReceive)), 0u);
+  // Not all of it, not alone, or not in the next round.
+  CHECK_EQ(joined(sum(received(kReceive).round(), kSend, kReceive, 992)), kNobody);
+  CHECK_EQ(joined(sum(received(kReceive).round(), kSend, kReceive).copy(kSend, 0, kReceive, 1000, 8)), kNobody);
+  CHECK_EQ(joined(sum(received(kReceive).round().round(), kSend, kReceive)), kNobody);
+  // The place of the result is still sent, or the other operand still comes.
+  CHECK_EQ(joined(sum(received(kTemporary).send(3, kReceive, 992, 8).round(), kTemporary, kReceive)), kNobody);
+  CHECK_EQ(joined(sum(received(kTemporary).send(3, kReceive, 1000, 8).round(), kTemporary, kReceive)), 0u);
+  CHECK_EQ(joined(sum(received(kReceive).receive(3, kTemporary, 992, 8).round(), kTemporary, kReceive)), kNobody);
+  CHECK_EQ(joined(sum(received(kReceive).send(3, kTemporary, 992, 8).round(), kTemporary, kReceive)), 0u);
+  // What is received into the buffer of the user is what the user finds there.
+  CHECK_EQ(joined(sum(received(kReceive).round(), kReceive, kTemporary)), kNobody);
+}
+
+// A message that is combined as it comes is not in temporary memory afterwards.
+TEST(a_reduction_is_not_joined_where_the_message_is_read_again) {
+  const auto combined = [] {
+    return sum(Schedule(1000, 2000, 2000).round().receive(1, kTemporary, 0, 1000).round(), kTemporary, kReceive);
+  };
+  CHECK_EQ(joined(combined().round().copy(kTemporary, 992, kReceive, 1000, 8)), kNobody);
+  CHECK_EQ(joined(combined().round().copy(kTemporary, 1000, kReceive, 1000, 8)), 0u);
+  CHECK_EQ(joined(combined().send(3, kTemporary, 992, 8)), kNobody);
+  CHECK_EQ(joined(combined().round().round().send(3, kTemporary, 0, 8)), kNobody);
+  CHECK_EQ(joined(combined().round().reduce(Operator::sum, ElementType::uint64, kReceive, 0, kTemporary, 0, 8)),
+           kNobody);
+  const auto overwritten = [&](uint64_t offset, uint64_t bytes) {
+    return combined().round().receive(1, kTemporary, offset, bytes).round().copy(kTemporary, 0, kReceive, 1000, 1000);
+  };
+  CHECK_EQ(joined(overwritten(0, 1000)), 0u);
+  CHECK_EQ(joined(overwritten(0, 992)), kNobody);
+  CHECK_EQ(joined(overwritten(8, 992)), kNobody);
+  CHECK_EQ(joined(overwritten(8, 984)), kNobody);
+}
+
 TEST(blocks_that_are_neighbours_become_one) {
   const Plan plan = compile(
       Schedule(600, 600).round().strided(kSend, 0, kReceive, 0, 4, {{5, 100, 60}, {1, 7, 7}, {15, 4, 4}}).words);

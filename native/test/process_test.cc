@@ -215,7 +215,7 @@ TEST(no_wake_up_is_lost_between_processes) {
     run_processes(3, same(mode(progress_thread, true)), [&](TestRank& me, Meeting&) {
       const Rank to = (me.rank + 1) % me.size;
       const Rank from = (me.rank + me.size - 1) % me.size;
-      for (uint32_t i = 0; i < repetitions(8'000, 2'000); ++i) {
+      for (uint32_t i = 0; i < repetitions(8'000, 1'000); ++i) {
         const Pinned in = me.plain(16);
         const uint32_t receive = me.irecv(in, from, 0);
         me.send(me.filled(16, false, i), to, 0);

@@ -1,9 +1,12 @@
 // Which addresses two ports talk by, and which of a machine's ports a rank takes: tables, without a device.
+#include <algorithm>
 #include <arpa/inet.h>
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "fabric/verbs/card.h"
 #include "fabric/verbs/device_choice.h"
 #include "fabric/verbs/offer.h"
 #include "fabric/verbs/reach.h"
@@ -238,6 +241,48 @@ TEST(ranks_take_equal_ports_of_one_subnet_in_turns) {
   CHECK_EQ(order_of(choices, 0), std::string("a c b d"));
   CHECK_EQ(order_of(choices, 1), std::string("c a b d"));
   CHECK_EQ(order_of(choices, 2), std::string("a c b d"));
+}
+
+TEST(ports_of_different_partitions_do_not_reach_each_other) {
+  Port one = infiniband("fe80::1"), other = infiniband("fe80::2");
+  one.partition = other.partition = 0x7fff;
+  CHECK(choose_way(one, other).has_value());
+  other.partition = 5;
+  CHECK(!choose_way(one, other).has_value());
+  const std::string why = why_no_way(one, other, "rank 1", "ib0");
+  CHECK(why.find("partition 0x0005") != std::string::npos);
+  CHECK(why.find("partition 0x7fff") != std::string::npos);
+}
+
+// An attempt takes 4.096 µs × 2^timeout at least, and there are retries + 1 of them.
+TEST(a_network_may_be_away_for_three_fifths_of_the_time_of_a_peer) {
+  for (const int64_t milliseconds : {1000, 4000, 10'000, 30'000, 3'600'000}) {
+    VerbsOptions options;
+    options.give_up_after(milliseconds);
+    const double device = (options.retries + 1) * std::ldexp(4.096e-3, options.timeout);
+    CHECK(device >= 0.6 * static_cast<double>(milliseconds));
+    CHECK(device <= 1.2 * static_cast<double>(milliseconds));
+    CHECK(options.silence <= std::max<int64_t>(milliseconds / 1000 - 2, 2));
+  }
+}
+
+TEST(a_card_is_read_back_and_what_is_none_is_refused) {
+  Card card{};
+  card.version = kCardVersion;
+  card.port = port_of({gid(v2, "10.1.0.1/24")});
+  card.queue_pair = 101;
+  Card read{};
+  CHECK(read_card(bytes_of(card), read));
+  CHECK_EQ(read.queue_pair, 101u);
+  CHECK_EQ(nbc::cards::version_of(bytes_of(card)), kCardVersion);
+  CHECK(!read_card(bytes_of(card).substr(1), read));
+  CHECK(!read_card("", read));
+  CHECK_EQ(nbc::cards::version_of("abc"), 0u);
+  card.port.mtu = 77;
+  CHECK(!read_card(bytes_of(card), read));
+  card.port.mtu = 3;
+  card.eager = static_cast<Eager>(7);
+  CHECK(!read_card(bytes_of(card), read));
 }
 
 TEST(speeds_are_those_of_the_standard) {

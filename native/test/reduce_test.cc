@@ -190,11 +190,29 @@ void check(Operator op, ReduceKernel kernel, Random& random, size_t count, size_
   };
   copy(target.data(), to.get() + align_to);
   copy(source.data(), from.get() + align_from);
-  kernel(to.get() + align_to, from.get() + align_from, bytes);
-  copy(to.get() + align_to, target.data());
-  for (size_t i = 0; i < count; ++i) CHECK(Rules::same(target[i], expected[i]));
-  const auto* kept = reinterpret_cast<const std::byte*>(source.data());
-  CHECK(std::equal(kept, kept + bytes, from.get() + align_from));
+  // Into a place of its own, into that of the left operand, and into that of the right one.
+  const std::unique_ptr<std::byte[]> apart(new std::byte[bytes + align_from]);
+  const auto check_result = [&](const std::byte* result) {
+    std::vector<Stored> found(count);
+    copy(result, found.data());
+    for (size_t i = 0; i < count; ++i) CHECK(Rules::same(found[i], expected[i]));
+  };
+  std::byte* const left = from.get() + align_from;
+  std::byte* const right = to.get() + align_to;
+  const auto is_kept = [bytes](const std::vector<Stored>& before, const std::byte* now) {
+    const auto* kept = reinterpret_cast<const std::byte*>(before.data());
+    return std::equal(kept, kept + bytes, now);
+  };
+  kernel(apart.get() + align_from, left, right, bytes);
+  check_result(apart.get() + align_from);
+  CHECK(is_kept(source, left) && is_kept(target, right));
+  kernel(right, left, right, bytes);
+  check_result(right);
+  CHECK(is_kept(source, left));
+  copy(target.data(), right);
+  kernel(left, left, right, bytes);
+  check_result(left);
+  CHECK(is_kept(target, right));
 }
 
 template <typename Rules>
@@ -246,7 +264,8 @@ void check_all_values(ElementType type) {
     for (const uint16_t other : {0x0000, 0x8000, 0x0001, 0x3c00, 0x3c01, 0x3f80, 0x3f81, 0x0401, 0x7bff, 0x7c00}) {
       for (ReduceKernel kernel : {reduce_kernel(op, type), portable::kernel(op, type)}) {
         std::fill(target.begin(), target.end(), other);
-        kernel(reinterpret_cast<std::byte*>(target.data()), reinterpret_cast<const std::byte*>(all.data()), 131072);
+        auto* const to = reinterpret_cast<std::byte*>(target.data());
+        kernel(to, reinterpret_cast<const std::byte*>(all.data()), to, 131072);
         for (uint32_t i = 0; i < 65536; i += repetitions(1, 7))
           CHECK(Rules::same(target[i], Rules::store(combined(op, Rules::load(all[i]), Rules::load(other)))));
       }
@@ -270,8 +289,8 @@ TEST(both_instruction_sets_compute_the_same_bits) {
       for (std::byte& byte : source) byte = static_cast<std::byte>(random.next());
       for (std::byte& byte : first) byte = static_cast<std::byte>(random.next());
       second = first;
-      fast(first.data(), source.data(), first.size());
-      portable(second.data(), source.data(), second.size());
+      fast(first.data(), source.data(), first.data(), first.size());
+      portable(second.data(), source.data(), second.data(), second.size());
       // Which NaN a sum of two NaN is depends on the order in which the compiler puts the operands.
       if (kind == ElementType::float32 || kind == ElementType::float64 || kind == ElementType::float16 ||
           kind == ElementType::bfloat16)

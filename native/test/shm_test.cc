@@ -7,6 +7,7 @@
 #include <deque>
 #include <iterator>
 
+#include "test/cross_memory.h"
 #include "test/failing.h"
 #include "test/mix.h"
 #include "test/ranks.h"
@@ -36,6 +37,7 @@ std::vector<RankOptions> modes() {
 
 // The paths that a message can take are the ones that it takes.
 TEST(each_path_is_taken_where_it_should_be) {
+  need_cross_memory();
   constexpr size_t kBytes = 1u << 20;
   for (const bool cross_memory : {true, false}) {
     for (const bool from_arena : {false, true}) {
@@ -68,6 +70,114 @@ TEST(each_path_is_taken_where_it_should_be) {
         if (to_arena && from_arena) CHECK_EQ(mapped.load(), double{kBytes});
       }
     }
+  }
+}
+
+// --- reductions ------------------------------------------------------------------------------------------------------
+
+// How a rank combines what it receives with what it has.
+enum class Joined {
+  result,     // received into the place of the result, combined with the contribution
+  temporary,  // received into temporary memory, combined with the result so far, of which a half is sent meanwhile
+  apart,      // the same, and all of the result so far is sent meanwhile: the reduction has to wait
+};
+
+// Two ranks exchange as many bytes and combine them.
+Schedule exchange_and_combine(Joined how, Rank peer, uint64_t bytes) {
+  const Role other = how == Joined::result ? Role::receive : Role::temporary;
+  const uint64_t sent = how == Joined::temporary ? bytes : 0;
+  Schedule schedule(how == Joined::result ? bytes : 0, 2 * bytes, how == Joined::result ? 0 : bytes);
+  schedule.round().send(peer, how == Joined::result ? Role::send : Role::receive, sent, bytes);
+  schedule.receive(peer, other, 0, bytes).round();
+  if (how == Joined::result)
+    schedule.reduce(Operator::sum, ElementType::uint64, Role::send, 0, Role::receive, 0, bytes);
+  else
+    schedule.reduce(Operator::sum, ElementType::uint64, Role::temporary, 0, Role::receive, 0, bytes);
+  return schedule;
+}
+
+uint64_t contribution(Rank rank, size_t i) { return (rank + 1) * 0x9e3779b97f4a7c15u * (i + 1); }
+
+void contribute(const Pinned& block, size_t offset, size_t bytes, Rank rank) {
+  for (size_t i = 0; i < bytes / 8; ++i) {
+    const uint64_t value = contribution(rank, i);
+    std::memcpy(block.data + offset + 8 * i, &value, 8);
+  }
+}
+
+void check_combined(const Pinned& block, size_t bytes) {
+  for (size_t i = 0; i < bytes / 8; ++i) {
+    uint64_t value;
+    std::memcpy(&value, block.data + 8 * i, 8);
+    CHECK_EQ(value, contribution(0, i) + contribution(1, i));
+  }
+}
+
+// Ranks that are threads of one process, and others.
+void combine_large_messages(const std::function<std::shared_ptr<job::Segment>(Rank)>& segment_of, bool in_arena) {
+  for (const Joined how : {Joined::result, Joined::temporary, Joined::apart}) {
+    for (const RankOptions& options : modes()) {
+      for (const size_t bytes : {shm::kCombineFrom - 8, shm::kCombineFrom, (size_t{300} << 10) + 8}) {
+        const auto segment = segment_of(2);
+        const auto fabric_of = [&](Rank rank) { return shm_fabric(segment, rank, options); };
+        run_ranks_over(2, options, fabric_of, [&](TestRank& me, Meeting& meeting) {
+          const auto plan = me.load(exchange_and_combine(how, 1 - me.rank, bytes));
+          const Pinned send = me.memory(how == Joined::result ? bytes : 0, in_arena);
+          const Pinned receive = me.memory(2 * bytes, in_arena);
+          const bool joins = how != Joined::apart && bytes >= shm::kCombineFrom;
+          for (uint32_t repetition = 1; repetition <= 2; ++repetition) {
+            if (how == Joined::result) contribute(send, 0, bytes, me.rank);
+            contribute(receive, 0, bytes, me.rank);
+            contribute(receive, bytes, bytes, me.rank);
+            me.wait(me.start(plan, send, receive));
+            check_combined(receive, bytes);
+            CHECK_EQ(me.counter("combinedBytes"), joins ? double(bytes * repetition) : 0.0);
+            meeting.meet([&] { me.engine->test(); });
+          }
+        });
+      }
+    }
+  }
+}
+
+// A large message is combined while it is copied, unless the place of the result is still needed.
+TEST(large_messages_are_combined_as_they_come) {
+  for (const bool in_arena : {false, true}) {
+    combine_large_messages([](Rank size) { return make_segment(size); }, in_arena);
+    combine_large_messages([](Rank size) { return make_shared_segment(size); }, in_arena);
+  }
+}
+
+// One of two ranks closes in the middle: the other gets all of the result, or an error, and then its memory is not
+// written any more.
+TEST(a_reduction_fails_while_its_message_comes) {
+  constexpr size_t kBytes = size_t{4} << 20;
+  for (const RankOptions& options : modes()) {
+    run_ranks(2, options, [&](TestRank& me, Meeting& meeting) {
+      const auto plan = me.load(exchange_and_combine(Joined::result, 1 - me.rank, kBytes));
+      const Pinned send = me.plain(kBytes);
+      const Pinned receive = me.plain(2 * kBytes);
+      contribute(send, 0, kBytes, me.rank);
+      meeting.meet();
+      const uint32_t request = me.start(plan, send, receive);
+      if (me.rank == 0) {
+        me.engine->test();
+        me.close();
+        CHECK(me.error(request) == Error::none || me.error(request) == Error::closed);
+        meeting.meet();
+      } else {
+        meeting.meet();
+        if (!me.done(request)) CHECK(me.engine->wait(&request, 1, true, -1));
+        if (me.error(request) == Error::none) {
+          check_combined(receive, kBytes);
+        } else {
+          CHECK_EQ(me.error(request), Error::peer_closed);
+          fill(receive.data, receive.bytes, 9);
+          me.engine->test();
+          check_data(receive, 9);
+        }
+      }
+    });
   }
 }
 
@@ -457,6 +567,7 @@ TEST(watchers_are_told_once_and_also_about_what_is_over) {
 }
 
 TEST(wait_on_send_and_startall_move_rendezvous_in_manual_mode) {
+  need_cross_memory();
   for (const bool startall : {false, true}) {
     RankOptions options;
     options.progress_thread = false;
@@ -483,6 +594,7 @@ TEST(wait_on_send_and_startall_move_rendezvous_in_manual_mode) {
 }
 
 TEST(the_startall_call_drives_sends_of_several_requests) {
+  need_cross_memory();
   RankOptions options;
   options.progress_thread = false;
   run_ranks(2, options, [&](TestRank& me, Meeting& meeting) {
@@ -600,6 +712,36 @@ TEST(waiting_has_a_limit) {
 
 // --- ends, late arrivals, disagreement -------------------------------------------------------------------------------
 
+// A short message to private memory is sent when it lies in a buffer of the sender. The sender may close then, and give
+// its exposed memory back, before the receiver looks.
+TEST(a_sender_closes_before_its_short_message_is_read) {
+  for (const bool progress : {true, false}) {
+    RankOptions options;
+    options.progress_thread = progress;
+    run_ranks(2, options, [&](TestRank& me, Meeting& meeting) {
+      constexpr size_t kBytes = 20'000;
+      meeting.meet();  // an RTR to a rank that has not opened waits for the receiver's next call
+      if (me.rank == 0) {
+        meeting.meet();
+        me.send(me.filled(kBytes, false, 3), 1, 0);
+        CHECK_EQ(me.counter("stagedBytes"), double{kBytes});
+        me.close();
+        me.arena.reset();
+        meeting.meet();
+      } else {
+        const Pinned in = me.plain(kBytes);
+        const uint32_t request = me.irecv(in, 0, 0);
+        meeting.meet();
+        meeting.meet();
+        CHECK(me.test(request));
+        CHECK_EQ(me.error(request), Error::none);
+        check_data(in, 3);
+        me.finish(request);
+      }
+    });
+  }
+}
+
 // A sender that closes in the middle of a large message: its receiver gets all of it, or an error; never something
 // else.
 TEST(closing_in_the_middle_of_a_large_message) {
@@ -611,6 +753,7 @@ TEST(closing_in_the_middle_of_a_large_message) {
           options.cross_memory = cross_memory;
           options.progress_thread = attempt % 2 == 0;
           run_ranks(2, options, [&](TestRank& me, Meeting& meeting) {
+            meeting.meet();
             if (me.rank == 0) {
               const uint32_t request = me.isend(me.filled(bytes, in_arena, 6), 1, 0);
               meeting.meet();  // the RTR is there
@@ -648,6 +791,7 @@ TEST(a_receiver_closes_in_the_middle_of_a_large_message) {
         options.cross_memory = cross_memory;
         options.progress_thread = false;
         run_ranks(2, options, [&](TestRank& me, Meeting& meeting) {
+          meeting.meet();
           if (me.rank == 0) {
             meeting.meet();  // the RTR is there
             const uint32_t request = me.isend(me.filled(kBytes, in_arena, 6), 1, 0);
@@ -725,7 +869,7 @@ TEST(sizes_that_differ_are_an_error_and_not_an_overflow) {
 TEST(an_empty_message_of_a_schedule_meets_one_that_is_not) {
   for (const RankOptions& options : modes()) {
     for (const auto& [sent, awaited] : {std::pair<size_t, size_t>{0, 8}, {8, 0}, {0, 1000}, {1000, 0}}) {
-      run_ranks(2, options, [&](TestRank& me, Meeting&) {
+      run_ranks(2, options, [&, sent = sent, awaited = awaited](TestRank& me, Meeting&) {
         Schedule schedule(1000, 1000);
         schedule.round();
         if (me.rank == 0) {

@@ -4,7 +4,7 @@
 #include <thread>
 #include <unistd.h>
 
-#include "fabric/verbs/socket_bootstrap.h"
+#include "fabric/cards/socket_bootstrap.h"
 #include "test/check.h"
 #include "test/tcp_job.h"
 
@@ -12,24 +12,17 @@ namespace {
 
 using namespace nbc;
 using namespace nbc::check;
-using verbs::Card;
-using verbs::CardState;
-using verbs::SocketBootstrap;
-using verbs::Standing;
+using cards::CardState;
+using cards::SocketBootstrap;
+using cards::Standing;
 
 std::unique_ptr<SocketBootstrap> bootstrap(TcpJob& job, Rank rank, uint32_t eager_limit = 255) {
   TcpOptions options;
   options.eager_limit = eager_limit;
-  return std::make_unique<SocketBootstrap>(job.description(rank), options);
+  return std::make_unique<SocketBootstrap>(job.description(rank), options, "verbs");
 }
 
-Card card_of(Rank rank) {
-  Card card{};
-  card.version = verbs::kCardVersion;
-  card.port.mtu = 3;
-  card.queue_pair = 100 + rank;
-  return card;
-}
+std::string card_of(Rank rank) { return "card of rank " + std::to_string(rank); }
 
 // All ranks look, as their fabrics do when they are called, until `done`.
 template <typename Done>
@@ -43,7 +36,7 @@ void look_until(const std::vector<SocketBootstrap*>& ranks, Done&& done) {
 }
 
 CardState state_of(SocketBootstrap& at, Rank peer) {
-  Card card;
+  std::string_view card;
   return at.look(peer, card);
 }
 
@@ -67,9 +60,9 @@ TEST(cards_travel_both_ways_whoever_begins) {
     one->publish(0, card_of(1), CardState::ready);
     look_until({zero.get(), one.get()},
                [&] { return state_of(*zero, 1) == CardState::ready && state_of(*one, 0) == CardState::ready; });
-    Card card;
+    std::string_view card;
     zero->look(1, card);
-    CHECK_EQ(card.queue_pair, 101u);
+    CHECK_EQ(card, card_of(1));
     CHECK(zero->standing(1) == Standing::open);
     CHECK(!zero->called());
   }
@@ -122,18 +115,9 @@ TEST(the_end_of_a_process_is_seen_and_a_closed_rank_too) {
   look_until({zero.get()}, [&] { return zero->standing(2) == Standing::gone; });
 }
 
-TEST(another_version_and_another_eager_limit_are_told) {
+TEST(another_eager_limit_is_told) {
   TcpJob job(3);
   const auto zero = bootstrap(job, 0);
-  const auto one = bootstrap(job, 1);
-  Card newer = card_of(1);
-  newer.version = 7;
-  one->publish(0, newer, CardState::offered);
-  look_until({zero.get(), one.get()}, [&] { return state_of(*zero, 1) == CardState::offered; });
-  Card card;
-  zero->look(1, card);
-  CHECK_EQ(card.version, 7u);
-
   const auto two = bootstrap(job, 2, 500);
   two->publish(0, card_of(2), CardState::offered);
   look_until({zero.get(), two.get()}, [&] { return !two->refusal(0).empty(); });
@@ -142,17 +126,33 @@ TEST(another_version_and_another_eager_limit_are_told) {
 }
 
 TEST(what_is_no_card_ends_the_connection) {
+  const std::string too_long(cards::kMostCard + 1, 'x');
   for (const bool of_state : {false, true}) {
     TcpJob job(2);
     const auto zero = bootstrap(job, 0);
     const auto one = bootstrap(job, 1);
-    Card card = card_of(1);
-    if (!of_state) card.port.mtu = 77;
-    one->publish(0, card, of_state ? static_cast<CardState>(9) : CardState::offered);
+    if (of_state) {
+      one->publish(0, card_of(1), static_cast<CardState>(9));
+    } else {
+      one->publish(0, too_long, CardState::offered);
+    }
     look_until({zero.get(), one.get()}, [&] { return !zero->refusal(1).empty(); });
     CHECK(zero->unreachable(1));
     CHECK(state_of(*zero, 1) == CardState::none);
   }
+}
+
+// What the first one names may be in use.
+TEST(the_first_card_of_a_rank_holds) {
+  TcpJob job(2);
+  const auto zero = bootstrap(job, 0);
+  const auto one = bootstrap(job, 1);
+  one->publish(0, "first", CardState::offered);
+  one->publish(0, "another", CardState::ready);
+  look_until({zero.get(), one.get()}, [&] { return state_of(*zero, 1) == CardState::ready; });
+  std::string_view card;
+  zero->look(1, card);
+  CHECK_EQ(card, "first");
 }
 
 }  // namespace

@@ -159,7 +159,8 @@ TEST(data_that_a_look_has_left_are_not_short_work) {
         [&] { CHECK(pair.fabric[1]->poll(completions, 16, Effort::look) < 2); });
   CHECK(!pair.fabric[1]->has_short_work());
   pair.until([&] { return pair.counter(1, "bytesReceived") == pair.counter(0, "bytesSent"); });
-  CHECK_EQ(pair.fabric[1]->work(), 0u);
+  // A look that ended with the last of them does not know that it was the last.
+  pair.until([&] { return pair.fabric[1]->work() == 0; });
 }
 
 TEST(a_put_into_the_wrong_memory_writes_nothing_and_ends_the_connection) {
@@ -226,7 +227,7 @@ TEST(both_ends_send_at_once_without_reading) {
   constexpr size_t kBytes = size_t{16} << 20;
   Line line(64 * 1024);
   tcp::Counters counters[2];
-  tcp::Regions regions[2];
+  Regions regions[2];
   Ring<Completion> events[2];
   std::vector<std::byte> from[2];
   std::vector<std::byte> to[2];

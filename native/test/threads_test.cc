@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <vector>
 
+#include "test/cross_memory.h"
 #include "test/random.h"
 #include "test/ranks.h"
 
@@ -42,6 +43,7 @@ TEST(plain_memory_moves_by_memcpy) {
 
 // A rank that comes through map() may be another process: nothing is assumed of its addresses.
 TEST(other_mappings_of_the_file_are_of_other_processes) {
+  need_cross_memory();
   const int fd = job::Segment::create(2, kTestArena);
   const auto shared = job::Segment::share(fd);
   const auto mapped = job::Segment::map(fd);

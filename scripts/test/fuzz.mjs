@@ -20,22 +20,23 @@ export function tasks(filters, { all }) {
   const left = (name) => result({ leftOut: [{ what: `fuzzer of ${name}`, why }], text: 'left out' });
   return fuzzers.map((name) => ({
     name: `fuzzer of ${name}`,
-    run: async () => (name === CALLS ? fuzzCalls() : why === undefined ? fuzzOne(name) : left(name)),
+    idle: true,
+    run: async (how) => (name === CALLS ? fuzzCalls(how) : why === undefined ? fuzzOne(name, how) : left(name)),
   }));
 }
 
-async function fuzzCalls() {
-  const why = missing();
+async function fuzzCalls({ idle }) {
+  const why = await missing();
   if (why !== undefined) return result({ leftOut: [{ what: 'fuzzer of calls', why }], text: 'left out' });
-  const { ok, how, output } = await playUnderAsan({ seed: CALLS_SEED, seconds: CALLS_SECONDS });
+  const { ok, how, output } = await playUnderAsan({ seed: CALLS_SEED, seconds: CALLS_SECONDS, idle });
   if (ok) return result({ passed: 1, text: output.trim() });
   const failures = [`fuzzer of calls, from seed ${CALLS_SEED} on: ${how}\n${output}`];
   failures.push('Again: npm run fuzz -- --seconds 0 --seed, and the seed that the error names');
   return result({ failed: 1, failures, text: `FAILED: ${how}` });
 }
 
-async function fuzzOne(name) {
-  const { ok, how, output } = await playNative(name, SECONDS);
+async function fuzzOne(name, { idle }) {
+  const { ok, how, output } = await playNative(name, SECONDS, { idle });
   if (ok) return result({ passed: 1, text: `nothing found in ${/Done (\d+) runs/.exec(output)?.[1]} runs` });
   const failures = [`fuzzer of ${name}: ${how}\n${output}`];
   const finding = /Test unit written to (\S+)/.exec(output)?.[1];

@@ -14,6 +14,8 @@ export const MOCHA = [
   ...Object.entries(settings).map(([name, value]) => (value === true ? `--${name}` : `--${name}=${value}`)),
 ];
 
+/** Most of it is to compile, which cares for no time. */
+const IDLE = ['prebuilt'];
 /** They compare times, or want the whole machine for a virtual one: nothing else may run beside them. */
 const ALONE = ['control-delay', 'slow-link', 'rdma-guest'];
 /** The files that take longest; they start first, so that none of them runs at the end beside nothing. */
@@ -86,57 +88,71 @@ const NOT_QUICK_OF = {
   training: /one variant/,
 };
 
-/** The same tests over TCP, of those whose jobs can run over any transport: each scenario once. */
-const TCP = [
-  'collectives',
-  'communicator',
-  'errors',
-  'exits',
-  'igatherv',
-  'layouts',
-  'lifetime',
-  'p2p',
-  'progress',
-  'property',
-  'reductions',
-  'requests',
-  'topologies',
-  'views',
-  'waiting',
-];
-const TCP_ENV = { NBC_TRANSPORT: 'tcp', NBC_TEST_BRIEF: '1', NBC_TEST_RUNS: '6', NBC_TEST_RANKS: '2,3,5' };
-const TCP_QUICK = ['collectives', 'communicator'];
+/** The same tests over other networks, of those whose jobs can run over any transport: each scenario once. */
+const NETWORKS = {
+  tcp: {
+    files: [
+      'collectives',
+      'communicator',
+      'errors',
+      'exits',
+      'igatherv',
+      'layouts',
+      'lifetime',
+      'p2p',
+      'progress',
+      'property',
+      'reductions',
+      'requests',
+      'topologies',
+      'views',
+      'waiting',
+    ],
+    quick: ['collectives', 'communicator'],
+    env: { NBC_TRANSPORT: 'tcp', NBC_TEST_BRIEF: '1', NBC_TEST_RUNS: '4', NBC_TEST_RANKS: '2,3,5' },
+  },
+  ucx: {
+    files: ['collectives', 'exits', 'p2p'],
+    quick: ['p2p'],
+    env: { NBC_TRANSPORT: 'ucx', NBC_TEST_BRIEF: '1', NBC_TEST_RUNS: '6', NBC_TEST_RANKS: '2,3' },
+  },
+};
 
-/** A filter is a part of a file's name; "tcp/" in front of it means over TCP. */
+/** A filter is a part of a file's name; "tcp/" or "ucx/" in front of it means over that network. */
 export function tasks(filters, { all, grep }) {
   const files = readdirSync(join(ROOT, 'test'), { recursive: true })
     .filter((path) => path.endsWith('.test.ts'))
     .map((path) => path.slice(0, -'.test.ts'.length));
   const order = (file) => (LONG.includes(file) ? LONG.indexOf(file) : LONG.length);
   files.sort((a, b) => order(a) - order(b) || a.localeCompare(b));
-  const overTcp = TCP.filter((file) => files.includes(file));
   const quick = filters.length === 0 && !all;
   const wanted = (name, other) => (filters.length === 0 ? all || other : filters.some((part) => name.includes(part)));
-  const named = filters.filter((filter) => filter.startsWith('tcp/') || filter === 'tcp');
-  const wantedOverTcp = (file) =>
-    filters.length === 0
-      ? all || TCP_QUICK.includes(file)
-      : named.some((filter) => `tcp/${file}.test`.includes(filter));
+  const overNetworks = Object.entries(NETWORKS).flatMap(([network, { files: those, quick: few, env }]) => {
+    const named = filters.filter((filter) => filter.startsWith(`${network}/`) || filter === network);
+    const asked = (file) =>
+      filters.length === 0
+        ? all || few.includes(file)
+        : named.some((filter) => `${network}/${file}.test`.includes(filter));
+    return those
+      .filter((file) => files.includes(file) && asked(file))
+      .map((file) => task(file, `${network}/${file}.test`, { env, grep }));
+  });
   return [
     ...files
       .filter((file) => wanted(`${file}.test`, !NOT_QUICK.includes(file)))
       .map((file) => task(file, `${file}.test`, quick ? { env: QUICK_ENV, without: NOT_QUICK_OF[file] } : { grep })),
-    ...overTcp.filter(wantedOverTcp).map((file) => task(file, `tcp/${file}.test`, { env: TCP_ENV, grep })),
+    ...overNetworks,
   ];
 }
 
 const task = (file, name, options) => ({
   name,
   alone: ALONE.includes(file),
-  run: (live = false) => runFile(file, name, { ...options, live }),
+  idle: IDLE.includes(file),
+  run: (how) => runFile(file, name, { ...options, ...how }),
 });
 
-async function runFile(file, name, { env = {}, grep, without, live }) {
+async function runFile(file, name, { env = {}, grep, without, live = false, idle = false }) {
   mkdirSync(RESULTS, { recursive: true });
   const results = join(RESULTS, `${name.replaceAll('/', '-')}.json`);
   rmSync(results, { force: true });
@@ -144,7 +160,7 @@ async function runFile(file, name, { env = {}, grep, without, live }) {
   if (grep !== undefined) args.push(`--grep=${grep}`);
   if (without !== undefined) args.push(`--grep=${without.source}`, '--invert');
   if (live && process.stdout.isTTY) args.push('--color');
-  const ended = await run(process.execPath, args, { live, env: { ...env, NBC_TEST_RESULTS: results } });
+  const ended = await run(process.execPath, args, { live, idle, env: { ...env, NBC_TEST_RESULTS: results } });
   return resultOf(name, ended, read(results));
 }
 

@@ -1,5 +1,6 @@
 /** Running other programs from the test scripts. */
 import { spawn, spawnSync } from 'node:child_process';
+import { constants, setPriority } from 'node:os';
 import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Limit } from './limit.mjs';
@@ -9,12 +10,14 @@ export const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), '../..');
 /**
  * Runs a program in the project's folder. `output` holds what it printed on both streams, in order of arrival; `live`
  * shows it too. A program that takes longer than `seconds` of an idle machine (limit.mjs) is killed; with `group`, so
- * is what it has started.
+ * is what it has started. With `idle` it and they get what no other process wants of the processors.
  */
-export function run(command, args, { live = false, group = false, seconds = 3600, cwd = ROOT, env = {} } = {}) {
+export function run(command, args, options = {}) {
+  const { live = false, group = false, idle = false, seconds = 3600, cwd = ROOT, env = {} } = options;
   return new Promise((done) => {
     const stdio = ['ignore', 'pipe', 'pipe'];
     const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio, detached: group });
+    if (idle && child.pid !== undefined) setPriority(child.pid, constants.priority.PRIORITY_LOW);
     let output = '';
     let late = false;
     const limit = new Limit(seconds, () => {

@@ -162,7 +162,7 @@ async function createJob(size: number): Promise<{ native: Native; jobFd: number 
   try {
     return { native, jobFd: native.createJob(size, bytes) };
   } catch (error) {
-    if (['tcp', 'verbs'].includes(process.env.NBC_TRANSPORT ?? '')) return { native, jobFd: undefined };
+    if (['tcp', 'verbs', 'ucx'].includes(process.env.NBC_TRANSPORT ?? '')) return { native, jobFd: undefined };
     if (error instanceof NbcError) throw error;
     throw new LaunchError(`no shared memory for a job of ${size} ranks: ${(error as Error).message}`);
   }

@@ -1,8 +1,11 @@
 /**
  * The last calls of an exchange of parts. {@link place} looks at every part and makes some objects for each; a program
- * that repeats a call needs comparisons only. Remembered is where parts are in their memory, never the memory itself.
+ * that repeats a call needs comparisons only. Remembered is where parts are in their memory. The memory itself is only
+ * kept where it is small: then a call with the same views makes no view of its own, which takes as long as all the rest
+ * of it.
  */
-import { Layout } from '../layouts.js';
+import { bind, type Binder, type Bound, isSmallMemory, unbind } from '../bound-calls.js';
+import { isLayout } from '../layouts.js';
 import { Recent } from '../recent.js';
 import { type Box, equalBoxes } from '../schedules/box.js';
 import { IN_PLACE } from '../views.js';
@@ -36,6 +39,15 @@ interface Range {
   readonly bytes: number;
 }
 
+/** A call in small memory, with the very views that it had. Its plan is bound to that memory. */
+interface Kept extends Found, Bound {
+  /** null: in place. */
+  readonly sends: readonly unknown[] | null;
+  readonly recvs: readonly unknown[];
+  readonly from: ArrayBufferLike | null;
+  readonly into: ArrayBufferLike;
+}
+
 /** A remembered call, with the memory of this one. */
 export interface Found {
   readonly plan: number;
@@ -45,8 +57,16 @@ export interface Found {
 
 export class RecentParts {
   private readonly calls = new Recent<Call>();
+  private readonly kept = new Recent<Kept>();
+  /** What the last call received into, if its memory is small. */
+  private lastList: unknown = null;
+
+  constructor(private readonly binder: Binder) {}
 
   find(sends: unknown, recvs: unknown): Found | null {
+    for (const call of this.kept.items) {
+      if (isAgain(call, sends, recvs)) return call;
+    }
     const ends = endsOf(sends, recvs);
     if (ends === null) return null;
     const { from, into, distance } = ends;
@@ -54,7 +74,9 @@ export class RecentParts {
       if (!Object.is(call.distance, distance) || !equalForms(recvs as unknown[], call.recvs, into)) continue;
       if (!equalSends(sends, call.sends, from)) continue;
       const send = call.sendView === null ? null : viewAt(from!, call.sendView);
-      return { plan: call.plan, send, recv: viewAt(into, call.recvView) };
+      const found = { plan: call.plan, send, recv: viewAt(into, call.recvView) };
+      this.keep(sends, recvs, ends, found);
+      return found;
     }
     return null;
   }
@@ -72,17 +94,58 @@ export class RecentParts {
     const sendView = send === null ? null : rangeFrom(from!, send);
     const recvView = rangeFrom(into, recv);
     this.calls.add({ sends: sendForms, recvs: recvForms, distance, sendView, recvView, plan });
+    this.keep(sends, recvs, ends, { plan, send, recv });
+  }
+
+  /** A program that makes its lists anew for each call would pay for the copies and have nothing of them. */
+  private keep(sends: unknown, recvs: unknown, { from, into }: Ends, found: Found): void {
+    const memory = { from: from === null ? null : from.buffer, into: into.buffer };
+    if (!isSmallMemory(memory.from) || !isSmallMemory(memory.into)) return;
+    const again = recvs === this.lastList;
+    this.lastList = recvs;
+    if (!again || hasLayout(recvs) || (from !== null && hasLayout(sends))) return;
+    const parts = { sends: from === null ? null : [...(sends as unknown[])], recvs: [...(recvs as unknown[])] };
+    const bound = bind(this.binder, found.plan, found.send, found.recv);
+    const makesRoom = this.kept.add({ ...parts, ...memory, ...found, ...bound });
+    if (makesRoom !== undefined) unbind(this.binder, makesRoom);
+  }
+
+  /** As {@link forget}, while native code is there: it lets go of the memory. */
+  release(): void {
+    for (const call of this.kept.items) unbind(this.binder, call);
+    this.forget();
   }
 
   forget(): void {
     this.calls.clear();
+    this.kept.clear();
+    this.lastList = null;
   }
+}
+
+function hasLayout(parts: unknown): boolean {
+  return (parts as unknown[]).some(isLayout);
+}
+
+/** Memory without bytes is detached: what has none is not remembered. */
+function isAgain({ sends, recvs, from, into }: Kept, sendsNow: unknown, recvsNow: unknown): boolean {
+  if (!sameParts(recvsNow, recvs) || into.byteLength === 0) return false;
+  if (sends === null) return sendsNow === IN_PLACE;
+  return sameParts(sendsNow, sends) && from!.byteLength > 0;
+}
+
+function sameParts(now: unknown, parts: readonly unknown[]): boolean {
+  if (!Array.isArray(now) || now.length !== parts.length) return false;
+  for (let i = 0; i < parts.length; i++) {
+    if (now[i] !== parts[i]) return false;
+  }
+  return true;
 }
 
 /** The memory of a view or layout. */
 function memoryOf(part: unknown): ArrayBufferView | null {
-  if (part instanceof Layout) return part.range;
-  return ArrayBuffer.isView(part) ? part : null;
+  if (ArrayBuffer.isView(part)) return part;
+  return isLayout(part) ? part.range : null;
 }
 
 interface Ends {
@@ -157,7 +220,7 @@ type Kind = object | null | undefined;
 /** The class of a view, the box of a layout; null: no part. */
 function kindOf(part: unknown): Kind {
   if (part === null) return null;
-  return part instanceof Layout ? part.box : (part as object | undefined)?.constructor;
+  return isLayout(part) ? part.box : (part as object | undefined)?.constructor;
 }
 
 /** Programs make a layout anew for each call: boxes are compared by what is in them. */

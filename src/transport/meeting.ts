@@ -17,8 +17,20 @@ import type { Directory } from './directory/directory.js';
 import { throughPmi } from './directory/pmi.js';
 import { throughPmix } from './directory/pmix.js';
 import { throughStore } from './directory/store.js';
+import {
+  exchange,
+  isAddress,
+  isAddresses,
+  isCpuList,
+  isObjectOf,
+  isPort,
+  isProcess,
+  isText,
+  isTextOf,
+  mustAllBe,
+} from './directory/told.js';
 import { agreeOnNetwork, type Network } from './network.js';
-import { inTurn, type Settings } from './options.js';
+import { inTurn, type Settings, TRANSPORTS } from './options.js';
 import { NEVER, type Stop } from './stop.js';
 
 /** What the world is opened with. */
@@ -55,6 +67,22 @@ interface Place {
   address: string;
   port: number;
 }
+
+const isTransport = (value: unknown): value is Settings['transport'] =>
+  (TRANSPORTS as readonly unknown[]).includes(value);
+const hasTransport = isObjectOf<Pick<Home, 'transport'>>({ transport: isTransport });
+const isHome = isObjectOf<Home>({
+  transport: isTransport,
+  host: isText,
+  network: isText,
+  processors: isCpuList,
+  process: isProcess,
+});
+const isPlace = isObjectOf<Place>({ address: isAddress, port: isPort });
+const isKey = isTextOf(/^[0-9a-f]{64}$/);
+/** What {@link shareFile} makes, or nothing. */
+const isFile = isTextOf(/^(\/proc\/\d+\/fd\/\d+)?$/);
+const isDone = (value: unknown): value is 1 => value === 1;
 
 const LOOPBACK = '127.0.0.1';
 const THIS_MACHINE: Machine = { network: networkIdentity, interfaces: networkInterfaces, sourceTo };
@@ -121,7 +149,7 @@ async function refuseWithoutFile(native: Native, bootstrap: Bootstrap, settings:
   const { transport } = settings;
   if (store !== undefined || pmi !== undefined || pmix) {
     await throughDirectory(native, bootstrap, settings, stop, async (directory) =>
-      mustAgree(directory, (await directory.exchange('host', { transport })) as Pick<Home, 'transport'>[]),
+      mustAgree(directory, await exchange(directory, 'host', { transport }, hasTransport)),
     );
   }
   const advice =
@@ -135,7 +163,11 @@ function whoSharesMemory(native: Native, { jobFd, rank }: Bootstrap): string | u
   return other < 0 ? undefined : differ(rank, 'tcp', other, 'auto or shm');
 }
 
-async function exchangePlaces(
+/**
+ * In a directory: ranks tell where they are and listen. Ranks of a host then share a file.
+ * @throws {BootstrapError | OptionError}
+ */
+export async function exchangePlaces(
   native: Native,
   directory: Directory,
   named: string,
@@ -153,8 +185,10 @@ async function exchangePlaces(
     processors: allowedList(),
     process: process.pid,
   };
-  const homes = (await directory.exchange('host', mine)) as Home[];
-  await mustAgree(directory, homes);
+  // A rank with another transport may have told nothing but that.
+  const told = await exchange(directory, 'host', mine as Pick<Home, 'transport'>, hasTransport);
+  await mustAgree(directory, told);
+  const homes = mustAllBe(isHome, told, directory, 'host');
   const hosts = numbered(homes.map(({ host }) => host));
   const here = homes.filter(({ host }) => host === mine.host);
   const neighbours = homes.map((home) => (home.host === mine.host ? home.process : 0));
@@ -167,13 +201,13 @@ async function exchangePlaces(
   const far = apart ? await agreeOnNetwork(native, directory, hosts, settings) : undefined;
   const { fd: listener, port } = native.listenTcp(address);
   try {
-    const places = (await directory.exchange('place', { address, port })) as Place[];
+    const places = await exchange(directory, 'place', { address, port }, isPlace);
     const addresses = places.map((place) => place.address);
     const tcp = { listener, addresses, ports: places.map((place) => place.port), hosts, processors, secret: key };
     // With 'auto' all ranks take part in the making of files, also those who have no use for one.
     const file = transport === 'auto' ? await shareFile(native, directory, hosts, exposedBytes) : undefined;
     if (file === undefined) {
-      const alone = far?.name ?? (transport === 'verbs' ? 'verbs' : 'tcp');
+      const alone = far?.name ?? (transport === 'auto' ? 'tcp' : transport);
       return { transport: alone, jobFd: -1, tcp, network: far, neighbours: [], closeFile: NOTHING_TO_CLOSE };
     }
     const { jobFd, closeFile } = file;
@@ -195,7 +229,7 @@ async function mustAgree(directory: Directory, homes: readonly Pick<Home, 'trans
   const other = homes.findIndex(({ transport }) => transport !== first);
   if (other < 0) return;
   // Nobody leaves, and takes the store along, before all have read what all have told.
-  await directory.exchange('disagree', 1).catch(() => undefined);
+  await exchange(directory, 'disagree', 1, isDone).catch(() => undefined);
   throw new BootstrapError(differ(other, homes[other].transport, 0, first), directory.rank);
 }
 
@@ -206,10 +240,10 @@ function differ(one: number, its: string, other: number, transport: string): str
   );
 }
 
-/** Where the process manager keeps other jobs out, rank 0 makes the key of this one. */
+/** Where the process manager keeps other jobs out, the key of this one is the one that rank 0 makes. */
 async function sharedKey(directory: Directory): Promise<string> {
-  const [key] = await directory.exchange('key', directory.rank === 0 ? newKey() : '');
-  return key as string;
+  const [key] = await exchange(directory, 'key', newKey(), isKey);
+  return key;
 }
 
 function newKey(): string {
@@ -232,7 +266,7 @@ async function findOwnAddress(
   const networks = numbered(homes.map(({ network }) => network));
   // Hosts by name only, or containers with one network.
   if (networks.every((network) => network === 0)) return () => known;
-  const told = (await directory.exchange('addresses', candidatesOf(machine.interfaces()))) as string[][];
+  const told = await exchange(directory, 'addresses', candidatesOf(machine.interfaces()), isAddresses);
   const firsts = [...new Set(networks)].map((network) => told[networks.indexOf(network)]);
   return () => (isLoopback(known) ? chooseAddress(firsts, networks[rank], machine) : known);
 }
@@ -255,10 +289,10 @@ async function shareFile(
   // The runtime closes what the runtime opened, and native code the rest: Deno knows its own descriptors only.
   const closeFile = (): void => (made < 0 ? closeSync(opened) : native.closeDescriptor(made));
   try {
-    const paths = await directory.exchange('file', made < 0 ? '' : `/proc/${process.pid}/fd/${made}`);
-    if (shared && made < 0) opened = openShared(paths[first] as string, first, rank);
+    const paths = await exchange(directory, 'file', made < 0 ? '' : `/proc/${process.pid}/fd/${made}`, isFile);
+    if (shared && made < 0) opened = openShared(paths[first], first, rank);
     // All have opened it: the rank that made it may close its descriptor.
-    await directory.exchange('opened', 1);
+    await exchange(directory, 'opened', 1, isDone);
     return opened < 0 ? undefined : { jobFd: opened, closeFile };
   } catch (error) {
     if (opened >= 0) closeFile();

@@ -5,6 +5,7 @@
  */
 import type { Native, VerbsOffer } from '../native.js';
 import type { Directory } from './directory/directory.js';
+import { exchange, isObjectOf, isText } from './directory/told.js';
 import { nativeOptions, type Settings } from './options.js';
 
 export interface Network {
@@ -12,6 +13,11 @@ export interface Network {
   /** Why it is not verbs. */
   why: string;
 }
+
+const hasDevice = isObjectOf<{ device: string; offer: string }>({ device: isText, offer: isText });
+const hasReason = isObjectOf<{ why: string }>({ why: isText });
+const isOffer = (value: unknown): value is VerbsOffer =>
+  hasDevice(value) || (hasReason(value) && (value as VerbsOffer).offer === undefined);
 
 /** All ranks call it, and find the same network. `hosts`: of all ranks, as numbers. */
 export async function agreeOnNetwork(
@@ -23,8 +29,8 @@ export async function agreeOnNetwork(
   const { rank } = directory;
   const turn = hosts.slice(0, rank).filter((host) => host === hosts[rank]).length;
   const mine = native.verbsOffer(nativeOptions(settings, rank), turn);
-  const offers = (await directory.exchange('offer', mine)) as VerbsOffer[];
-  const objections = (await directory.exchange('network', objection(native, offers, hosts, rank))) as string[];
+  const offers = await exchange(directory, 'offer', mine, isOffer);
+  const objections = await exchange(directory, 'network', objection(native, offers, hosts, rank), isText);
   const first = objections.find((why) => why !== '');
   if (first === undefined) return { name: 'verbs', why: '' };
   return { name: 'tcp', why: objections[rank] === '' ? first : objections[rank] };

@@ -71,6 +71,18 @@ const VERBS = {
    */
   gidIndex: native(integer('NBC_VERBS_GID_INDEX', -1, 65535, '', -1)),
   /**
+   * The partition of InfiniBand, by its key (default 0: the first one of which the port is a full member). Equal on all
+   * ranks. Variable NBC_VERBS_PARTITION_KEY.
+   */
+  partitionKey: native(integer('NBC_VERBS_PARTITION_KEY', 0, 65535, '')),
+  /** The service level of InfiniBand's packets, 0 to 15 (default 0). Variable NBC_VERBS_SERVICE_LEVEL. */
+  serviceLevel: native(integer('NBC_VERBS_SERVICE_LEVEL', 0, 15, '')),
+  /**
+   * The traffic class of packets with a global route header (default 0). For RoCE v2 that is the byte of IP with DSCP
+   * and ECN: what switches choose a lossless queue by. Variable NBC_VERBS_TRAFFIC_CLASS.
+   */
+  trafficClass: native(integer('NBC_VERBS_TRAFFIC_CLASS', 0, 255, '')),
+  /**
    * How small messages travel. `'write'` (default): written into the receiver's mailbox by RDMA. `'send'`: sent into
    * receives that all peers of a rank share, with flow control. Equal on all ranks. Variable NBC_VERBS_EAGER.
    */
@@ -109,11 +121,15 @@ const TCP = {
   },
 };
 
+/** Of the option `transport`. */
+export const TRANSPORTS = ['auto', 'shm', 'tcp', 'verbs', 'ucx'] as const;
+
 const COMMON = {
   /**
    * How ranks reach each other; all ranks must say the same. `'shm'`: shared memory of one machine. `'tcp'`: any
-   * network. `'verbs'`: RDMA, over InfiniBand or RoCE. `'auto'` (default): shared memory between ranks of one host, and
-   * a network to others, side by side. Variable NBC_TRANSPORT.
+   * network. `'verbs'`: RDMA, over InfiniBand or RoCE. `'ucx'`: whatever UCX drives (docs/architecture/ucx.md).
+   * `'auto'` (default): shared memory between ranks of one host, and a network to others, side by side. Variable
+   * NBC_TRANSPORT.
    *
    * Which network that is depends on how the job was started. Where ranks find each other by a store, PMI or PMIx
    * (docs/jobs.md), it is verbs if every rank reaches all ranks of other hosts by it, else TCP. Ranks are on one host
@@ -121,10 +137,10 @@ const COMMON = {
    * equal. Where they have a file from `nbcrun`, it is verbs, and ranks are on one host if their variables NBC_HOST are
    * equal; not set, as `nbcrun` leaves it, stands for this machine. So only where NBC_HOST is set a device is looked
    * for. Without an active one the rank still reaches the ranks of its host; what needs another host fails with an
-   * `UnreachableError` that says what is missing. `'shm'` and `'verbs'` connect to every rank, and NBC_HOST is not
-   * read.
+   * `UnreachableError` that says what is missing. `'shm'`, `'verbs'` and `'ucx'` connect to every rank, and NBC_HOST is
+   * not read.
    */
-  transport: oneOf('NBC_TRANSPORT', 'auto', ['auto', 'shm', 'tcp', 'verbs']),
+  transport: oneOf('NBC_TRANSPORT', 'auto', TRANSPORTS),
   /**
    * How long, in milliseconds, ranks that find each other through a store, PMI or PMIx wait for those that are missing
    * (default 60 000). Variable NBC_JOIN_TIMEOUT.

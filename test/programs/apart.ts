@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { init, MAX, type NbcError, type Request } from 'node-nbc';
 import { play, report, say } from './scenario.js';
 
-await play({ overlap, lost });
+await play({ overlap, away, lost });
 
 /** An exchange is complete at the first test after a computation of several times its own length. */
 async function overlap(): Promise<void> {
@@ -27,6 +27,31 @@ async function overlap(): Promise<void> {
   assert(recv.every((value, at) => value === Math.floor(at / 8192)));
   await world.close();
   say(`overlapped: rank ${world.rank}`);
+}
+
+/** Exchanges go on, and stay right, where the network between the hosts is silent for some seconds meanwhile. */
+async function away(): Promise<void> {
+  const SECONDS = 9;
+  const world = await init();
+  const send = new Float64Array(world.size * 8192);
+  const recv = new Float64Array(send.length);
+  const elapsed = new Float64Array(2);
+  const latest = new Float64Array(2);
+  await world.ibarrier();
+  say('ready');
+  const began = performance.now();
+  for (let round = 0, longest = 0; latest[0] < SECONDS * 1000; round++) {
+    const before = performance.now();
+    await world.ialltoall(send.fill(world.rank + round), recv);
+    assert(recv.every((value, at) => value === Math.floor(at / 8192) + round));
+    longest = Math.max(longest, performance.now() - before);
+    // All stop after the same round.
+    elapsed.set([performance.now() - began, longest]);
+    await world.iallreduce(elapsed, latest, MAX);
+  }
+  assert(latest[1] > 2000, `the longest exchange took ${latest[1]} ms: the network was not away`);
+  await world.close();
+  say(`outlasted: rank ${world.rank}`);
 }
 
 /** The host of ranks 2 and 3 ends. The ranks of the other one learn of it, and go on with each other. */

@@ -61,6 +61,7 @@ for (let round = 0; round < rounds && ended === 'done'; round++) {
   } catch (error) {
     if (!(error instanceof NbcError)) throw error;
     ended = error.code;
+    say(error.message);
   }
 }
 try {

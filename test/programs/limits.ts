@@ -1,5 +1,6 @@
 /** A rank alone, in a process with limits. */
 import assert from 'node:assert/strict';
+import { constants } from 'node:buffer';
 import { closeSync, openSync } from 'node:fs';
 import { alloc, init, NbcError } from 'node-nbc';
 import { play, report } from './scenario.js';
@@ -26,6 +27,17 @@ await play({
     const world = await init();
     assert.equal(alloc(Uint8Array, 2 ** 27).length, 2 ** 27);
     assert.throws(() => alloc(Uint8Array, 2 ** 29), { code: 'ERR_NBC_NO_MEMORY' });
+    await world.close();
+  },
+
+  /** More bytes than an ArrayBuffer has, in elements that are not too many. */
+  async exposesTooMuch() {
+    const world = await init();
+    for (let i = 1; i < 10; i++) {
+      const length = Math.min(constants.MAX_LENGTH, 2 ** 48) / 8 + i;
+      assert.throws(() => alloc(Float64Array, length), { code: 'ERR_NBC_NO_MEMORY' });
+    }
+    assert.equal(alloc(Float64Array, 100).length, 100);
     await world.close();
   },
 

@@ -1,6 +1,7 @@
 /** Calls that are remembered, and calls that look like them; see plans.test.ts. Ranks are symmetric. */
 import assert from 'node:assert/strict';
-import { ArgumentError, ClosedError, IN_PLACE, init, strided, type Communicator } from 'node-nbc';
+import { ArgumentError, ClosedError, IN_PLACE, init, MAX, strided, SUM, waitAll, type Communicator } from 'node-nbc';
+import { WasmMemory } from '../support/wasm.js';
 import { play } from './scenario.js';
 
 const world = await init();
@@ -185,6 +186,178 @@ await play({
     const undefinedPart = [...partsOf(send).slice(1), undefined as never];
     assert.throws(() => world.ialltoallw(undefinedPart, partsOf(new Uint8Array(size))), wrong('sends'));
     world.ialltoallw(partsOf(send), partsOf(new Uint8Array(size))).wait();
+  },
+
+  /** The very views of an earlier call: in small memory, and in memory that is too large to be kept. */
+  same() {
+    for (const bytes of [64, 100_000]) {
+      const [send, recv, other] = [0, 0, 0].map(() => new Uint8Array(bytes));
+      const partsOf = (view: Uint8Array) => all.map((peer) => view.subarray(peer, peer + 1));
+      const [sends, recvs] = [partsOf(send), partsOf(recv)];
+      let turn = 0;
+      const exchangeSame = (into = recv, from = send) => {
+        turn++;
+        all.forEach((peer) => (from[peer] = turn + 16 * rank + peer));
+        into.fill(0);
+        world.ialltoallw(sends, recvs).wait();
+        assert.deepEqual(
+          [...into.subarray(0, size)],
+          all.map((peer) => turn + 16 * peer + rank),
+        );
+      };
+      for (let i = 0; i < 3; i++) exchangeSame();
+      // The program changes its arrays.
+      recvs.splice(0, size, ...partsOf(other));
+      exchangeSame(other);
+      const before = all.map((peer) => turn - 1 + 16 * peer + rank);
+      assert.deepEqual([...recv.subarray(0, size)], before, 'nothing comes to where parts were before');
+      sends.splice(0, size, ...partsOf(recv));
+      exchangeSame(other, recv);
+      const wrong = (argument: string) => ({ name: 'ArgumentError', argument });
+      const [next, previous] = [(rank + 1) % size, (rank - 1 + size) % size];
+      const [nextPart, previousPart] = [sends[next], recvs[previous]];
+      (sends as unknown[])[next] = undefined;
+      assert.throws(() => world.ialltoallw(sends, recvs), wrong('sends'));
+      // No part for the next rank, and then the same one again.
+      (sends as unknown[])[next] = null;
+      (recvs as unknown[])[previous] = null;
+      other.fill(255);
+      world.ialltoallw(sends, recvs).wait();
+      assert.equal(other[previous], 255);
+      [sends[next], recvs[previous]] = [nextPart, previousPart];
+      exchangeSame(other, recv);
+      recvs.push(recvs[0]);
+      assert.throws(() => world.ialltoallw(sends, recvs), wrong('recvs'));
+      recvs.pop();
+      // In place, with the same list, and apart again.
+      other.fill(rank);
+      world.ialltoallw(IN_PLACE, recvs).wait();
+      assert.deepEqual([...other.subarray(0, size)], all);
+      exchangeSame(other, recv);
+      // The memory goes to another object: the views have none, and the new ones are as good as any.
+      const moved = new Uint8Array(structuredClone(other.buffer, { transfer: [other.buffer] }));
+      assert.throws(() => world.ialltoallw(sends, recvs), wrong('recvs'));
+      recvs.splice(0, size, ...partsOf(moved));
+      exchangeSame(moved, recv);
+      structuredClone(recv.buffer, { transfer: [recv.buffer] });
+      assert.throws(() => world.ialltoallw(sends, recvs), wrong('sends'));
+      sends.splice(0, size, ...partsOf(send));
+      exchangeSame(moved);
+    }
+  },
+
+  /** The very views of earlier calls, which native code holds if their memory is small. */
+  views() {
+    for (const length of [1, 2, 5_000]) {
+      const [a, b, c] = [0, 0, 0].map(() => new Float64Array(length));
+      const [wide, other] = [0, 0].map(() => new Float64Array(length * size));
+      const counts = all.map(() => length);
+      const displs = all.map((block) => block * length);
+      const sum = (size * (size - 1)) / 2;
+      for (let turn = 0; turn < 40; turn++) {
+        // Buffers, roots, operators and counts in turns, with periods that differ.
+        const [from, into] = turn % 3 === 0 ? [a, b] : turn % 3 === 1 ? [b, a] : [c, b];
+        from.fill(100 * turn + rank);
+        world.iallreduce(from, into, turn % 5 === 0 ? MAX : SUM).wait();
+        assert.equal(into[length - 1], turn % 5 === 0 ? 100 * turn + size - 1 : 100 * turn * size + sum);
+        from.fill(turn + rank);
+        world.ibcast(from, turn % size).wait();
+        assert.equal(from[length - 1], turn + (turn % size));
+        const wideNow = turn % 2 === 0 ? wide : other;
+        wideNow.fill(-1);
+        from.fill(turn + 10 * rank);
+        world.iallgather(from, wideNow).wait();
+        assert.deepEqual(
+          all.map((peer) => wideNow[peer * length]),
+          all.map((peer) => turn + 10 * peer),
+        );
+        for (let block = 0; block < size; block++) wideNow[rank * length + block] = turn - rank;
+        world.iallgather(IN_PLACE, wideNow).wait();
+        assert.equal(wideNow[((rank + 1) % size) * length], turn - ((rank + 1) % size));
+        counts[turn % size] = turn % 4 === 3 ? 0 : length;
+        wideNow.fill(-1);
+        world.igatherv(from.subarray(0, counts[rank]), rank === 0 ? wideNow : null, counts, null, 0).wait();
+        world
+          .igatherv(
+            from,
+            rank === 1 ? wideNow : null,
+            all.map(() => length),
+            null,
+            1,
+          )
+          .wait();
+        if (rank === 1) assert.equal(wideNow[size * length - 1], turn + 10 * (size - 1));
+        if (turn % 7 === 3) displs.reverse();
+        world
+          .iallgatherv(
+            from,
+            wide,
+            displs.map(() => length),
+            displs,
+          )
+          .wait();
+        assert.equal(wide[displs[0]], turn);
+        world.ibarrier().wait();
+      }
+      // Held by a persistent request, too, and by two starts at a time.
+      const request = world.bcastInit(a, 0);
+      for (let turn = 0; turn < 3; turn++) {
+        a.fill(rank === 0 ? turn : -1);
+        request.start();
+        request.wait();
+        assert.equal(a[0], turn);
+        const both = [world.ibcast(a, 0), world.ibcast(b, 0)];
+        waitAll(both);
+        assert.equal(a[0], turn);
+      }
+      request.free();
+    }
+  },
+
+  /** The same views, whose memory has gone away since. */
+  async gone() {
+    const wasm = new WasmMemory({ initial: 1 });
+    const views = {
+      array: new Float64Array(2),
+      part: new Uint8Array(new ArrayBuffer(64), 8, 16),
+      data: new DataView(new ArrayBuffer(16)),
+    };
+    for (const view of Object.values(views)) {
+      const into = new Uint8Array(16);
+      const wide = new Uint8Array(16 * size);
+      const call = () => {
+        world.ibcast(view, 0).wait();
+        world.iallgather(view, wide).wait();
+        world.ibcast(into, 0).wait();
+      };
+      for (let turn = 0; turn < 30; turn++) call();
+      const moved = structuredClone(view.buffer, { transfer: [view.buffer] });
+      const before = new Uint8Array(moved).slice();
+      assert.throws(() => world.ibcast(view, 0), { name: 'ArgumentError', argument: 'buffer' });
+      assert.throws(() => world.iallgather(view, wide), { name: 'ArgumentError', argument: 'send' });
+      into.fill(99 + rank);
+      world.ibcast(into, 0).wait();
+      assert.equal(into[15], 99);
+      assert.deepEqual(new Uint8Array(moved), before);
+    }
+    const inWasm = new Uint8Array(wasm.buffer, 0, 16);
+    for (let turn = 0; turn < 30; turn++) world.ibcast(inWasm, 0).wait();
+    wasm.grow(1);
+    assert.throws(() => world.ibcast(inWasm, 0), { name: 'ArgumentError', argument: 'buffer' });
+
+    // What a closed communicator has held is free again.
+    const comm = await world.dup();
+    const held = (() => {
+      const view = new Float64Array(1000);
+      for (let turn = 0; turn < 30; turn++) comm.ibcast(view, 0).wait();
+      return new WeakRef(view);
+    })();
+    await comm.close();
+    for (let i = 0; i < 100 && held.deref() !== undefined; i++) {
+      await new Promise((resolve) => setImmediate(resolve));
+      globalThis.gc!();
+    }
+    assert.equal(held.deref(), undefined);
   },
 
   /** A communicator that was closed has forgotten all calls. */

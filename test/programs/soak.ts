@@ -4,7 +4,7 @@
  * intervals: bytes, descriptors.
  */
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { alloc, type Communicator, IN_PLACE, init, SUM } from 'node-nbc';
 import { randomFrom } from '../lists.js';
 import { report } from './scenario.js';
@@ -94,7 +94,16 @@ async function holds() {
     await new Promise(setImmediate);
   }
   const { rss, heapUsed, external, arrayBuffers } = process.memoryUsage();
-  return { rss, heapUsed, external, arrayBuffers, descriptors: readdirSync('/proc/self/fd').length };
+  // Of what is resident: without pages of files, and those that it shares with other ranks.
+  const [, kibibytes] = /^RssAnon:\s+(\d+) kB$/m.exec(readFileSync('/proc/self/status', 'utf8'))!;
+  return {
+    rss,
+    anonymous: Number(kibibytes) * 1024,
+    heapUsed,
+    external,
+    arrayBuffers,
+    descriptors: readdirSync('/proc/self/fd').length,
+  };
 }
 
 const begin = performance.now();

@@ -1,12 +1,16 @@
 /**
  * Rounds of chaos: a job of random collectives that is harmed, as a seed says. Ranks are killed, or stopped and
  * resumed; they may open no descriptor any more; /dev/shm is small and full. Over `networks`, ranks are in two network
- * stacks, and the link between them becomes slow, or goes and comes back.
+ * stacks, and the link between them becomes slow, carries packets twice, or goes and comes back. Over `verbs`, in the
+ * guest of scripts/rdma-guest, so does the link between two devices.
  */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { describeJob, type JobOptions, type RankResult, reports, runJob } from '../helpers.js';
-import { TwoNetworks } from './networks.js';
+import { ROOT } from './launch.js';
+import type { TwoNetworks } from './networks.js';
 import { processesWith } from './processes.js';
 import { generator } from './random.js';
 import { FULL_SHM } from './shm.js';
@@ -19,6 +23,8 @@ const LOST = /^ERR_NBC_(PEER_CLOSED|ABANDONED|UNREACHABLE)$/;
 /** And when a rank cannot open a descriptor that it needs. */
 const FAILED = /^ERR_NBC_(PEER_CLOSED|ABANDONED|UNREACHABLE|SYSTEM|DESCRIPTORS)$/;
 const STORE_PORT = 4711;
+/** Ranks give up a network that is away for longer: after three fifths of `peerTimeout`, and a device may be exact. */
+const PATIENCE_MS = 6000;
 /** Of a slow link: 400 kB take three seconds. Retransmissions come, and nothing is given up. */
 const SLOW = '1mbit';
 
@@ -27,14 +33,23 @@ interface End {
   ended: string;
 }
 
-export type Transport = 'shm' | 'tcp' | 'networks';
+export type Transport = 'shm' | 'tcp' | 'networks' | 'verbs';
+const LINK_HARMS = ['slow', 'cut', 'double'] as const;
+type LinkHarm = (typeof LINK_HARMS)[number];
+const OF_RANKS = ['none', 'kill', 'stop', 'kill', 'stop', 'descriptors'] as const;
 const KINDS = {
-  ranks: ['none', 'kill', 'stop', 'kill', 'stop', 'descriptors'],
-  networks: ['slow', 'cut', 'slow', 'cut', 'stop', 'kill'],
+  shm: OF_RANKS,
+  tcp: OF_RANKS,
+  networks: ['slow', 'cut', 'double', 'slow', 'cut', 'double', 'stop', 'kill'],
+  verbs: [...OF_RANKS, ...LINK_HARMS, ...LINK_HARMS],
 } as const;
+/** An emulated processor is ten times slower: there are fewer ranks and collectives, and harm lasts longer. */
+const IN_GUEST = { ranks: 3, rounds: 20, times: 10 };
+const ON_MACHINE = { ranks: 7, rounds: COLLECTIVE_ROUNDS, times: 1 };
+const sizesOf = (transport: Transport): typeof ON_MACHINE => (transport === 'verbs' ? IN_GUEST : ON_MACHINE);
 
 export interface Harm {
-  kind: (typeof KINDS)[keyof typeof KINDS][number];
+  kind: (typeof KINDS)[Transport][number];
   victim: number;
   /** Milliseconds from when all ranks have joined. */
   at: number;
@@ -46,27 +61,54 @@ export interface Harm {
 export function planOf(seed: number, transport: Transport): { size: number; harm: Harm[]; fullShm: boolean } {
   const random = generator(seed);
   const below = (limit: number): number => Math.floor(random() * limit);
-  const size = 2 + below(7);
-  const kinds = transport === 'networks' ? KINDS.networks : KINDS.ranks;
+  const { ranks, times } = sizesOf(transport);
+  const size = 2 + below(ranks);
+  const kinds = KINDS[transport];
   const harm = Array.from({ length: 1 + below(3) }, (): Harm => {
     const kind = kinds[below(kinds.length)];
-    return { kind, victim: below(size), at: below(150), sleep: below(100) };
+    return { kind, victim: below(size), at: below(150) * times, sleep: below(100) * times };
   });
-  return { size, harm, fullShm: transport !== 'networks' && process.getuid?.() === 0 && random() < 0.3 };
+  const local = transport === 'shm' || transport === 'tcp';
+  return { size, harm, fullShm: local && process.getuid?.() === 0 && random() < 0.3 };
 }
+
+/** What joins the ranks, and what can be done to it. */
+interface Link {
+  harm(how: LinkHarm): unknown;
+  heal(how: LinkHarm): unknown;
+}
+
+function linkBetween(networks: TwoNetworks): Link {
+  const harms = { slow: () => networks.limit(SLOW), cut: () => networks.cut(), double: () => networks.double() };
+  const heals = { slow: () => networks.unlimit(), cut: () => networks.mend(), double: () => networks.undouble() };
+  return { harm: (how) => harms[how](), heal: (how) => heals[how]() };
+}
+
+const linkOfGuest: Link = {
+  harm: (how) => changeLink({ slow: 'slow', cut: 'mute', double: 'double' }[how]),
+  heal: () => changeLink('free'),
+};
+/** Takes seconds in the guest. Meanwhile a rank that was stopped has to be resumed. */
+const changeLink = (how: string): Promise<unknown> => promisify(execFile)(join(ROOT, 'scripts/guest/link'), [how]);
 
 /** Does to a job what a plan says. */
 class Harmer {
   readonly pids = new Map<number, number>();
+  private readonly harming = new Set<LinkHarm>();
+  /** Of the link, one behind the other. */
+  private changes: Promise<unknown> = Promise.resolve();
   private readonly timers: NodeJS.Timeout[] = [];
+  /** What was done to the link, and when, in ms: to change it takes time on a busy machine. */
+  private readonly done: { how: LinkHarm; heals: boolean; began: number; ended: number }[] = [];
+  private readonly began = performance.now();
 
   constructor(
     private readonly harm: readonly Harm[],
-    private readonly networks: TwoNetworks | undefined,
+    private readonly link: Link,
   ) {}
 
   begin(): void {
-    let [slow, cut] = [false, false];
+    const harmed = new Set<LinkHarm>();
     for (const { kind, victim, at, sleep } of this.harm) {
       if (kind === 'kill') this.later(at, () => this.signal(victim, 'SIGKILL'));
       if (kind === 'stop') {
@@ -76,22 +118,53 @@ class Harmer {
       if (kind === 'descriptors') {
         this.later(at, () => spawnSync('prlimit', ['--pid', `${this.pids.get(victim)}`, '--nofile=3:3']));
       }
+      const how = LINK_HARMS.find((one) => one === kind);
       // Once each in a round: they would end each other.
-      if (kind === 'slow' && !slow) {
-        slow = true;
-        this.later(at, () => this.networks!.limit(SLOW));
-        this.later(at + sleep, () => this.networks!.unlimit());
-      }
-      if (kind === 'cut' && !cut) {
-        cut = true;
-        this.later(at, () => this.networks!.cut());
-        this.later(at + sleep, () => this.networks!.mend());
+      if (how !== undefined && !harmed.has(how)) {
+        harmed.add(how);
+        this.later(at, () => {
+          this.harming.add(how);
+          this.change(how, false, () => this.link.harm(how));
+        });
+        this.later(at + sleep, () => this.heal(how));
       }
     }
   }
 
-  end(): void {
+  async end(): Promise<void> {
     for (const timer of this.timers) clearTimeout(timer);
+    for (const how of this.harming) this.heal(how);
+    await this.changes;
+  }
+
+  private heal(how: LinkHarm): void {
+    this.harming.delete(how);
+    this.change(how, true, () => this.link.heal(how));
+  }
+
+  /** For how long no packet came through, at most: each harm is done once. */
+  get cutMs(): number {
+    const cut = this.done.find(({ how }) => how === 'cut');
+    const healed = this.done.find(({ how, heals }) => how === 'cut' && heals);
+    return cut === undefined ? 0 : (healed?.ended ?? Infinity) - cut.began;
+  }
+
+  /** What was done to the link, for an error. */
+  describe(): string {
+    const times = this.done.map(({ how, heals, began, ended }) => {
+      return `${how}${heals ? ' no more' : ''} ${Math.round(began)} to ${Math.round(ended)} ms`;
+    });
+    return times.length === 0 ? '' : `, link: ${times.join(', ')} after the job began`;
+  }
+
+  private change(how: LinkHarm, heals: boolean, action: () => unknown): void {
+    this.changes = this.changes.then(async () => {
+      const began = performance.now() - this.began;
+      await action();
+      this.done.push({ how, heals, began, ended: performance.now() - this.began });
+    });
+    // end() hears of it.
+    this.changes.catch(() => undefined);
   }
 
   private later(ms: number, action: () => void): void {
@@ -109,7 +182,9 @@ class Harmer {
 
 /** Variables and wrappers of the ranks. */
 function placeOf(transport: Transport, networks: TwoNetworks | undefined, fullShm: boolean): Partial<JobOptions> {
-  if (networks === undefined) return { env: { NBC_TRANSPORT: transport }, wrapper: fullShm ? FULL_SHM : [] };
+  const devices = transport === 'verbs' ? { NBC_VERBS_DEVICE: 'rxc,rxd' } : {};
+  if (networks === undefined)
+    return { env: { NBC_TRANSPORT: transport, ...devices }, wrapper: fullShm ? FULL_SHM : [] };
   const env = {
     NBC_TRANSPORT: 'auto',
     NBC_STORE: `${networks.addresses[0]}:${STORE_PORT}`,
@@ -130,13 +205,13 @@ export async function playChaos(seed: number, transport: Transport, networks?: T
   const [name, value] = mark.split('=');
   const full = fullShm ? ', /dev/shm is full' : '';
   const what = `chaos, seed ${seed}, ${transport}, ${size} ranks, ${JSON.stringify(harm)}${full}`;
-  const harmer = new Harmer(harm, networks);
+  const harmer = new Harmer(harm, networks === undefined ? linkOfGuest : linkBetween(networks));
   const { env, wrapper } = placeOf(transport, networks, fullShm);
   let results: RankResult[];
   try {
     results = await runJob('chaos', {
       size,
-      args: [`${seed}`, `${COLLECTIVE_ROUNDS}`],
+      args: [`${seed}`, `${sizesOf(transport).rounds}`],
       env: { ...(env as Record<string, string>), [name]: value },
       wrapper: wrapper!,
       stopOnFailure: false,
@@ -151,9 +226,9 @@ export async function playChaos(seed: number, transport: Transport, networks?: T
   } catch (error) {
     throw new Error(`${what}: ${(error as Error).message}`, { cause: error });
   } finally {
-    harmer.end();
+    await harmer.end();
   }
-  checkEnds(results, harm, what);
+  checkEnds(results, harm, harmer.cutMs, `${what}${harmer.describe()}`);
   assert.deepEqual(processesWith(mark), [], `${what}: processes are left`);
   return reports<End>(livedOf(results, harm)).reduce((sum, { right }) => sum + right, 0);
 }
@@ -165,13 +240,13 @@ function livedOf(results: readonly RankResult[], harm: readonly Harm[]): RankRes
 }
 
 /** Each rank that lives has ended by itself, with what it may end with. */
-function checkEnds(results: readonly RankResult[], harm: readonly Harm[], what: string): void {
+function checkEnds(results: readonly RankResult[], harm: readonly Harm[], cutMs: number, what: string): void {
   const lived = livedOf(results, harm);
   const explain = `${what}\n${describeJob(results)}`;
   for (const { code, killed } of lived) assert(code === 0 && !killed, explain);
   const starved = harm.some(({ kind }) => kind === 'descriptors');
   for (const { ended } of reports<End>(lived)) {
-    if (lived.length === results.length && !starved) assert.equal(ended, 'done', explain);
+    if (lived.length === results.length && !starved && cutMs < PATIENCE_MS) assert.equal(ended, 'done', explain);
     else assert(ended === 'done' || (starved ? FAILED : LOST).test(ended), explain);
   }
 }

@@ -79,6 +79,21 @@ export class TwoNetworks {
     for (const [side, { name }] of this.sides.entries()) this.run(side, 'tc', 'qdisc', 'del', 'dev', name, 'root');
   }
 
+  /** Each packet comes in four times: an end hands what comes in to itself again, and the kernel ends that. */
+  double(): void {
+    for (const [side, { name }] of this.sides.entries()) {
+      this.run(side, 'tc', 'qdisc', 'add', 'dev', name, 'clsact');
+      const all = ['protocol', 'all', 'u32', 'match', 'u32', '0', '0'];
+      const again = ['action', 'mirred', 'ingress', 'mirror', 'dev', name];
+      this.run(side, 'tc', 'filter', 'add', 'dev', name, 'ingress', ...all, ...again);
+    }
+  }
+
+  /** Takes back what double() has set. */
+  undouble(): void {
+    for (const [side, { name }] of this.sides.entries()) this.run(side, 'tc', 'qdisc', 'del', 'dev', name, 'clsact');
+  }
+
   remove(): void {
     for (const { holder } of this.sides) holder.kill('SIGKILL');
   }

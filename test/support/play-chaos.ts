@@ -1,4 +1,9 @@
-/** `npm run chaos` runs this: rounds of chaos from a seed on, on shared memory, TCP and two networks in turns. */
+/**
+ * `npm run chaos` runs this: rounds of chaos from a seed on, on shared memory, TCP and two networks in turns. In the
+ * guest, `--transport verbs`:
+ *
+ *     scripts/rdma-guest --link both -- node out/test/support/play-chaos.js --transport verbs --rounds 50
+ */
 import { parseArgs } from 'node:util';
 import { playChaos, type Transport } from './chaos.js';
 import { TwoNetworks } from './networks.js';

@@ -53,6 +53,9 @@ class MixedFabric final : public Fabric {
   bool expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) override {
     return to(peer).expose(peer, buffer, out);
   }
+  bool expose_combining(Rank peer, const LocalBuffer& buffer, const Combining& how, ExposedBuffer& out) override {
+    return to(peer).expose_combining(peer, buffer, how, out);
+  }
   void conceal(Rank peer, const ExposedBuffer& buffer) override { to(peer).conceal(peer, buffer); }
   bool revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Error why, uint64_t told) override {
     return to(peer).revoke(peer, buffer, bytes, why, told);
@@ -82,6 +85,7 @@ class MixedFabric final : public Fabric {
   void alarm(Rank peer) override { to(peer).alarm(peer); }
   bool alarmed() override { return near_->alarmed(); }
   bool may_alarm(Rank peer) const override { return routes_[peer] != job::Route::network && near_->may_alarm(peer); }
+  bool is_read() const override { return near_->is_read() || far_->is_read(); }
   bool receiver_copies() const override { return near_->receiver_copies() || far_->receiver_copies(); }
   uint32_t ticket(Sleeper who) override { return far_->ticket(who); }
   void arm(Sleeper who, uint32_t need) override;

@@ -32,6 +32,7 @@ class Arena final : public ExposedMemory {
   }
   size_t offset_of(const void* p) const { return static_cast<size_t>(static_cast<const std::byte*>(p) - base_); }
   std::byte* at(size_t offset) const { return base_ + offset; }
+  size_t bytes() const { return bytes_; }
   size_t used() const override;
   std::string why() const override;
 

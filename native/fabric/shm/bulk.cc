@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <sys/uio.h>
 
+#include "copy.h"
+
 namespace nbc::shm {
 namespace {
 
@@ -82,7 +84,8 @@ Link& Bulk::open(Rank peer, bool may_attach) {
           value == line.probe_value;
     }
     // Then we have to take part in what the peer sends: where we may not attach to it, it may not attach to us either.
-    if (!thread && (!link->can_attach || line.attaches == 0)) receiver_copies_ = true;
+    link->attaches = link->can_attach && (thread || line.attaches != 0);
+    if (!thread && !link->attaches) receiver_copies_ = true;
     links_[peer] = std::move(link);
   }
   return *links_[peer];
@@ -98,28 +101,69 @@ std::byte* Bulk::arena_of(Link& link) {
 bool Bulk::copy_pieces(Link& link, BulkSlot& slot, bool sending, uint32_t first, uint32_t count) {
   const uint64_t at = uint64_t{first} * slot.piece_bytes;
   const size_t length = static_cast<size_t>(std::min(uint64_t{count} * slot.piece_bytes, slot.bytes - at));
-  const bool remote_in_arena = (slot.flags & (sending ? kDestinationInArena : kSourceInArena)) != 0;
-  const bool local_in_arena = (slot.flags & (sending ? kSourceInArena : kDestinationInArena)) != 0;
-  const uint64_t local = sending ? slot.source : slot.destination;
-  const uint64_t remote = sending ? slot.destination : slot.source;
-  // Our own side of the slot is ours to know: an arena offset is relative to our mapping.
-  std::byte* ours = local_in_arena ? arena_->at(local) + at : reinterpret_cast<std::byte*>(local) + at;
-  if (remote_in_arena) {
-    std::byte* theirs = arena_of(link);
+  if (!sending && (slot.key & kTaken) != 0) return combine(link, slot, at, length);
+  return copy(link, slot, sending, at, length);
+}
+
+// What is mapped here is combined where it is. The kernel moves the rest, part by part: each is combined while the
+// caches hold it. False also if nobody waits for that any more.
+bool Bulk::combine(Link& link, BulkSlot& slot, uint64_t begin, size_t length) {
+  const auto taken = std::find_if(link.taken.begin(), link.taken.end(), [&](const Link::Taken& t) {
+    const uint64_t inside = slot.destination - t.buffer.address;
+    return t.buffer.key == slot.key && inside <= t.bytes && slot.bytes <= t.bytes - inside;
+  });
+  if (taken == link.taken.end()) {
+    errno = ECANCELED;
+    return false;
+  }
+  const Combining& how = taken->how;
+  const auto combine_part = [&](uint64_t at, const std::byte* incoming, size_t bytes) {
+    const uint64_t inside = slot.destination - taken->buffer.address + at;
+    const std::byte* const other = how.other + inside;
+    how.kernel(how.target + inside, how.is_left ? incoming : other, how.is_left ? other : incoming, bytes);
+    counters_.combined_bytes += bytes;
+  };
+  const bool in_arena = (slot.flags & kSourceInArena) != 0;
+  if (in_arena || link.here) {
+    const std::byte* theirs = mapped(link, slot.source, in_arena);
     if (theirs == nullptr) return false;
-    theirs += remote + at;
-    if (sending) {
-      std::memcpy(theirs, ours, length);
-    } else {
-      std::memcpy(ours, theirs, length);
-    }
+    combine_part(begin, theirs + begin, length);
     counters_.mapped_bytes += length;
     return true;
   }
-  if (link.here) {
-    // memmove: programs may give two ranks views of one SharedArrayBuffer that overlap.
-    std::byte* theirs = reinterpret_cast<std::byte*>(remote) + at;
-    std::memmove(sending ? theirs : ours, sending ? ours : theirs, length);
+  const std::byte* const ours = own(slot.destination, (slot.flags & kDestinationInArena) != 0);
+  const uint64_t end = begin + length;
+  for (uint64_t at = begin; at < end; at += kStagingBytes) {
+    const size_t part = static_cast<size_t>(std::min<uint64_t>(kStagingBytes, end - at));
+    if (!copy(link, slot, false, at, part)) return false;
+    combine_part(at, ours + at, part);
+  }
+  return true;
+}
+
+// Our own side of a slot is ours to know: an arena offset is relative to our mapping.
+std::byte* Bulk::own(uint64_t place, bool in_arena) {
+  return in_arena ? arena_->at(place) : reinterpret_cast<std::byte*>(place);
+}
+
+// The peer's side, in its arena, or of a peer that is here. Null: the arena cannot be mapped (errno).
+std::byte* Bulk::mapped(Link& link, uint64_t place, bool in_arena) {
+  if (!in_arena) return reinterpret_cast<std::byte*>(place);
+  std::byte* const arena = arena_of(link);
+  return arena == nullptr ? nullptr : arena + place;
+}
+
+bool Bulk::copy(Link& link, BulkSlot& slot, bool sending, uint64_t at, size_t length) {
+  const bool remote_in_arena = (slot.flags & (sending ? kDestinationInArena : kSourceInArena)) != 0;
+  const bool local_in_arena = (slot.flags & (sending ? kSourceInArena : kDestinationInArena)) != 0;
+  const uint64_t remote = sending ? slot.destination : slot.source;
+  std::byte* ours = own(sending ? slot.source : slot.destination, local_in_arena) + at;
+  if (remote_in_arena || link.here) {
+    std::byte* theirs = mapped(link, remote, remote_in_arena);
+    if (theirs == nullptr) return false;
+    theirs += at;
+    // move: programs may give two ranks views of one SharedArrayBuffer that overlap.
+    move_bytes(sending ? theirs : ours, sending ? ours : theirs, length);
     counters_.mapped_bytes += length;
     return true;
   }
@@ -146,22 +190,43 @@ bool Bulk::work_on(Link& link, BulkSlot& slot, bool sending, Effort effort, uint
 // Copies the portion to where the receiver can read it. False: later, when there is room or staging memory again.
 bool Bulk::stage(Link& link, Put& put, uint32_t s, uint64_t& room, Portion& portion) {
   if (put.open_slots >= 2 || room == 0) return false;  // two staged pieces in flight keep both sides busy
+  // The kernel can move it, too, and may be the only one.
+  if (link.attaches && free_staging_.empty() && segment_->scarce()) return true;
   portion.length = std::min(portion.length, kStagingBytes);
   if (void* staging = staging_buffer()) {
-    std::memcpy(staging, portion.from, portion.length);
-    counters_.staged_bytes += portion.length;
-    room -= std::min<uint64_t>(room, portion.length);
-    link.staging[s] = staging;
-    portion.from = static_cast<const std::byte*>(staging);
+    copy_to_staging(link, s, staging, room, portion);
     return true;
   }
   if (staging_buffers_ > 0) return false;  // all are on their way, and will come back
+  if (link.attaches) return true;
   // The program itself has used all exposed memory up: nothing can be sent, and both sides learn it.
   put.error = Error::system;
   put.bytes = put.announced;
   portion.length = 0;
   portion.flags &= ~kReceiverCopies;
   return true;
+}
+
+void Bulk::copy_to_staging(Link& link, uint32_t s, void* staging, uint64_t& room, Portion& portion) {
+  copy_bytes(staging, portion.from, portion.length);
+  counters_.staged_bytes += portion.length;
+  room -= std::min<uint64_t>(room, portion.length);
+  link.staging[s] = staging;
+  portion.from = static_cast<const std::byte*>(staging);
+  portion.flags |= kReceiverCopies;
+}
+
+// Whether the put is short, to private memory of another process, and a staging buffer is free or may be made.
+bool Bulk::buffers(const Link& link, const Put& put) {
+  if (put.announced > 0 || put.bytes == 0 || put.bytes > kBufferedTo || (put.to.key & kInArena) != 0 || link.here)
+    return false;
+  if (!free_staging_.empty()) return true;
+  const size_t most =
+      std::min<size_t>(kBuffers, segment_->scarce() ? 0 : arena_->bytes() / kShareOfBuffers / kStagingBytes);
+  if (staging_buffers_ >= most) return false;
+  void* const fresh = staging_buffer();
+  if (fresh != nullptr) free_staging_.push_back(fresh);
+  return fresh != nullptr;
 }
 
 // Fills the slot, up to its stamp; copies a small portion.
@@ -180,7 +245,8 @@ void Bulk::fill(Link& link, Put& put, BulkSlot& slot, uint64_t& room, Portion po
   slot.error.store(static_cast<uint16_t>(put.error), std::memory_order_relaxed);
   slot.immediate = put.immediate;
   const bool alone = length < kShareFrom && (flags & kReceiverCopies) == 0;
-  slot.piece_bytes = static_cast<uint32_t>(alone ? std::max(length, size_t{1}) : kPieceBytes);
+  const bool whole = alone || put.buffered;
+  slot.piece_bytes = static_cast<uint32_t>(whole ? std::max(length, size_t{1}) : kPieceBytes);
   // A peer that is sending to us, too, has no time to help: then larger claims, in fewer system calls. ialltoall
   // between two ranks: 1 MiB 143 and 130 µs, 128 KiB 20 and 16 µs.
   slot.claim = claim_of(length, !link.expected);
@@ -203,15 +269,20 @@ bool Bulk::announce(Link& link, Put& put, uint64_t& room) {
   const bool from_arena = arena_->contains(put.from);
   const bool in_arena = (put.to.key & kInArena) != 0;
   const size_t length = put.bytes - put.announced;
-  bool direct = in_arena || link.can_attach || put.peer == rank_;
+  const bool taken = (put.to.key & kTaken) != 0;
+  bool direct = !taken && (in_arena || link.can_attach || put.peer == rank_);
   // Staged, or a small put (see fill()).
   if (room == 0 && length > 0 && ((!direct && !from_arena) || length < kShareFrom)) return false;
-  const bool gated = direct && length > 0;
-  if (gated) direct = enter(*link.gate_out, put.to.key);
   Portion portion{put.from + put.announced, length, in_arena ? uint16_t{kDestinationInArena} : uint16_t{0}};
-  if (!direct) {
+  put.buffered = buffers(link, put);
+  const bool gated = direct && length > 0 && !put.buffered;
+  if (gated) direct = enter(*link.gate_out, put.to.key);
+  if (put.buffered) {
+    copy_to_staging(link, s, staging_buffer(), room, portion);
+    portion.flags |= kBuffered;
+  } else if (!direct) {
     portion.flags |= kReceiverCopies;
-    if (!from_arena && length > 0 && !stage(link, put, s, room, portion)) return false;
+    if (!from_arena && !link.here && length > 0 && !stage(link, put, s, room, portion)) return false;
   }
   fill(link, put, slot, room, portion);
   link.in_flight[s] = &put;
@@ -301,11 +372,16 @@ const Link::Revoked* Bulk::find_revoked(const Link& link, const BulkSlot& slot) 
   return found != link.revoked.end() ? &*found : nullptr;
 }
 
+void Bulk::take(Rank peer, const ExposedBuffer& buffer, size_t bytes, const Combining& how) {
+  links_[peer]->taken.push_back({buffer, bytes, how});
+  ++taken_;
+}
+
 void Bulk::conceal(Rank peer, const ExposedBuffer& buffer) {
-  std::vector<Link::Revoked>& revoked = links_[peer]->revoked;
-  std::erase_if(revoked, [&](const Link::Revoked& r) {
-    return r.buffer.address == buffer.address && r.buffer.key == buffer.key;
-  });
+  Link& link = *links_[peer];
+  const auto same = [&](const auto& entry) { return is_same(entry.buffer, buffer); };
+  std::erase_if(link.revoked, same);
+  taken_ -= static_cast<uint32_t>(std::erase_if(link.taken, same));
 }
 
 void Bulk::abandon(Rank peer) {
@@ -328,6 +404,7 @@ uint64_t Bulk::work() const {
     }
     for (uint32_t s = 0; s < kBulkSlots && link->flying > 0; ++s) {
       if (link->in_flight[s] == nullptr) continue;
+      if (link->in_flight[s]->reported && link->backlog_head == nullptr) continue;  // it is time when something is sent
       const BulkSlot& slot = link->out[s];
       if (slot.done.load(std::memory_order_relaxed) >= pieces_of(slot)) ++bytes;
       if ((slot.flags & kReceiverCopies) == 0) bytes += rest(slot);
@@ -340,6 +417,18 @@ uint64_t Bulk::work() const {
     if ((slot.flags & kReceiverCopies) != 0) bytes += rest(slot);
   }
   return bytes;
+}
+
+bool Bulk::is_read() const {
+  return std::any_of(senders_.begin(), senders_.end(), [](const Link* link) {
+    if (link->abandoned) return false;
+    for (uint32_t s = 0; s < kBulkSlots; ++s) {
+      const BulkSlot& slot = link->out[s];
+      // relaxed: nothing of what the receiver has copied is read
+      if (link->staging[s] != nullptr && slot.done.load(std::memory_order_relaxed) < pieces_of(slot)) return true;
+    }
+    return false;
+  });
 }
 
 void* Bulk::staging_buffer() {

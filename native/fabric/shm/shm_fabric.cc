@@ -89,6 +89,7 @@ void ShmFabric::visit_counters(const CounterVisitor& visit) const {
   add(Counter::cross_memory_bytes, bulk.cross_memory_bytes);
   add(Counter::staged_bytes, bulk.staged_bytes);
   add(Counter::helped_pieces, bulk.helped_pieces);
+  add(Counter::combined_bytes, bulk.combined_bytes);
   uint64_t peers = 0;
   for (Rank peer = 0; peer < size(); ++peer) peers += peer != rank() && route_to(peer) == Route::shared_memory ? 1 : 0;
   add(Counter::peers_by_memory, peers);
@@ -143,6 +144,14 @@ bool ShmFabric::expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out)
   const bool in_arena = arena_->contains(buffer.data);
   out.address = in_arena ? arena_->offset_of(buffer.data) : reinterpret_cast<uintptr_t>(buffer.data);
   out.key = key_of(bulk_.revocations(peer), in_arena);
+  return true;
+}
+
+bool ShmFabric::expose_combining(Rank peer, const LocalBuffer& buffer, const Combining& how, ExposedBuffer& out) {
+  if (buffer.bytes < kCombineFrom) return false;
+  expose(peer, buffer, out);
+  out.key |= kTaken;
+  bulk_.take(peer, out, buffer.bytes, how);
   return true;
 }
 

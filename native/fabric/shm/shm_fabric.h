@@ -60,6 +60,7 @@ class ShmFabric final : public Fabric {
   }
   const std::shared_ptr<ExposedMemory>& memory() const override { return memory_; }
   bool expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) override;
+  bool expose_combining(Rank peer, const LocalBuffer& buffer, const Combining& how, ExposedBuffer& out) override;
   void conceal(Rank peer, const ExposedBuffer& buffer) override { bulk_.conceal(peer, buffer); }
   bool revoke(Rank peer, const ExposedBuffer& buffer, size_t bytes, Error why, uint64_t told) override;
   void retract(Rank peer, void* cookie, Error error, uint64_t told) override;
@@ -81,6 +82,7 @@ class ShmFabric final : public Fabric {
   bool alarmed() override;
   bool may_alarm(Rank peer) const override { return route_to(peer) == Route::shared_memory; }
   bool holds_back() const override { return false; }
+  bool is_read() const override { return bulk_.is_read(); }
   bool receiver_copies() const override { return bulk_.receiver_copies(); }
   uint32_t ticket(Sleeper who) override { return doorbell_ticket(bell(), who); }
   void arm(Sleeper who, uint32_t need) override { doorbell_arm(bell(), {who, false}, need); }

@@ -7,6 +7,8 @@
 #include <sys/uio.h>
 #include <utility>
 
+#include "copy.h"
+
 namespace nbc::tcp {
 namespace {
 
@@ -286,7 +288,7 @@ bool Connection::parse(Regions& regions, Ring<Completion>& events) {
       Region* region = regions.find(header.key, peer);
       const size_t copied = std::min<size_t>(here, header.bytes);
       if (region != nullptr) {
-        if (!region->revoked) std::memcpy(region->data + region->written, payload, copied);
+        if (!region->revoked) copy_bytes(region->data + region->written, payload, copied);
         region->written += copied;
         counters_.copied += copied;
       }

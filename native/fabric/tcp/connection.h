@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "fabric/tcp/frame.h"
-#include "fabric/tcp/regions.h"
+#include "fabric/regions.h"
 #include "fabric/tcp/socket.h"
 #include "fabric/ring.h"
 

@@ -21,7 +21,7 @@
 
 #include "error.h"
 #include "fabric/fabric.h"
-#include "fabric/tcp/regions.h"
+#include "fabric/regions.h"
 
 namespace nbc::tcp {
 

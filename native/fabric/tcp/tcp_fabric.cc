@@ -39,7 +39,7 @@ TcpFabric::TcpFabric(JobDescription job, const TcpOptions& options, std::shared_
     : identity_{job.key, job.rank, static_cast<Rank>(job.addresses.size()), options.eager_limit},
       options_(options),
       crowd_(crowd_of(job)),
-      memory_(exposed != nullptr ? std::move(exposed) : std::make_shared<Memory>()),
+      memory_(exposed != nullptr ? std::move(exposed) : std::make_shared<PlainMemory>()),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
       connector_(
           std::move(job.listener), std::move(job.addresses), identity_,

@@ -20,9 +20,9 @@
 #include "fabric/tcp/connection.h"
 #include "fabric/tcp/connector.h"
 #include "fabric/tcp/handshake.h"
-#include "fabric/tcp/memory.h"
+#include "fabric/plain_memory.h"
 #include "fabric/tcp/parking.h"
-#include "fabric/tcp/regions.h"
+#include "fabric/regions.h"
 #include "fabric/ring.h"
 #include "job/patience.h"
 

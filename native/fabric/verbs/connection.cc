@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <arpa/inet.h>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 #include <random>
 
@@ -64,6 +63,7 @@ Connection::Connection(Rank peer, const Equipment& equipment)
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = device_->port;
+  attributes.pkey_index = attachment_.partition_index;
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
   const int error =
       device_->lib.modify_qp(qp_, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
@@ -94,8 +94,7 @@ Steps Connection::begin(const Card& card, const Way& way, const VerbsOptions& op
   theirs = card;
   credits.start(card.credits);
   state = State::connecting;
-  // The standard allows a device four times the time that it was given.
-  seconds_to_fail_ = 4 * (options.retries + 1) * std::ldexp(4.096e-6, options.timeout);
+  silence_ = options.silence;
   const Port& mine = attachment_.port;
   Steps steps;
   steps.pair = qp_;
@@ -108,11 +107,13 @@ Steps Connection::begin(const Card& card, const Way& way, const VerbsOptions& op
   receive.min_rnr_timer = 12;  // 0.64 ms until a peer without a receive is tried again
   receive.ah_attr.port_num = device_->port;
   receive.ah_attr.dlid = card.port.lid;
+  receive.ah_attr.sl = options.service_level;
   if (needs_global_header(mine, card.port, way)) {
     receive.ah_attr.is_global = 1;
     std::memcpy(receive.ah_attr.grh.dgid.raw, card.port.gids[way.theirs].raw, sizeof card.port.gids[0].raw);
     receive.ah_attr.grh.sgid_index = static_cast<uint8_t>(attachment_.indexes[way.mine]);
     receive.ah_attr.grh.hop_limit = 64;
+    receive.ah_attr.grh.traffic_class = options.traffic_class;
   }
   steps.receive_mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
@@ -270,7 +271,7 @@ uint32_t Connection::patience() const {
   // A probe comes after the puts before it. A network that does a megabyte in a second is slow, and alive.
   double megabytes = 0;
   for (size_t i = 0; i < puts.size(); ++i) megabytes += static_cast<double>(puts[i].bytes) * 1e-6;
-  return static_cast<uint32_t>(std::min(2 + seconds_to_fail_ + megabytes, 4e9));
+  return static_cast<uint32_t>(std::min(silence_ + megabytes, 4e9));
 }
 
 void Connection::stop() {

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "fabric/verbs/bootstrap.h"
+#include "fabric/verbs/card.h"
 #include "fabric/verbs/connecting.h"
 #include "fabric/verbs/counters.h"
 #include "fabric/verbs/credits.h"
@@ -138,8 +138,8 @@ class Connection {
   uint32_t unsignalled_ = 0;  // requests since the last signalled one
   uint32_t put_to_end_ = 0;   // of `puts`: the first whose last write was not posted
   uint32_t first_packet_;
-  uint32_t unanswered_ = 0;     // requests that took a receive since the last message of the peer
-  double seconds_to_fail_ = 0;  // until the device has tried everything, and must say so
+  uint32_t unanswered_ = 0;  // requests that took a receive since the last message of the peer
+  uint32_t silence_ = 0;     // see VerbsOptions
   bool waits_for_credit_ = false;
   VerbsCounters& counters_;
   const Attachment attachment_;

@@ -230,7 +230,8 @@ std::string trial(const Library& lib, ibv_context* context, ibv_pd* pd, uint8_t 
 
 }  // namespace
 
-Device::Device(const DeviceOptions& options) : lib(library()), wanted_gid_(options.gid_index) {
+Device::Device(const DeviceOptions& options)
+    : lib(library()), wanted_gid_(options.gid_index), wanted_partition_(options.partition) {
   const DeviceList list(lib);
   if (list.begin() == list.end())
     throw FabricError{
@@ -305,7 +306,31 @@ Attachment Device::attachment() const {
     throw FabricError{"transport 'verbs': " + here + " has no " +
                       (wanted_gid_ >= 0 ? "GID with index " + std::to_string(wanted_gid_)
                                         : std::string("GID; give its interface an address"))};
+  choose_partition(now.pkey_tbl_len, found);
   return found;
+}
+
+// Limited members of a partition do not reach each other, so only full members are of use. `keys`: length of the table.
+void Device::choose_partition(int keys, Attachment& attachment) const {
+  constexpr uint16_t kFullMember = 0x8000;
+  bool limited = false;
+  for (int i = 0; i < keys; ++i) {
+    __be16 found = 0;
+    if (lib.query_pkey(context, port, i, &found) != 0) continue;
+    const uint16_t key = ntohs(found);
+    const auto partition = static_cast<uint16_t>(key & ~kFullMember);
+    if (partition == 0 || (wanted_partition_ != 0 && partition != (wanted_partition_ & ~kFullMember))) continue;
+    limited = (key & kFullMember) == 0;
+    if (limited) continue;
+    attachment.port.partition = partition;
+    attachment.partition_index = static_cast<uint16_t>(i);
+    return;
+  }
+  throw FabricError{"transport 'verbs': port " + std::to_string(port) + " of " + name + " is " +
+                    (limited ? "only a limited member" : "no member") + " of " +
+                    (wanted_partition_ != 0
+                         ? "partition " + in_hexadecimal(wanted_partition_) + " (verbs.partitionKey)"
+                         : std::string("any partition; ask the subnet manager's administrator for a full membership"))};
 }
 
 }  // namespace nbc::verbs

@@ -15,6 +15,7 @@ namespace nbc::verbs {
 struct Attachment {
   Port port{};
   uint32_t indexes[kMostGids] = {};  // of its addresses, in the table of the device
+  uint16_t partition_index = 0;      // in another table
 };
 
 class Device {
@@ -40,7 +41,10 @@ class Device {
  private:
   bool open(ibv_device* device, const Choice& choice, std::string& looked_at);
 
-  int wanted_gid_;  // index; -1: any
+  void choose_partition(int keys, Attachment& attachment) const;
+
+  int wanted_gid_;             // index; -1: any
+  uint16_t wanted_partition_;  // key; 0: any
 };
 
 }  // namespace nbc::verbs

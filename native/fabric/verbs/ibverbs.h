@@ -17,10 +17,12 @@ struct Library {
   int (*close_device)(ibv_context*);
   int (*query_device)(ibv_context*, ibv_device_attr*);
   int (*query_port)(ibv_context*, uint8_t, ibv_port_attr*);
+  int (*query_pkey)(ibv_context*, uint8_t, int, __be16*);
   ssize_t (*query_gid_table)(ibv_context*, ibv_gid_entry*, size_t, uint32_t, size_t);
   ibv_pd* (*alloc_pd)(ibv_context*);
   int (*dealloc_pd)(ibv_pd*);
   ibv_mr* (*reg_mr)(ibv_pd*, void*, size_t, int);
+  ibv_mr* (*reg_mr_iova2)(ibv_pd*, void*, size_t, uint64_t, unsigned);  // nullptr: before rdma-core 28
   int (*dereg_mr)(ibv_mr*);
   ibv_comp_channel* (*create_comp_channel)(ibv_context*);
   int (*destroy_comp_channel)(ibv_comp_channel*);
@@ -38,6 +40,10 @@ struct Library {
   const char* (*wc_status_str)(ibv_wc_status);
   const char* (*event_type_str)(ibv_event_type);
 };
+
+// Registers memory for data, whose bytes may arrive in any order (relaxed ordering of PCI Express), where the library
+// and the device know that; not for mailboxes, whose stamps are looked at while bytes arrive. As ibv_reg_mr(3).
+ibv_mr* register_data(const Library& lib, ibv_pd* pd, void* address, size_t bytes, int access);
 
 // The same for the whole process. Throws FabricError, naming what is missing.
 const Library& library();

@@ -37,7 +37,11 @@ void* Memory::obtain(size_t bytes) {
     return at;
   }
   void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at != MAP_FAILED) return at;
+  if (at != MAP_FAILED) {
+    // Where they can be had: the card then has fewer pages to look up, and to register them takes less time.
+    madvise(at, bytes, MADV_HUGEPAGE);
+    return at;
+  }
   why_ = "the system has no more memory for this process";
   return nullptr;
 }
@@ -57,7 +61,8 @@ bool Memory::add_chunk(size_t length) {
     void* at = obtain(chunk.bytes);
     if (at == nullptr) return false;
     chunk.base = static_cast<std::byte*>(at);
-    chunk.mr = device_->lib.reg_mr(device_->pd, at, chunk.bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    chunk.mr =
+        register_data(device_->lib, device_->pd, at, chunk.bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     if (chunk.mr != nullptr) break;
     const int error = errno;
     give_back(at, chunk.bytes);

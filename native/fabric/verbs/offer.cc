@@ -3,7 +3,7 @@
 #include <cstring>
 #include <optional>
 
-#include "fabric/verbs/bootstrap.h"
+#include "fabric/verbs/card.h"
 
 namespace nbc::verbs {
 namespace {

@@ -20,10 +20,11 @@ enum class LinkLayer : uint8_t { infiniband, ethernet };
 constexpr const char* name_of(LinkLayer link) { return link == LinkLayer::ethernet ? "Ethernet (RoCE)" : "InfiniBand"; }
 
 struct DeviceOptions {
-  std::string name;    // empty: the best that works (device_choice.h)
-  uint8_t port = 0;    // 0: the best
-  int gid_index = -1;  // −1: the one that leads to the peer (reach.h)
-  uint32_t turn = 0;   // of the ranks of this machine: which of several equal devices it takes
+  std::string name;        // empty: the best that works (device_choice.h)
+  uint8_t port = 0;        // 0: the best
+  int gid_index = -1;      // −1: the one that leads to the peer (reach.h)
+  uint16_t partition = 0;  // key of InfiniBand; 0: the first one of which the port is a full member
+  uint32_t turn = 0;       // of the ranks of this machine: which of several equal devices it takes
 };
 
 struct VerbsOptions {
@@ -38,17 +39,24 @@ struct VerbsOptions {
   size_t cache_bytes = size_t{1} << 30;
   int64_t connect_milliseconds = 30'000;  // that the network is given to find the peer, as transport 'tcp' gives it
   uint8_t timeout = 16;                   // 4.096 µs × 2^16 = 0.27 s until a write is sent again; see give_up_after()
+  uint8_t service_level = 0;              // of InfiniBand; of RoCE, where VLANs have priorities, that
+  uint8_t traffic_class = 0;              // of the global route header; of RoCE v2, DSCP and ECN of IP
   uint8_t retries = 6;                    // not 7: Soft-RoCE takes that for "for ever"
   // Times that a write or SEND is tried again for which the peer has no receive. Without limit: a peer that computes
   // and does not look is slow, not dead. A dead one does not even say that it has no receive.
   uint8_t receiver_retries = 7;
 
-  // Sets `timeout` so that a peer that does not answer is given up about so many milliseconds after it was needed. The
-  // first second passes before it is probed, and the device may take four times as long as it was told, each time.
+  // How many seconds in a row a peer may not answer a probe before it is given up, whatever the device says.
+  uint32_t silence = 8;
+
+  // A peer that does not answer is given up about so many milliseconds after it was needed. Silence is counted from the
+  // second second on. A device takes between one and four times as long as it is told; it is told so much that it does
+  // not fail a connection sooner than after three fifths of the time, since a network may come back: a subnet manager
+  // that sweeps, or a link that is away for some seconds. With the default of 10 s an attempt takes 1.1 s.
   void give_up_after(int64_t milliseconds) {
-    const int64_t left = std::max(milliseconds - 2000, milliseconds / 2);
-    const auto units = static_cast<uint64_t>(left * 1'000'000 / (4 * (retries + 1)) / 4096);  // of 4.096 µs, each time
-    timeout = static_cast<uint8_t>(std::clamp<int>(std::bit_width(units) - 1, 8, 31));
+    silence = static_cast<uint32_t>(std::max<int64_t>(milliseconds / 1000 - 2, 2));
+    const auto each = static_cast<uint64_t>(milliseconds * 600'000 / (retries + 1) / 4096);  // attempt, of 4.096 µs
+    timeout = static_cast<uint8_t>(std::clamp<int>(std::bit_width(each), 8, 31));
   }
 
   template <typename Reader>
@@ -56,6 +64,9 @@ struct VerbsOptions {
     from("verbs.device", device.name);
     from("verbs.port", device.port);
     from("verbs.gidIndex", device.gid_index);
+    from("verbs.partitionKey", device.partition);
+    from("verbs.serviceLevel", service_level);
+    from("verbs.trafficClass", traffic_class);
     from.choice("verbs.eager", eager, {{"write", Eager::write}, {"send", Eager::send}});
     from("verbs.cacheEntries", cache_entries);
     from("verbs.cacheBytes", cache_bytes);

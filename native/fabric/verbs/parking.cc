@@ -13,7 +13,7 @@ enum Source : uint32_t { kChannel, kDevice, kBootstrap, kConnecting, kOther };
 
 }  // namespace
 
-Parking::Parking(std::shared_ptr<Device> device, Bootstrap& bootstrap, Connecting& connecting)
+Parking::Parking(std::shared_ptr<Device> device, cards::Bootstrap& bootstrap, Connecting& connecting)
     : Sleepers("verbs"), device_(std::move(device)), bootstrap_(bootstrap), connecting_(connecting) {
   for (const Sleeper who : {Sleeper::caller, Sleeper::progress}) {
     // Edge-triggered: the descriptor is read by the owner, and must not wake anybody twice until then.

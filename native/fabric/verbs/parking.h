@@ -25,7 +25,7 @@
 #include <memory>
 
 #include "fabric/sleepers.h"
-#include "fabric/verbs/bootstrap.h"
+#include "fabric/cards/bootstrap.h"
 #include "fabric/verbs/connecting.h"
 #include "fabric/verbs/device.h"
 
@@ -34,7 +34,7 @@ namespace nbc::verbs {
 class Parking : public Sleepers {
  public:
   // Throws FabricError.
-  Parking(std::shared_ptr<Device> device, Bootstrap& bootstrap, Connecting& connecting);
+  Parking(std::shared_ptr<Device> device, cards::Bootstrap& bootstrap, Connecting& connecting);
   ~Parking();
   Parking(const Parking&) = delete;
   Parking& operator=(const Parking&) = delete;
@@ -58,7 +58,7 @@ class Parking : public Sleepers {
   void take_events(Sleeper who);
 
   std::shared_ptr<Device> device_;
-  Bootstrap& bootstrap_;
+  cards::Bootstrap& bootstrap_;
   Connecting& connecting_;
   ibv_comp_channel* channel_ = nullptr;
   ibv_cq* queue_ = nullptr;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
+#include <cstdio>
 #include <cstring>
 #include <tuple>
 
@@ -65,7 +66,7 @@ bool makes_sense(const Port& port) {
 }
 
 std::optional<Way> choose_way(const Port& mine, const Port& theirs) {
-  if (mine.link != theirs.link) return std::nullopt;
+  if (mine.link != theirs.link || mine.partition != theirs.partition) return std::nullopt;
   std::optional<Way> best;
   Rating rating;
   for (uint8_t i = 0; i < mine.count; ++i) {
@@ -83,6 +84,12 @@ std::optional<Way> choose_way(const Port& mine, const Port& theirs) {
 bool needs_global_header(const Port& mine, const Port& theirs, const Way& way) {
   if (mine.link == LinkLayer::ethernet || mine.has_router != 0 || theirs.has_router != 0) return true;
   return !in_one_subnet(mine.gids[way.mine], theirs.gids[way.theirs]);
+}
+
+std::string in_hexadecimal(uint16_t partition) {
+  char text[8];
+  std::snprintf(text, sizeof text, "0x%04x", partition);
+  return text;
 }
 
 bool share_subnet(const Port& one, const Port& other) {
@@ -114,6 +121,10 @@ std::string why_no_way(const Port& mine, const Port& theirs, const std::string& 
     return peer + " is attached to " + verbs::name_of(theirs.link) + ", and this rank, by " + device + ", to " +
            verbs::name_of(mine.link) +
            ": these do not reach each other. Choose devices of one kind (verbs.device, NBC_VERBS_DEVICE)";
+  if (mine.partition != theirs.partition)
+    return peer + " is in partition " + in_hexadecimal(theirs.partition) + ", and this rank, by " + device +
+           ", in partition " + in_hexadecimal(mine.partition) +
+           ". Choose one of which both ports are full members (verbs.partitionKey, NBC_VERBS_PARTITION_KEY)";
   return peer + " has no address (GID) of the kind of any of this rank's: it has " + list_of(theirs) +
          ", and this rank, by " + device + ", has " + list_of(mine) +
          ". Give their interfaces addresses of one family (ip address), or choose others (verbs.gidIndex, "

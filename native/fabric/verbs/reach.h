@@ -30,6 +30,7 @@ struct Port {
   uint8_t has_router;  // InfiniBand: packets need a global route header in any case (1) or only to other subnets (0)
   uint8_t count;       // of `gids`
   uint16_t lid;
+  uint16_t partition;  // the lower 15 bits of its key
   Gid gids[kMostGids];
 };
 
@@ -50,6 +51,9 @@ std::optional<Way> choose_way(const Port& mine, const Port& theirs);
 
 // Packets of this way need a global route header.
 bool needs_global_header(const Port& mine, const Port& theirs, const Way& way);
+
+// As partitions are written.
+std::string in_hexadecimal(uint16_t partition);
 
 // Two ports are attached to one subnet, by addresses that are not link-local.
 bool share_subnet(const Port& one, const Port& other);

@@ -59,12 +59,14 @@ void Registrations::keep_within_bounds() {
   }
 }
 
-Registration* Registrations::make(const std::byte* base, size_t bytes) {
+Registration* Registrations::make(const std::byte* base, size_t bytes, Use use) {
+  const bool exposed = use == Use::exposed;
+  const int access = exposed ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_LOCAL_WRITE;
   auto* address = const_cast<std::byte*>(base);
   for (;;) {
-    ibv_mr* mr = device_->lib.reg_mr(device_->pd, address, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    ibv_mr* mr = register_data(device_->lib, device_->pd, address, bytes, access);
     if (mr != nullptr) {
-      entries_.push_front({mr, base, bytes, {}, 0, false});
+      entries_.push_front({mr, base, bytes, {}, 0, exposed, false});
       bytes_ += bytes;
       return &entries_.front();
     }
@@ -76,7 +78,7 @@ Registration* Registrations::make(const std::byte* base, size_t bytes) {
   }
 }
 
-Registration* Registrations::acquire(const LocalBuffer& buffer) {
+Registration* Registrations::acquire(const LocalBuffer& buffer, Use use) {
   const Pinned* home = buffer.home;
   const bool lives = home != nullptr && home->keeper != nullptr;
   if (lives) {
@@ -88,7 +90,7 @@ Registration* Registrations::acquire(const LocalBuffer& buffer) {
         stale = true;
         continue;
       }
-      if (entry->bytes < home->bytes) continue;
+      if (entry->bytes < home->bytes || (use == Use::exposed && !entry->exposed)) continue;
       ++counters_.hits;
       ++entry->uses;
       entries_.splice(entries_.begin(), entries_, entry);
@@ -101,9 +103,9 @@ Registration* Registrations::acquire(const LocalBuffer& buffer) {
   Registration* made = nullptr;
   // All of a buffer, so that its other parts are hits; unless it would fill the cache alone, or cannot be pinned as a
   // whole.
-  if (lives && home->bytes <= most_bytes_ / 2) made = make(home->data, home->bytes);
+  if (lives && home->bytes <= most_bytes_ / 2) made = make(home->data, home->bytes, use);
   const bool whole = made != nullptr;
-  if (made == nullptr) made = make(buffer.data, buffer.bytes);
+  if (made == nullptr) made = make(buffer.data, buffer.bytes, use);
   if (made == nullptr) return nullptr;
   ++made->uses;
   if (whole) {

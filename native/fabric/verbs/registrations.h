@@ -36,6 +36,7 @@ struct Registration {
   size_t bytes = 0;
   std::weak_ptr<void> keeper;
   uint32_t uses = 0;
+  bool exposed = false;  // peers may write there
   bool cached = false;
 };
 
@@ -45,8 +46,10 @@ class Registrations {
       : device_(std::move(device)), most_entries_(most_entries), most_bytes_(most_bytes) {}
   ~Registrations();
 
+  // What a buffer is registered for. One that is only sent from is closed to peers.
+  enum class Use { sends, exposed };
   // A registration that holds the buffer, counted as used until release(). nullptr: why() tells.
-  Registration* acquire(const LocalBuffer& buffer);
+  Registration* acquire(const LocalBuffer& buffer, Use use);
   void release(Registration* registration);
   // Drops what nobody keeps allocated any more.
   void drop_expired();
@@ -56,7 +59,7 @@ class Registrations {
 
  private:
   using Entries = std::list<Registration>;  // the front was used last
-  Registration* make(const std::byte* base, size_t bytes);
+  Registration* make(const std::byte* base, size_t bytes, Use use);
   void erase(Entries::iterator at);
   bool evict_one();
   void keep_within_bounds();

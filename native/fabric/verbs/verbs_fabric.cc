@@ -44,7 +44,7 @@ VerbsFabric::Depths VerbsFabric::depths_of(const VerbsOptions& options, const ib
   return depths;
 }
 
-VerbsFabric::VerbsFabric(std::unique_ptr<Bootstrap> bootstrap, const VerbsOptions& options,
+VerbsFabric::VerbsFabric(std::unique_ptr<cards::Bootstrap> bootstrap, const VerbsOptions& options,
                          std::shared_ptr<ExposedMemory> exposed)
     : bootstrap_(std::move(bootstrap)),
       options_(options),
@@ -62,8 +62,10 @@ VerbsFabric::VerbsFabric(std::unique_ptr<Bootstrap> bootstrap, const VerbsOption
   if (options_.eager == Eager::send && size_ > 1)
     shared_ = std::make_unique<SharedReceives>(device_, depths_.connections * depths_.receive,
                                                sizeof(Header) + kCommitHead + options_.eager_limit, counters_);
-  queue_ =
-      device_->lib.create_cq(device_->context, static_cast<int>(depths_.completions), nullptr, parking_.channel(), 0);
+  // The ranks of a machine use the interrupts of their device in turns.
+  const int vector = static_cast<int>(options.device.turn) % std::max(device_->context->num_comp_vectors, 1);
+  queue_ = device_->lib.create_cq(device_->context, static_cast<int>(depths_.completions), nullptr, parking_.channel(),
+                                  vector);
   if (queue_ == nullptr) throw system_failure("transport 'verbs': creating the completion queue");
   parking_.watch(queue_);
 }
@@ -85,7 +87,7 @@ bool VerbsFabric::expose(Rank, const LocalBuffer& buffer, ExposedBuffer& out) {
     out.key = mr->rkey;
     return true;
   }
-  Registration* registration = registrations_.acquire(buffer);
+  Registration* registration = registrations_.acquire(buffer, Registrations::Use::exposed);
   if (registration == nullptr) return false;
   out.key = registration->mr->rkey;
   out.holder = registration;
@@ -152,7 +154,7 @@ void VerbsFabric::put(Rank peer, const ExposedBuffer& to, const LocalBuffer& fro
   if (error == Error::none && from.bytes > 0) {
     if (const ibv_mr* mr = memory_->find(from.data, from.bytes); mr != nullptr) {
       local_key = mr->lkey;
-    } else if ((put.registration = registrations_.acquire(from)) != nullptr) {
+    } else if ((put.registration = registrations_.acquire(from, Registrations::Use::sends)) != nullptr) {
       local_key = put.registration->mr->lkey;
     } else {
       // The receiver waits for this: it learns that nothing comes.

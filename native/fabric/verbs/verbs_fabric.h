@@ -24,17 +24,16 @@
 //
 // A peer that has died says nothing. So before a thread sleeps, and now and then while the caller only tests, this rank
 // probes every connection from which nothing was heard for a second: it posts an empty write and awaits its completion.
-// The connection of a dead peer then breaks within the transport's retries (two seconds by default), or at once if the
-// bootstrap knows that its process has ended. A device that neither completes nor fails a probe has lost it: the
-// connection ends after as many probes as a second each could have gone by before the device must have said something
-// (Connection::patience; ten seconds by default, and more behind large puts).
+// The connection of a dead peer then breaks within the transport's retries, or at once if the bootstrap knows that its
+// process has ended. If the device neither completes nor fails a probe for as long as option peerTimeout says, the
+// connection ends without it (Connection::patience; longer behind large puts).
 #pragma once
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "fabric/verbs/bootstrap.h"
+#include "fabric/cards/bootstrap.h"
 #include "fabric/verbs/connecting.h"
 #include "fabric/verbs/connection.h"
 #include "fabric/verbs/memory.h"
@@ -47,7 +46,7 @@ class VerbsFabric : public FarFabric {
  public:
   // Throws FabricError, naming what is missing.
   // `exposed`: where its exposed memory is to come from; null: from the system.
-  VerbsFabric(std::unique_ptr<Bootstrap> bootstrap, const VerbsOptions& options,
+  VerbsFabric(std::unique_ptr<cards::Bootstrap> bootstrap, const VerbsOptions& options,
               std::shared_ptr<ExposedMemory> exposed = nullptr);
   ~VerbsFabric() override;
 
@@ -127,7 +126,7 @@ class VerbsFabric : public FarFabric {
 
   Connect advance(Rank peer, bool wanted);
   bool is_refused(Link& link, Rank peer);
-  bool fits(const Card& theirs, Link& link) const;
+  bool fits(std::string_view card, Link& link, Card& theirs) const;
   void take_connected();
   void answer_calls();
   void device_events();
@@ -149,7 +148,7 @@ class VerbsFabric : public FarFabric {
   void send_probe(Connection& connection);
   void give_up_if_lost(Link& link);
 
-  std::unique_ptr<Bootstrap> bootstrap_;
+  std::unique_ptr<cards::Bootstrap> bootstrap_;
   VerbsOptions options_;
   Rank rank_;
   Rank size_;

@@ -7,6 +7,10 @@
 #include "fabric/clock.h"
 
 namespace nbc::verbs {
+
+using cards::CardState;
+using cards::Standing;
+
 namespace {
 
 constexpr uint32_t kLooks = 64;  // looks for closed peers between two at the clock
@@ -26,8 +30,8 @@ Connect VerbsFabric::connect(Rank peer) {
 Connect VerbsFabric::advance(Rank peer, bool wanted) {
   Link& link = links_[peer];
   if (link.verdict != Connect::later) return link.verdict;
-  Card theirs;
-  const CardState state = bootstrap_->look(peer, theirs);
+  std::string_view card;
+  const CardState state = bootstrap_->look(peer, card);
   if (link.connection == nullptr && state == CardState::none && !wanted) return Connect::later;
   try {
     if (link.connection == nullptr) {
@@ -39,10 +43,11 @@ Connect VerbsFabric::advance(Rank peer, bool wanted) {
                                                        depths_.receive, options_.most_inline, counters_});
       ++connections_;
       owners_[link.connection->number()] = peer;
-      bootstrap_->publish(peer, link.connection->card(options_.eager_limit), CardState::offered);
+      bootstrap_->publish(peer, bytes_of(link.connection->card(options_.eager_limit)), CardState::offered);
     }
     if (state == CardState::none) return is_refused(link, peer) ? link.verdict : Connect::later;
-    if (!fits(theirs, link)) return link.verdict = Connect::refused;
+    Card theirs;
+    if (!fits(card, link, theirs)) return link.verdict = Connect::refused;
     Connection& connection = *link.connection;
     if (connection.state == Connection::State::offered)
       connecting_.start(peer, connection.begin(theirs, *choose_way(connection.port(), theirs.port), options_));
@@ -69,15 +74,18 @@ bool VerbsFabric::is_refused(Link& link, Rank peer) {
 }
 
 // Whether the two may talk; if not, the link says why.
-bool VerbsFabric::fits(const Card& theirs, Link& link) const {
+bool VerbsFabric::fits(std::string_view card, Link& link, Card& theirs) const {
   const auto differ = [&](const char* option, const std::string& there, const std::string& here) {
     link.why = other_setting(link.connection->peer, option, there, here);
     return false;
   };
   const Rank peer = link.connection->peer;
-  if (theirs.version != kCardVersion) {
-    link.why = "rank " + std::to_string(peer) + " of the world has another version of node-nbc, whose addresses have " +
-               "version " + std::to_string(theirs.version) + ", and here version " + std::to_string(kCardVersion);
+  if (const uint32_t version = cards::version_of(card); version != kCardVersion) {
+    link.why = cards::other_version(peer, version, kCardVersion);
+    return false;
+  }
+  if (!read_card(card, theirs)) {
+    link.why = "what rank " + std::to_string(peer) + " of the world sent is not an address of a queue pair";
     return false;
   }
   if (const Port& here = link.connection->port(); !choose_way(here, theirs.port)) {
@@ -104,7 +112,7 @@ void VerbsFabric::take_connected() {
       link.verdict = Connect::broken;
     } else {
       link.connection->state = Connection::State::connected;
-      bootstrap_->publish(result.peer, link.connection->card(options_.eager_limit), CardState::ready);
+      bootstrap_->publish(result.peer, bytes_of(link.connection->card(options_.eager_limit)), CardState::ready);
       advance(result.peer, false);
     }
     if (link.verdict != Connect::later)

@@ -8,6 +8,10 @@ import { Socket } from 'node:net';
 import { BootstrapError } from '../../errors.js';
 import { NEVER, type Stop } from '../stop.js';
 import type { Directory } from './directory.js';
+import { shown } from './told.js';
+
+/** Of characters: process managers have values of less than a kilobyte. */
+const LONGEST_LINE = 1 << 20;
 
 type Fields = Partial<Record<string, string>>;
 
@@ -36,6 +40,8 @@ function socketOf({ rank, fd }: PmiPlace): Socket {
 
 class PmiClient {
   readonly #rank: number;
+  readonly #timeout: number;
+  readonly #end: number;
   readonly #socket: Socket;
   readonly #forgetStop: () => void;
   readonly #answers: ((fields: Fields) => void)[] = [];
@@ -43,17 +49,20 @@ class PmiClient {
   #ended: Error | undefined;
   #rest = '';
 
-  constructor(place: PmiPlace, stop: Stop) {
-    this.#rank = place.rank;
-    this.#socket = socketOf(place);
+  /** @param timeout milliseconds, for all answers together */
+  constructor(rank: number, socket: Socket, stop: Stop, timeout: number) {
+    this.#rank = rank;
+    this.#timeout = timeout;
+    this.#end = performance.now() + timeout;
+    this.#socket = socket;
     this.#socket.setEncoding('utf8');
     this.#socket.on('data', (text: string) => this.#receive(text));
-    this.#socket.on('error', (error) => this.#end(error.message));
-    this.#socket.on('close', () => this.#end('it has ended'));
-    this.#forgetStop = stop.when(({ message }) => this.#end(message));
+    this.#socket.on('error', (error) => this.#stop(error.message));
+    this.#socket.on('close', () => this.#stop('it has ended'));
+    this.#forgetStop = stop.when(({ message }) => this.#stop(message));
   }
 
-  #end(why: string): void {
+  #stop(why: string): void {
     this.#ended ??= this.#error(why);
     this.#fail?.(this.#ended);
   }
@@ -62,14 +71,16 @@ class PmiClient {
     return new BootstrapError(`the process manager (PMI_FD): ${what}`, this.#rank);
   }
 
-  async ask(fields: Fields, expected: string, timeout: number): Promise<Fields> {
+  async ask(fields: Fields, expected: string): Promise<Fields> {
     if (this.#ended !== undefined) throw this.#ended;
     const line = Object.entries(fields).map(([key, value = '']) => `${key}=${value}`);
     const answer: Fields = await new Promise<Fields>((resolve, reject) => {
       const limit = setTimeout(
         () =>
-          reject(this.#error(`no answer to ${fields.cmd} within ${timeout} ms; did all ranks start, and call init()?`)),
-        timeout,
+          reject(
+            this.#error(`no answer to ${fields.cmd} within ${this.#timeout} ms; did all ranks start, and call init()?`),
+          ),
+        this.#end - performance.now(),
       );
       this.#fail = (error) => {
         clearTimeout(limit);
@@ -82,7 +93,7 @@ class PmiClient {
       this.#socket.write(`${line.join(' ')}\n`);
     });
     if (answer.cmd !== expected || (answer.rc !== undefined && answer.rc !== '0')) {
-      throw this.#error(`${fields.cmd} failed: ${answer.msg ?? answer.cmd}`);
+      throw this.#error(`${fields.cmd} failed: ${shown(answer.msg ?? answer.cmd ?? 'the answer has no cmd')}`);
     }
     return answer;
   }
@@ -92,7 +103,7 @@ class PmiClient {
     try {
       return JSON.parse(Buffer.from(value, 'base64url').toString());
     } catch {
-      throw this.#error(`a rank told '${value}', which no rank of this version of node-nbc does`);
+      throw this.#error(`a rank told '${shown(value)}', which no rank of this version of node-nbc does`);
     }
   }
 
@@ -105,6 +116,10 @@ class PmiClient {
   #receive(text: string): void {
     const lines = (this.#rest + text).split('\n');
     this.#rest = lines.pop() ?? '';
+    if (this.#rest.length > LONGEST_LINE) {
+      this.#socket.destroy();
+      this.#stop('it sends a line that does not end');
+    }
     for (const line of lines) {
       const pairs = line
         .split(' ')
@@ -121,28 +136,40 @@ export async function throughPmi<T>(
   meet: (directory: Directory) => Promise<T>,
   stop: Stop = NEVER,
 ): Promise<T> {
-  const client = new PmiClient(place, stop);
+  return throughPmiOf(socketOf(place), place, timeout, meet, stop);
+}
+
+/** With a process manager at the other end of this socket, which is closed then. @throws {BootstrapError} */
+export async function throughPmiOf<T>(
+  socket: Socket,
+  { rank, size }: Omit<PmiPlace, 'fd'>,
+  timeout: number,
+  meet: (directory: Directory) => Promise<T>,
+  stop: Stop,
+): Promise<T> {
+  const client = new PmiClient(rank, socket, stop, timeout);
+  const ask = client.ask.bind(client);
   try {
-    await client.ask({ cmd: 'init', pmi_version: '1', pmi_subversion: '1' }, 'response_to_init', timeout);
-    const { kvsname } = await client.ask({ cmd: 'get_my_kvsname' }, 'my_kvsname', timeout);
+    await ask({ cmd: 'init', pmi_version: '1', pmi_subversion: '1' }, 'response_to_init');
+    const { kvsname } = await ask({ cmd: 'get_my_kvsname' }, 'my_kvsname');
     const result = await meet({
-      rank: place.rank,
-      size: place.size,
+      rank,
+      size,
       key: undefined,
       localAddress: undefined,
       async exchange(name, mine) {
         const value = Buffer.from(JSON.stringify(mine)).toString('base64url');
-        await client.ask({ cmd: 'put', kvsname, key: `nbc-${name}-${place.rank}`, value }, 'put_result', timeout);
-        await client.ask({ cmd: 'barrier_in' }, 'barrier_out', timeout);
+        await ask({ cmd: 'put', kvsname, key: `nbc-${name}-${rank}`, value }, 'put_result');
+        await ask({ cmd: 'barrier_in' }, 'barrier_out');
         const all: unknown[] = [];
-        for (let rank = 0; rank < place.size; rank++) {
-          const got = await client.ask({ cmd: 'get', kvsname, key: `nbc-${name}-${rank}` }, 'get_result', timeout);
+        for (let other = 0; other < size; other++) {
+          const got = await ask({ cmd: 'get', kvsname, key: `nbc-${name}-${other}` }, 'get_result');
           all.push(client.parse(got.value ?? ''));
         }
         return all;
       },
     });
-    await client.ask({ cmd: 'finalize' }, 'finalize_ack', timeout);
+    await ask({ cmd: 'finalize' }, 'finalize_ack');
     return result;
   } finally {
     client.close();

@@ -70,7 +70,7 @@ export class StoreClient {
     const client = new StoreClient(options);
     try {
       let cutOff: string | undefined;
-      while ((cutOff = await client.#handshake(await client.#connect(cutOff))) !== undefined) {
+      while ((cutOff = await client.#handshake(await client.#connect(cutOff), cutOff)) !== undefined) {
         if (timeLeft(client.#deadline) <= AGAIN_MS) throw client.#error(cutOff);
         await client.#stopping.pause(AGAIN_MS);
       }
@@ -188,8 +188,11 @@ export class StoreClient {
     }
   }
 
-  /** @returns why the store closed the connection before it had looked at it; undefined: this rank has joined */
-  #handshake(socket: Socket): Promise<string | undefined> {
+  /**
+   * @param cutOff why the store closed the connection before this one
+   * @returns why the store closed the connection before it had looked at it; undefined: this rank has joined
+   */
+  #handshake(socket: Socket, cutOff: string | undefined): Promise<string | undefined> {
     const { rank, size, job = '', secret, timeout, hint = '' } = this.#options;
     const clientNonce = newNonce();
     const begun = performance.now();
@@ -240,7 +243,9 @@ export class StoreClient {
             return;
           }
           const what = error === silent ? error.message : NO_STORE.message;
-          reject(this.#error(`what answers at ${this.#where} ${what}${hint}`));
+          // Silent for what was left of the time only: what was seen before tells more.
+          const before = error === silent ? cutOff : undefined;
+          reject(this.#error(before ?? `what answers at ${this.#where} ${what}${hint}`));
         } else {
           const why = `${this.#where} refused this rank: is NBC_SECRET the same on all ranks?${hint}`;
           // The store may have given the place of this connection away.

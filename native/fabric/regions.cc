@@ -1,8 +1,8 @@
-#include "fabric/tcp/regions.h"
+#include "fabric/regions.h"
 
 #include <algorithm>
 
-namespace nbc::tcp {
+namespace nbc {
 
 uint32_t Regions::open(Rank peer, std::byte* data, size_t bytes) {
   uint32_t entry;
@@ -58,4 +58,4 @@ const Region* Regions::find(uint32_t key, Rank peer) const {
   return region.open && region.key == key && region.peer == peer ? &region : nullptr;
 }
 
-}  // namespace nbc::tcp
+}  // namespace nbc

@@ -1,15 +1,15 @@
-// Exposed memory over TCP is plain memory: whole pages, zeroed, from the system and back to it.
+// Exposed memory of networks that reach any memory alike: whole pages, zeroed, from the system and back to it.
 #pragma once
 #include <map>
 #include <mutex>
 
 #include "fabric/fabric.h"
 
-namespace nbc::tcp {
+namespace nbc {
 
-class Memory final : public ExposedMemory {
+class PlainMemory final : public ExposedMemory {
  public:
-  ~Memory() override;
+  ~PlainMemory() override;
   void* allocate(size_t bytes) override;
   void release(void* block) override;
   void discard(void* part, size_t bytes) override;
@@ -22,4 +22,4 @@ class Memory final : public ExposedMemory {
   size_t used_ = 0;
 };
 
-}  // namespace nbc::tcp
+}  // namespace nbc

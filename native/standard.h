@@ -1,5 +1,5 @@
-// The headers of the standard library that most files include, compiled once for a variant (Makefile): they take half
-// of the time to compile a file. Each file includes what it needs all the same; the addon is built without this one.
+// The headers of the standard library that most files include, compiled once for a build (Makefile, test/Makefile).
+// They take a third to half of the time to compile a file. Each file includes what it needs all the same.
 #include <algorithm>
 #include <atomic>
 #include <chrono>

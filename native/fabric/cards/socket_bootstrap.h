@@ -5,8 +5,8 @@
 //   publish(offered)   connects, unless the peer did; the card leaves when the connection is there
 //   look()             the last card that has come
 //   standing()         the system closes the sockets of a process that ends, so the end of the connection is that of
-//                      the process. A connection that the network ends says nothing about the process: then only the
-//                      queue pair tells
+//                      the process. A connection that the network ends says nothing about the process: then only
+//                      what the fabric sends to it tells
 //
 // All sockets are in one epoll set; `edges_` has that set, edge-triggered. So drain() makes the descriptor unreadable
 // without reading a socket, which only the owner may do.
@@ -18,7 +18,6 @@
 //
 // Threads: but for what says otherwise, the owner of the engine.
 #pragma once
-#include <array>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -26,20 +25,21 @@
 
 #include "fabric/tcp/connector.h"
 #include "fabric/tcp/tcp_fabric.h"
-#include "fabric/verbs/bootstrap.h"
+#include "fabric/cards/bootstrap.h"
 
-namespace nbc::verbs {
+namespace nbc::cards {
 
 class SocketBootstrap final : public Bootstrap, private tcp::ConnectionOwner {
  public:
-  // `options`: what holds for connections of transport 'tcp' holds here, too. Throws FabricError.
-  SocketBootstrap(tcp::JobDescription job, const tcp::TcpOptions& options);
+  // `transport`: for the text of errors. `options`: what holds for connections of transport 'tcp' holds here, too.
+  // Throws FabricError.
+  SocketBootstrap(tcp::JobDescription job, const tcp::TcpOptions& options, const std::string& transport);
   ~SocketBootstrap() override;
 
   Rank rank() const override { return identity_.rank; }
   Rank size() const override { return identity_.size; }
-  void publish(Rank peer, const Card& card, CardState state) override;
-  CardState look(Rank peer, Card& card) override;
+  void publish(Rank peer, std::string_view card, CardState state) override;
+  CardState look(Rank peer, std::string_view& card) override;
   std::string refusal(Rank peer) const override;
   bool unreachable(Rank peer) const override;
   Standing standing(Rank peer) override;
@@ -52,19 +52,19 @@ class SocketBootstrap final : public Bootstrap, private tcp::ConnectionOwner {
   void close() override;
 
  private:
-  // A card on its way. The version comes first, so it can be read whatever the rest is.
-  struct Letter {
-    Card card;
+  // In front of a card on its way.
+  struct Head {
     CardState state;
+    uint32_t bytes;  // of the card; 0 where it has been told before
   };
 
   struct Peer {
     tcp::Socket socket;
     std::string to_send;
-    std::array<std::byte, sizeof(Letter)> received;
-    size_t bytes = 0;  // of `received`
-    Card card{};       // the last one of the peer
+    std::string received;  // of what is not complete yet
+    std::string card;      // the first one of the peer: it holds, because what it names may be in use
     CardState state = CardState::none;
+    bool told = false;   // this rank has published its card
     bool asked = false;  // this rank has published, and the peer's card is not ready
     bool gone = false;   // it has closed, or its process has ended
   };
@@ -77,7 +77,7 @@ class SocketBootstrap final : public Bootstrap, private tcp::ConnectionOwner {
   void on_timer();
   void send(Rank rank);
   void receive(Rank rank);
-  bool open_letter(Rank rank);
+  bool open_letters(Rank rank);
   void end(Rank rank, int error);
   void settle(Peer& peer);
 
@@ -93,4 +93,4 @@ class SocketBootstrap final : public Bootstrap, private tcp::ConnectionOwner {
   mutable std::atomic<uint32_t> looks_{0};
 };
 
-}  // namespace nbc::verbs
+}  // namespace nbc::cards

@@ -1,17 +1,17 @@
-#include "fabric/tcp/memory.h"
+#include "fabric/plain_memory.h"
 
 #include <algorithm>
 #include <sys/mman.h>
 
 #include "job/page.h"
 
-namespace nbc::tcp {
+namespace nbc {
 
-Memory::~Memory() {
+PlainMemory::~PlainMemory() {
   for (const auto& [block, bytes] : blocks_) munmap(block, bytes);
 }
 
-void* Memory::allocate(size_t bytes) {
+void* PlainMemory::allocate(size_t bytes) {
   if (bytes > SIZE_MAX / 2) return nullptr;
   const size_t page = job::system_page();
   const size_t length = std::max<size_t>(1, (bytes + page - 1) / page) * page;
@@ -23,7 +23,7 @@ void* Memory::allocate(size_t bytes) {
   return block;
 }
 
-void Memory::release(void* block) {
+void PlainMemory::release(void* block) {
   const std::lock_guard<std::mutex> guard(mutex_);
   const auto found = blocks_.find(block);
   if (found == blocks_.end()) return;
@@ -32,11 +32,11 @@ void Memory::release(void* block) {
   blocks_.erase(found);
 }
 
-void Memory::discard(void* part, size_t bytes) { madvise(part, bytes, MADV_DONTNEED); }
+void PlainMemory::discard(void* part, size_t bytes) { madvise(part, bytes, MADV_DONTNEED); }
 
-size_t Memory::used() const {
+size_t PlainMemory::used() const {
   const std::lock_guard<std::mutex> guard(mutex_);
   return used_;
 }
 
-}  // namespace nbc::tcp
+}  // namespace nbc

@@ -1,4 +1,4 @@
-#include "fabric/verbs/socket_bootstrap.h"
+#include "fabric/cards/socket_bootstrap.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,11 +11,11 @@
 #include "fabric/clock.h"
 #include "fabric/tcp/timer.h"
 
-namespace nbc::verbs {
+namespace nbc::cards {
 namespace {
 
 constexpr int kEvents = 16;
-// A process that ends gives up its queue pairs first and its sockets a moment later.
+// A process that ends gives up its connections of the network first and its sockets a moment later.
 constexpr int kEndingMilliseconds = 200;
 // Looks of a caller that polls between two at the sockets, which cost a system call.
 constexpr uint32_t kLooks = 64;
@@ -25,14 +25,9 @@ bool readable(int descriptor, int milliseconds) {
   return ::poll(&set, 1, milliseconds) > 0;
 }
 
-bool makes_sense(const Card& card, CardState state) {
-  return (state == CardState::offered || state == CardState::ready) && card.eager <= Eager::send &&
-         makes_sense(card.port);
-}
-
 }  // namespace
 
-SocketBootstrap::SocketBootstrap(tcp::JobDescription job, const tcp::TcpOptions& options)
+SocketBootstrap::SocketBootstrap(tcp::JobDescription job, const tcp::TcpOptions& options, const std::string& transport)
     : identity_{job.key, job.rank, static_cast<Rank>(job.addresses.size()), options.eager_limit},
       crowd_(tcp::crowd_of(job)),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
@@ -41,7 +36,7 @@ SocketBootstrap::SocketBootstrap(tcp::JobDescription job, const tcp::TcpOptions&
   epoll_event event{};
   event.events = EPOLLIN | EPOLLET;
   if (!timer_ || !edges_ || epoll_ctl(edges_.get(), EPOLL_CTL_ADD, parking_.sockets(), &event) != 0)
-    throw system_failure("transport 'verbs': no descriptors to meet peers");
+    throw system_failure("transport '" + transport + "': no descriptors to meet peers");
   parking_.add(timer_, EPOLLIN, tcp::name_of(tcp::kTimer));
   tcp::ConnectionOwner& owner = *this;
   connector_ = std::make_unique<tcp::Connector>(
@@ -56,13 +51,13 @@ SocketBootstrap::~SocketBootstrap() { close(); }
 
 // --- cards -----------------------------------------------------------------------------------------------------------
 
-void SocketBootstrap::publish(Rank rank, const Card& card, CardState state) {
+void SocketBootstrap::publish(Rank rank, std::string_view card, CardState state) {
   if (connector_ == nullptr) return;
   Peer& peer = peers_[rank];
-  Letter letter{};
-  letter.card = card;
-  letter.state = state;
-  peer.to_send.append(reinterpret_cast<const char*>(&letter), sizeof letter);
+  if (peer.told) card = {};
+  peer.told = true;
+  const Head head{state, static_cast<uint32_t>(card.size())};
+  peer.to_send.append(reinterpret_cast<const char*>(&head), sizeof head).append(card);
   if (!peer.asked && peer.state != CardState::ready) {
     peer.asked = true;
     asked_.fetch_add(1, std::memory_order_relaxed);
@@ -74,7 +69,7 @@ void SocketBootstrap::publish(Rank rank, const Card& card, CardState state) {
   }
 }
 
-CardState SocketBootstrap::look(Rank rank, Card& card) {
+CardState SocketBootstrap::look(Rank rank, std::string_view& card) {
   const Peer& peer = peers_[rank];
   if (peer.state != CardState::none) card = peer.card;
   return peer.state;
@@ -135,12 +130,12 @@ void SocketBootstrap::send(Rank rank) {
 
 void SocketBootstrap::receive(Rank rank) {
   Peer& peer = peers_[rank];
+  char piece[sizeof(Head) + kMostCard];
   while (peer.socket) {
-    const ssize_t count =
-        ::recv(peer.socket.get(), peer.received.data() + peer.bytes, peer.received.size() - peer.bytes, MSG_DONTWAIT);
+    const ssize_t count = ::recv(peer.socket.get(), piece, sizeof piece, MSG_DONTWAIT);
     if (count > 0) {
-      peer.bytes += static_cast<size_t>(count);
-      if (!open_letter(rank)) return end(rank, EPROTO);
+      peer.received.append(piece, static_cast<size_t>(count));
+      if (!open_letters(rank)) return end(rank, EPROTO);
     } else if (count == 0) {
       return end(rank, 0);
     } else if (errno == EAGAIN) {
@@ -151,26 +146,21 @@ void SocketBootstrap::receive(Rank rank) {
   }
 }
 
-// If all of one is here. False: it makes no sense.
-bool SocketBootstrap::open_letter(Rank rank) {
+// Those of which all is here. False: one makes no sense.
+bool SocketBootstrap::open_letters(Rank rank) {
   Peer& peer = peers_[rank];
-  Letter letter{};
-  std::memcpy(&letter, peer.received.data(), peer.bytes);
-  const bool foreign = peer.card.version > 0 ? peer.card.version != kCardVersion
-                                             : peer.bytes >= sizeof(uint32_t) && letter.card.version != kCardVersion;
-  if (!foreign && peer.bytes < sizeof letter) return true;
-  peer.bytes = 0;
-  if (foreign) {
-    // The version is all that is understood of it. The fabric refuses the peer by that.
-    if (peer.card.version == 0) peer.card.version = letter.card.version;
-    peer.state = CardState::offered;
-  } else {
-    if (!makes_sense(letter.card, letter.state)) return false;
-    // What was offered holds: the queue pair may be connected by it.
-    if (peer.state == CardState::none) peer.card = letter.card;
-    peer.state = std::max(peer.state, letter.state);
+  Head head;
+  while (peer.received.size() >= sizeof head) {
+    std::memcpy(&head, peer.received.data(), sizeof head);
+    if ((head.state != CardState::offered && head.state != CardState::ready) || head.bytes > kMostCard) return false;
+    // The first one has a card, and no other has.
+    if ((head.bytes == 0) != (peer.state != CardState::none)) return false;
+    if (peer.received.size() < sizeof head + head.bytes) return true;
+    if (head.bytes > 0) peer.card = peer.received.substr(sizeof head, head.bytes);
+    peer.received.erase(0, sizeof head + head.bytes);
+    peer.state = std::max(peer.state, head.state);
+    if (peer.state == CardState::ready) settle(peer);
   }
-  if (peer.state == CardState::ready) settle(peer);
   return true;
 }
 
@@ -248,4 +238,4 @@ void SocketBootstrap::close() {
   for (Peer& peer : peers_) peer.socket = {};
 }
 
-}  // namespace nbc::verbs
+}  // namespace nbc::cards

@@ -1,5 +1,6 @@
-#include "fabric/verbs/host_bootstrap.h"
+#include "fabric/cards/host_bootstrap.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <fstream>
@@ -8,7 +9,7 @@
 
 #include "job/presence.h"
 
-namespace nbc::verbs {
+namespace nbc::cards {
 
 HostBootstrap::HostBootstrap(std::shared_ptr<job::Segment> segment, Rank rank, uint32_t eager_limit, Line line)
     : segment_(std::move(segment)), rank_(rank) {
@@ -26,17 +27,19 @@ void HostBootstrap::call(Rank peer) {
   caller_.call(*segment_, peer, job::Call::bootstrap);
 }
 
-void HostBootstrap::publish(Rank peer, const Card& card, CardState state) {
+void HostBootstrap::publish(Rank peer, std::string_view card, CardState state) {
   CardSlot& mine = slot(rank_, peer);
-  if (state == CardState::offered) mine.card = card;
+  if (mine.state.load(std::memory_order_relaxed) == CardState::none) {
+    mine.bytes = static_cast<uint32_t>(card.copy(mine.card, sizeof mine.card));
+  }
   mine.state.store(state, std::memory_order_release);  // the card before its state; pairs with look()
   call(peer);
 }
 
-CardState HostBootstrap::look(Rank peer, Card& card) {
+CardState HostBootstrap::look(Rank peer, std::string_view& card) {
   const CardSlot& theirs = slot(peer, rank_);
   const CardState state = theirs.state.load(std::memory_order_acquire);  // pairs with publish()
-  if (state != CardState::none) card = theirs.card;
+  if (state != CardState::none) card = {theirs.card, std::min<size_t>(theirs.bytes, sizeof theirs.card)};
   return state;
 }
 
@@ -94,4 +97,4 @@ void HostBootstrap::close() {
   }
 }
 
-}  // namespace nbc::verbs
+}  // namespace nbc::cards

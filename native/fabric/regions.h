@@ -15,7 +15,7 @@
 
 #include "fabric/fabric.h"
 
-namespace nbc::tcp {
+namespace nbc {
 
 struct Region {
   std::byte* data = nullptr;
@@ -51,4 +51,4 @@ class Regions {
   std::deque<uint32_t> free_;  // entries; the one that was closed longest ago comes first
 };
 
-}  // namespace nbc::tcp
+}  // namespace nbc

@@ -12,9 +12,9 @@
 
 #include "job/rank_socket.h"
 #include "job/segment.h"
-#include "fabric/verbs/bootstrap.h"
+#include "fabric/cards/bootstrap.h"
 
-namespace nbc::verbs {
+namespace nbc::cards {
 
 class HostBootstrap final : public Bootstrap {
  public:
@@ -26,8 +26,8 @@ class HostBootstrap final : public Bootstrap {
 
   Rank rank() const override { return rank_; }
   Rank size() const override { return segment_->size(); }
-  void publish(Rank peer, const Card& card, CardState state) override;
-  CardState look(Rank peer, Card& card) override;
+  void publish(Rank peer, std::string_view card, CardState state) override;
+  CardState look(Rank peer, std::string_view& card) override;
   std::string refusal(Rank peer) const override;
   Standing standing(Rank peer) override;
   bool is_ending(Rank peer) override;
@@ -43,7 +43,8 @@ class HostBootstrap final : public Bootstrap {
  private:
   struct CardSlot {
     std::atomic<CardState> state;
-    Card card;
+    uint32_t bytes;
+    char card[kMostCard];
   };
   static_assert(sizeof(CardSlot) <= job::kCardBytes);
 
@@ -57,4 +58,4 @@ class HostBootstrap final : public Bootstrap {
   std::atomic<uint32_t> answered_{0};  // stored by the owner of the engine
 };
 
-}  // namespace nbc::verbs
+}  // namespace nbc::cards
