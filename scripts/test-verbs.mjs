@@ -155,7 +155,7 @@ const STEPS = [
   {
     title: 'faults',
     what: 'a rank killed in the middle of a large message; a link that is silent for a moment, and goes down',
-    seconds: 120,
+    seconds: 180,
     command: ['env', ...LINK, ...mocha('faults.test').slice(1)],
   },
   {
