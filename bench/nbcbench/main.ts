@@ -100,7 +100,7 @@ async function benchmark(options: MeasureOptions, command: Command): Promise<voi
         options.progress.flatMap((progress) =>
           // With a progress thread none of them is needed.
           (progress === 'manual' && options.ways ? options.ways : [undefined]).map((way) =>
-            nodeNbc(transport, progress, options.buffers, way, options.forms),
+            nodeNbc(transport, progress, options.buffers, { way, forms: options.forms }),
           ),
         ),
       )

@@ -30,7 +30,7 @@ export async function measureNbov(
   sizes: readonly number[],
   repetitions: number,
 ): Promise<Nbov[]> {
-  const job = await nodeNbc(transport, progress, ['plain'], way).launch(2, place(2));
+  const job = await nodeNbc(transport, progress, ['plain'], { way }).launch(2, place(2));
   try {
     await job.command('calibrate');
     const rows: Nbov[] = [];

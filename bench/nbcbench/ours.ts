@@ -17,13 +17,21 @@ const NBCRUN = path('../../cli/nbcrun.js');
 /** What rows have as their transport where ranks are threads. */
 export const THREADS = 'threads';
 
-/** `transport`: one of init(), or {@link THREADS}; `way`: one of the paper's modes; else as the environment says. */
+export interface Setting {
+  /** One of the paper's modes. Absent: as the environment says. */
+  way?: Way | undefined;
+  /** Default: nonblocking. */
+  forms?: readonly Form[];
+  /** More variables for the ranks. */
+  environment?: Readonly<Record<string, string>>;
+}
+
+/** `transport`: one of init(), or {@link THREADS}. */
 export function nodeNbc(
   transport: string,
   progress: string,
   buffers: readonly BufferKind[],
-  way?: Way,
-  forms: readonly Form[] = ['nonblocking'],
+  { way, forms = ['nonblocking'], environment = {} }: Setting = {},
 ): Implementation {
   return {
     name: 'node-nbc',
@@ -34,7 +42,7 @@ export function nodeNbc(
     buffers,
     forms,
     async launch(ranks, placement) {
-      const settings = { NBC_PROGRESS: progress, ...(way === undefined ? {} : VARIABLES[way]) };
+      const settings = { NBC_PROGRESS: progress, ...(way === undefined ? {} : VARIABLES[way]), ...environment };
       if (transport === THREADS) return launchThreads(ranks, placement, settings);
       const { native } = await import('#library/native.js');
       const store = await openLocalStore(ranks, JOIN_TIMEOUT_MS);

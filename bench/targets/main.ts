@@ -5,7 +5,7 @@
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import type { Implementation } from '#library/bench/nbcbench/implementations.js';
-import { measure, type Result } from '#library/bench/nbcbench/measure.js';
+import { measure, type Result, type Settings } from '#library/bench/nbcbench/measure.js';
 import { measureMemory } from '#library/bench/nbcbench/memory.js';
 import { formatBytes } from '#library/bench/nbcbench/options.js';
 import { nodeNbc } from '#library/bench/nbcbench/ours.js';
@@ -18,9 +18,10 @@ import { type Measurement, rowsOf, rowTable, verdictOf } from './rows.js';
 import { schedules } from './schedules.js';
 import { sums } from './sums.js';
 import { groups, verdictsOf, LARGE_BYTES, memoryTarget, waitingTarget, type Verdict } from './targets.js';
+import { trace } from './trace.js';
 import { transposes } from './transposes.js';
 
-const PARTS = ['ratios', 'waiting', 'memory', 'sums', 'schedules', 'link', 'transposes'] as const;
+const PARTS = ['ratios', 'waiting', 'memory', 'sums', 'schedules', 'link', 'transposes', 'trace'] as const;
 type Part = (typeof PARTS)[number];
 
 const HELP = `npm run bench:targets -- [options]
@@ -35,24 +36,27 @@ const HELP = `npm run bench:targets -- [options]
 const MB = 1e6;
 const listener = listenerOf('targets');
 
+/** How all is measured; what is not said yet: which operations, sizes and numbers of ranks. */
+const settingsFor = (repetitions: number, bind: boolean): Settings => ({
+  ranks: [],
+  ops: [],
+  sizes: [],
+  intervals: [],
+  maxSeconds: 2,
+  start: 'auto',
+  repetitions,
+  bind,
+  warmUp: true,
+});
+
 /** One round: each operation and size of each target, ours and the peers'. */
 async function measureRatios(peers: readonly Implementation[], repetitions: number, bind: boolean): Promise<Result[]> {
   const results: Result[] = [];
   for (const { ranks, sizes, ops, buffers, forms, against } of groups()) {
     // Only the peers that these targets are about: others may be slow with more ranks than processors.
     const needed = peers.filter(({ name }) => against.includes('better') || against.some((other) => other === name));
-    const implementations = [nodeNbc('auto', 'thread', buffers, undefined, forms), ...needed];
-    const settings = {
-      ranks: [ranks],
-      ops,
-      sizes,
-      intervals: [],
-      maxSeconds: 2,
-      start: 'auto',
-      repetitions,
-      bind,
-      warmUp: true,
-    } as const;
+    const implementations = [nodeNbc('auto', 'thread', buffers, { forms }), ...needed];
+    const settings = { ...settingsFor(repetitions, bind), ranks: [ranks], ops, sizes };
     results.push(...(await measure(implementations, settings, listener)));
     const large = sizes.filter((bytes) => bytes >= LARGE_BYTES);
     if (large.length === 0) continue;
@@ -83,7 +87,12 @@ function ratioTable(verdicts: readonly Verdict[]): string {
 }
 
 /** What is not a ratio, by part. */
-function measurements(quick: boolean): Record<Exclude<Part, 'ratios'>, Measurement> {
+function measurements(
+  quick: boolean,
+  rounds: number,
+  repetitions: number,
+  bind: boolean,
+): Record<Exclude<Part, 'ratios'>, Measurement> {
   const ours = nodeNbc('auto', 'thread', ['plain']);
   const { ranks, bytes } = memoryTarget;
   const [waiting, used] = [`${waitingTarget.ranks} ranks waiting`, `${ranks} ranks, resident above bare Node`];
@@ -114,6 +123,7 @@ function measurements(quick: boolean): Record<Exclude<Part, 'ratios'>, Measureme
     schedules: schedules(quick ? 5 : 60),
     link: link(quick ? 5 : 60),
     transposes: transposes(quick ? 32 : 128, quick ? 2 : 20),
+    trace: trace(settingsFor(repetitions, bind), rounds, listener),
   };
 }
 
@@ -162,9 +172,10 @@ async function main(): Promise<void> {
   const repetitions = quick ? 5 : wholeNumber('--repetitions', values.repetitions);
   const rounds = quick ? 1 : wholeNumber('--rounds', values.rounds);
   const parts = partsOf(values.only);
-  const verdicts = parts.includes('ratios') ? await ratios(rounds, repetitions, !values['no-bind']) : [];
+  const bind = !values['no-bind'];
+  const verdicts = parts.includes('ratios') ? await ratios(rounds, repetitions, bind) : [];
   const rows = [];
-  for (const [part, measurement] of Object.entries(measurements(quick))) {
+  for (const [part, measurement] of Object.entries(measurements(quick, rounds, repetitions, bind))) {
     if (!parts.includes(part as Part)) continue;
     line.update(1, part);
     rows.push(...(await rowsOf(measurement)));
