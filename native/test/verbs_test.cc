@@ -652,6 +652,31 @@ TEST(many_peers_share_one_queue) {
   });
 }
 
+// The completion queue of a rank is enlarged while completions of other connections wait in it: all of them stay.
+TEST_BOTH_WAYS(the_completion_queue_grows_with_the_connections) {
+  constexpr Rank kRanks = 6;
+  constexpr uint32_t kMany = 15;
+  VerbsFabrics job(kRanks, narrow(verbs), 255);
+  const auto room = [&] { return job.fabric[0]->completions(); };
+  const uint32_t at_first = room();
+  CHECK(at_first < (kRanks - 1) * 32);  // what all connections need
+  job.until([&] {
+    const bool here = job.fabric[0]->connect(1) == Connect::ready;
+    return job.fabric[1]->connect(0) == Connect::ready && here;
+  });
+  CHECK(room() < (kRanks - 1) * 32);
+  for (uint32_t i = 0; i < kMany; ++i) job.fabric[1]->commit(0, job.fabric[1]->outbox(0).slots, 40, i, nullptr);
+  job.fabric[1]->flush();
+  job.connect();
+  CHECK(room() >= (kRanks - 1) * 32);
+  const auto of_rank_1 = [&] {
+    return std::count_if(job.seen[0].begin(), job.seen[0].end(), [](const Completion& each) {
+      return each.kind == Completion::Kind::message && each.peer == 1;
+    });
+  };
+  job.until([&] { return of_rank_1() == kMany; });
+}
+
 // A rank that has sent more than it had credits for, and closes: all of it arrives, and then its end.
 TEST(a_rank_without_credits_closes) {
   run_verbs(2, mode(true), narrow(by(Eager::send)), [](TestRank& me, Meeting& meeting) {

@@ -202,8 +202,8 @@ void survey(const Library& lib, ibv_device* device, const DeviceOptions& options
   lib.close_device(context);
 }
 
-// Whether a queue pair can be made there. Empty: it can.
-std::string trial(const Library& lib, ibv_context* context, ibv_pd* pd, uint8_t number) {
+// Whether a queue pair can be made there, and a completion queue enlarged. Empty: a queue pair can.
+std::string trial(const Library& lib, ibv_context* context, ibv_pd* pd, uint8_t number, bool& enlarges) {
   ibv_cq* queue = lib.create_cq(context, kTrial, nullptr, nullptr, 0);
   if (queue == nullptr) return std::string("no completion queue: ") + std::strerror(errno);
   ibv_qp_init_attr init{};
@@ -224,6 +224,7 @@ std::string trial(const Library& lib, ibv_context* context, ibv_pd* pd, uint8_t 
     if (error != 0) why = std::string("a queue pair cannot be prepared: ") + std::strerror(error);
     lib.destroy_qp(pair);
   }
+  enlarges = lib.resize_cq(queue, 4 * kTrial) == 0;
   lib.destroy_cq(queue);
   return why;
 }
@@ -273,7 +274,7 @@ bool Device::open(ibv_device* device, const Choice& choice, std::string& looked_
   } else {
     try {
       attachment();
-      why = trial(lib, context, pd, port);
+      why = trial(lib, context, pd, port, enlarges_queues);
       lib.query_port(context, port, &port_attributes);
     } catch (const FabricError& error) {
       why = error.message;

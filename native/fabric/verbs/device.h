@@ -34,6 +34,7 @@ class Device {
   uint8_t port = 0;
   ibv_port_attr port_attributes{};
   ibv_device_attr attributes{};
+  bool enlarges_queues = false;  // of completions
   size_t longest_message() const { return port_attributes.max_msg_sz != 0 ? port_attributes.max_msg_sz : 1u << 30; }
   // Asks the device: addresses come and go. Throws FabricError where the port is not active, or has no address.
   Attachment attachment() const;

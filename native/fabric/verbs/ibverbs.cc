@@ -44,6 +44,7 @@ Library load() {
   library.find("ibv_create_comp_channel", l.create_comp_channel);
   library.find("ibv_destroy_comp_channel", l.destroy_comp_channel);
   library.find("ibv_create_cq", l.create_cq);
+  library.find("ibv_resize_cq", l.resize_cq);
   library.find("ibv_destroy_cq", l.destroy_cq);
   library.find("ibv_get_cq_event", l.get_cq_event);
   library.find("ibv_ack_cq_events", l.ack_cq_events);

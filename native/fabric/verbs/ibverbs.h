@@ -27,6 +27,7 @@ struct Library {
   ibv_comp_channel* (*create_comp_channel)(ibv_context*);
   int (*destroy_comp_channel)(ibv_comp_channel*);
   ibv_cq* (*create_cq)(ibv_context*, int, void*, ibv_comp_channel*, int);
+  int (*resize_cq)(ibv_cq*, int);
   int (*destroy_cq)(ibv_cq*);
   int (*get_cq_event)(ibv_comp_channel*, ibv_cq**, void**);
   void (*ack_cq_events)(ibv_cq*, unsigned);

@@ -35,7 +35,7 @@ unsigned VerbsFabric::poll(Completion* out, unsigned max, Effort /*effort*/) {
 // One batch; returns how many completions there were.
 unsigned VerbsFabric::collect() {
   ibv_wc batch[kBatch];
-  const int count = ibv_poll_cq(queue_, kBatch, batch);
+  const int count = ibv_poll_cq(queue_.get(), kBatch, batch);
   if (count <= 0) return 0;
   // Receives first: a peer must not find the queue empty because we are busy with what it sent.
   if (shared_ == nullptr) replace_receives(batch, count);

@@ -40,7 +40,7 @@ VerbsFabric::Depths VerbsFabric::depths_of(const VerbsOptions& options, const ib
           "transport 'verbs', verbs.eager 'send': the device has too few shared receives; use verbs.eager 'write'"};
     depths.connections = std::min(depths.connections, (shared - spare) / depths.receive);
   }
-  depths.completions = std::max(depths.connections, 1u) * (depths.send + depths.receive) + spare;
+  depths.spare = spare;
   return depths;
 }
 
@@ -58,16 +58,15 @@ VerbsFabric::VerbsFabric(std::unique_ptr<cards::Bootstrap> bootstrap, const Verb
       mailboxes_(device_, size_ - 1, options.eager == Eager::send ? depths_.send : 0),
       connecting_(device_->lib.modify_qp, options.connect_milliseconds),
       parking_(device_, *bootstrap_, connecting_),
+      // The ranks of a machine use the interrupts of their device in turns.
+      queue_(device_, depths_.completions(1), depths_.completions(std::max(depths_.connections, 1u)),
+             parking_.channel(),
+             static_cast<int>(options.device.turn) % std::max(device_->context->num_comp_vectors, 1)),
       links_(size_) {
   if (options_.eager == Eager::send && size_ > 1)
     shared_ = std::make_unique<SharedReceives>(device_, depths_.connections * depths_.receive,
                                                sizeof(Header) + kCommitHead + options_.eager_limit, counters_);
-  // The ranks of a machine use the interrupts of their device in turns.
-  const int vector = static_cast<int>(options.device.turn) % std::max(device_->context->num_comp_vectors, 1);
-  queue_ = device_->lib.create_cq(device_->context, static_cast<int>(depths_.completions), nullptr, parking_.channel(),
-                                  vector);
-  if (queue_ == nullptr) throw system_failure("transport 'verbs': creating the completion queue");
-  parking_.watch(queue_);
+  parking_.watch(queue_.get());
 }
 
 VerbsFabric::~VerbsFabric() {
@@ -75,7 +74,6 @@ VerbsFabric::~VerbsFabric() {
   connecting_.stop();
   links_.clear();
   parking_.acknowledge();
-  device_->lib.destroy_cq(queue_);
 }
 
 // --- buffers ---------------------------------------------------------------------------------------------------------

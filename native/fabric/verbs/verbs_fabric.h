@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "fabric/cards/bootstrap.h"
+#include "fabric/verbs/completion_queue.h"
 #include "fabric/verbs/connecting.h"
 #include "fabric/verbs/connection.h"
 #include "fabric/verbs/memory.h"
@@ -93,6 +94,7 @@ class VerbsFabric : public FarFabric {
   void visit_counters(const CounterVisitor& visit) const override;
 
   const Device& device() const { return *device_; }
+  uint32_t completions() const { return queue_.room(); }
 
  private:
   enum Kind : uint32_t { kPut = 0, kNoted = 1, kMessage = 2, kClosed = 3 };
@@ -120,7 +122,8 @@ class VerbsFabric : public FarFabric {
     uint32_t send;
     uint32_t receive;
     uint32_t connections;  // at most
-    uint32_t completions;
+    uint32_t spare;        // completions that belong to none
+    uint32_t completions(uint32_t of) const { return of * (send + receive) + spare; }
   };
   static Depths depths_of(const VerbsOptions& options, const ibv_device_attr& attributes, Rank peers);
 
@@ -161,7 +164,7 @@ class VerbsFabric : public FarFabric {
   Connecting connecting_;
   Parking parking_;
   uint32_t connections_ = 0;
-  ibv_cq* queue_ = nullptr;
+  CompletionQueue queue_;
   VerbsCounters counters_;
   std::unique_ptr<SharedReceives> shared_;     // eager 'send'
   std::vector<Link> links_;                    // by rank

@@ -38,8 +38,9 @@ Connect VerbsFabric::advance(Rank peer, bool wanted) {
       if (connections_ == depths_.connections)
         throw FabricError{"this rank has " + std::to_string(connections_) +
                           " connections, as many as a completion queue of " + device_->name + " serves"};
+      queue_.reserve(depths_.completions(connections_ + 1));
       link.connection =
-          std::make_unique<Connection>(peer, Equipment{device_, mailboxes_, queue_, shared_.get(), depths_.send,
+          std::make_unique<Connection>(peer, Equipment{device_, mailboxes_, queue_.get(), shared_.get(), depths_.send,
                                                        depths_.receive, options_.most_inline, counters_});
       ++connections_;
       owners_[link.connection->number()] = peer;
