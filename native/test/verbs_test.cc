@@ -1322,6 +1322,37 @@ TEST(a_link_may_be_silent_for_a_moment) {
   });
 }
 
+// A put arrives, its acknowledgement is lost, and the receiver closes before the sender's device tries again.
+TEST_BOTH_WAYS(a_link_that_loses_acknowledgements_fails_no_put_that_has_come) {
+  need_link();
+  Pair pair(verbs);
+  pair.connect();
+  std::vector<std::byte> from(8192, std::byte{1});
+  std::vector<std::byte> to(8192, std::byte{2});
+  ExposedBuffer exposed;
+  CHECK(pair.fabric[1]->expose(0, {to.data(), to.size(), nullptr}, exposed));
+  interrupt_link("unacknowledged");
+  int delivered = 0, late = 0;
+  pair.fabric[0]->put(1, exposed, {from.data(), from.size(), nullptr}, 5, Error::none, &delivered);
+  pair.until([&] { return pair.find(1, Completion::Kind::immediate) != nullptr; });
+  CHECK(pair.find(0, Completion::Kind::put_done) == nullptr);
+  pair.fabric[1]->announce_closed();
+  pair.fabric[0]->put(1, exposed, {from.data(), from.size(), nullptr}, 6, Error::none, &late);
+  pair.fabric[0]->flush();
+  pair.fabric[1].reset();
+  interrupt_link("free");
+  pair.until([&] { return pair.find(0, Completion::Kind::broken) != nullptr; });
+  std::vector<const Completion*> ends;
+  for (const Completion& each : pair.seen[0])
+    if (each.kind == Completion::Kind::put_done) ends.push_back(&each);
+  CHECK_EQ(ends.size(), 2u);
+  CHECK(ends[0]->cookie == &delivered);
+  CHECK_EQ(ends[0]->error, Error::none);
+  CHECK(ends[1]->cookie == &late);
+  CHECK_EQ(ends[1]->error, Error::peer_closed);
+  for (const std::byte b : to) CHECK(b == std::byte{1});
+}
+
 // The link goes down in the middle of transfers and comes back much later: nothing hangs, and both ranks learn of it.
 TEST_BOTH_WAYS(a_link_that_goes_down_is_an_error_within_bounded_time) {
   need_link();

@@ -179,6 +179,7 @@ void Connection::add(Chain& chain, const Work& work) {
   if (takes_receive(work)) {
     request.send_flags |= IBV_SEND_SOLICITED;  // wakes the peer if it sleeps
     ++unanswered_;
+    ++messages_;
     if (sends_) credits.spend();
   }
   if (work.signalled || ++unsignalled_ >= send_depth_ / 4) {
@@ -189,6 +190,7 @@ void Connection::add(Chain& chain, const Work& work) {
   if (work.ends_put) {
     Put& put = puts[put_to_end_++];
     put.last = posted;
+    put.message = messages_;
     put.posted = true;
   }
   ++posted;
@@ -260,6 +262,17 @@ bool Connection::refill(bool all) {
 
 bool Connection::take_done(Put& put) {
   if (puts.empty() || !puts.front().posted || static_cast<int32_t>(completed - puts.front().last) <= 0) return false;
+  return take(put);
+}
+
+bool Connection::take_delivered(uint32_t messages, Put& put) {
+  constexpr uint32_t kHalf = 1u << (kImmediateBits - 1);
+  constexpr uint32_t kAll = 2 * kHalf - 1;
+  if (puts.empty() || !puts.front().posted || ((messages - puts.front().message) & kAll) >= kHalf) return false;
+  return take(put);
+}
+
+bool Connection::take(Put& put) {
   put = puts.front();
   puts.pop();
   --put_to_end_;

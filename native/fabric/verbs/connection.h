@@ -49,6 +49,7 @@ struct Put {
   Registration* registration = nullptr;  // nullptr: exposed memory
   uint64_t bytes = 0;                    // that it writes
   uint32_t last = 0;                     // number of its last write; counts when `posted`
+  uint32_t message = 0;                  // which of those that take a receive it is, from 1 on; as `last`
   bool posted = false;
 };
 
@@ -94,10 +95,13 @@ class Connection {
   void complete(uint32_t number) { completed = number + 1; }
   // The next put whose last write has completed. False: there is none.
   bool take_done(Put& put);
+  // The next put among the first `messages` that took a receive; of their number there are kImmediateBits. False: none.
+  bool take_delivered(uint32_t messages, Put& put);
   // A message of the peer is here. It took a receive, and its program has looked at what came before.
   void arrived() {
     heard = true;
     unanswered_ = 0;
+    ++arrivals;
   }
   // How many probes in a row may stay without a completion, of those that are a second apart. After that the device
   // has lost what it was given: it neither completes nor fails it. 0: there is no limit, because the peer may have no
@@ -120,11 +124,13 @@ class Connection {
   Credits credits;
   uint32_t posted = 0;  // requests; they wrap
   uint32_t completed = 0;
-  uint32_t missing = 0;  // receives that were used and not replaced
+  uint32_t missing = 0;   // receives that were used and not replaced
+  uint32_t arrivals = 0;  // messages of the peer, each of which took a receive; they wrap
 
  private:
   struct Chain;
   bool next_may_leave();
+  bool take(Put& put);
   void add(Chain& chain, const Work& work);
   void address(ibv_send_wr& request, ibv_sge* parts, const Work& work);
   bool post(Chain& chain);
@@ -138,6 +144,7 @@ class Connection {
   uint32_t unsignalled_ = 0;  // requests since the last signalled one
   uint32_t put_to_end_ = 0;   // of `puts`: the first whose last write was not posted
   uint32_t first_packet_;
+  uint32_t messages_ = 0;    // requests that took a receive; they wrap
   uint32_t unanswered_ = 0;  // requests that took a receive since the last message of the peer
   uint32_t silence_ = 0;     // see VerbsOptions
   bool waits_for_credit_ = false;

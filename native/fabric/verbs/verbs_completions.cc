@@ -126,6 +126,8 @@ void VerbsFabric::received(Link& link, uint32_t immediate, uint32_t bytes) {
       break;
     case kClosed:
       connection.peer_closed = true;
+      // An acknowledgement that is lost may never come: the peer does not answer any more.
+      for (Put put; connection.take_delivered(value, put);) finish(put, connection.peer, Error::none);
       break;
   }
 }

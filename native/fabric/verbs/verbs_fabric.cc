@@ -233,7 +233,8 @@ void VerbsFabric::announce_closed() {
   for (Link& link : links_) {
     Connection* connection = link.connection.get();
     if (connection == nullptr || connection->state != Connection::State::ready || connection->peer_closed) continue;
-    Work work = connection->mail(connection->place.outbox, 0, kClosed << kValueBits);
+    Work work =
+        connection->mail(connection->place.outbox, 0, kClosed << kValueBits | (connection->arrivals & kValueMask));
     work.signalled = true;
     queue_work(*connection, work);
   }

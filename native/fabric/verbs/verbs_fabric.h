@@ -14,7 +14,7 @@
 //               0 put      data of a put is complete              LibOF's immediate
 //               1 noted    see the note                           LibOF's immediate
 //               2 message  something was written to the mailbox   LibOF's note
-//               3 closed   this rank does no more                 0
+//               3 closed   this rank does no more                 how many messages of the peer it has had
 //
 //   note area (in the mailbox, between control and slots): Note[64], the n-th one in entry n mod 64. A note tells of a
 //   put that failed (nothing was written), or that took several writes, so that no completion tells its length
