@@ -10,6 +10,7 @@
 #include "test/check.h"
 
 #if NBC_HAS_VERBS
+#include "fabric/verbs/completion_queue.h"
 #include "fabric/verbs/device.h"
 
 namespace {
@@ -28,6 +29,7 @@ struct Played {
   bool opens = true;
   uint8_t network = 1;  // the subnet prefix of its GIDs
   std::vector<uint16_t> partitions = {0xffff};
+  int most_entries = 1 << 20;  // of a completion queue that is enlarged; 0: none is
 };
 
 // The devices of this machine. They are InfiniBand ones: their addresses need no interface of IP.
@@ -116,7 +118,16 @@ struct Machine {
     };
     lib.alloc_pd = [](ibv_context* context) { return ++open, domain.context = context, &domain; };
     lib.dealloc_pd = [](ibv_pd*) { return --open, 0; };
-    lib.create_cq = [](ibv_context*, int, void*, ibv_comp_channel*, int) { return ++open, &queue; };
+    lib.create_cq = [](ibv_context* context, int entries, void*, ibv_comp_channel*, int) {
+      queue.context = context;
+      queue.cqe = entries;
+      return ++open, &queue;
+    };
+    lib.resize_cq = [](ibv_cq* enlarged, int entries) {
+      const int most = of(enlarged->context).most_entries;
+      if (entries > most) return most == 0 ? EOPNOTSUPP : ENOMEM;
+      return enlarged->cqe = entries, 0;
+    };
     lib.destroy_cq = [](ibv_cq*) { return --open, 0; };
     lib.create_qp = [](ibv_pd* of_pair, ibv_qp_init_attr*) -> ibv_qp* {
       errno = EOPNOTSUPP;
@@ -222,6 +233,34 @@ TEST(a_port_and_a_gid_that_are_not_there_are_named) {
   options.port = 0;
   options.gid_index = 5;
   check_parts(refusal(options), {"has no GID with index 5"});
+}
+
+TEST(a_completion_queue_grows_where_the_device_lets_it) {
+  const auto rooms = [](int most_entries, std::initializer_list<uint32_t> needed) {
+    Played played{"mlx5_0"};
+    played.most_entries = most_entries;
+    const Machine machine({played});
+    std::vector<uint32_t> found;
+    {
+      verbs::CompletionQueue queue(std::make_shared<verbs::Device>(verbs::DeviceOptions{}), 100, 1000, nullptr, 0);
+      found.push_back(queue.room());
+      for (const uint32_t entries : needed) {
+        queue.reserve(entries);
+        found.push_back(queue.room());
+      }
+    }
+    CHECK_EQ(Machine::open, 0);
+    return found;
+  };
+  CHECK(rooms(1 << 20, {100, 101, 150, 201, 950}) == std::vector<uint32_t>({100, 100, 200, 200, 400, 950}));
+  CHECK(rooms(1 << 20, {600, 700}) == std::vector<uint32_t>({100, 600, 1000}));
+  CHECK(rooms(0, {100, 1000}) == std::vector<uint32_t>({1000, 1000, 1000}));
+  try {
+    rooms(300, {200, 300});
+    CHECK(false);
+  } catch (const FabricError& error) {
+    check_parts(error.message, {"enlarging the completion queue to 400 entries", std::strerror(ENOMEM)});
+  }
 }
 
 TEST(a_machine_without_devices_says_so) {
