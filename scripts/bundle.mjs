@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * Makes dist/ of what tsc has compiled to out/library. To import node-nbc then opens 11 files, not a hundred, which
+ * Makes dist/ of what tsc has compiled to out/library. To import node-nbc then opens 6 files, not a hundred, which
  * took a third of the time that a rank needs to start. Each module still has its file in dist/, which exports what the
  * bundle has of it: so it exists once in a process, whichever way it is imported.
  */
@@ -66,6 +66,46 @@ for (const [number, path] of modules.entries()) {
   made.set(path, `export { ${own.map((name) => `${name}_${number} as ${name}`).join(', ')} } from '${from}';\n`);
   all[entry] += `export { ${own.map((name) => `${name} as ${name}_${number}`).join(', ')} } from './${path}';\n`;
 }
+/**
+ * What programs and ranks need, in one chunk with and one without addon: esbuild makes a chunk of the modules that the
+ * same entries need. So all entries but the small ones are made to need all of it.
+ */
+const core = (addon) =>
+  reachable('rank-worker.js', new Set(reachable('index.js'))).filter((path) => needsAddon(path) === addon);
+const CORE = { core: core(false), 'core-with-addon': core(true) };
+const SMALL = ['function-worker.js'];
+const wanting = new Set(
+  [...ENTRIES, ...dynamic()].filter((path) => ![...SMALL, ...CORE.core, ...CORE['core-with-addon']].includes(path)),
+);
+
+function reachable(entry, found = new Set()) {
+  for (const { path, kind, external } of inputs[entry].imports) {
+    if (kind !== 'import-statement' || external || found.has(path)) continue;
+    found.add(path);
+    reachable(path, found);
+  }
+  return [...found];
+}
+
+function dynamic() {
+  const imports = Object.values(inputs).flatMap((input) => input.imports);
+  return imports.filter(({ kind, external }) => kind === 'dynamic-import' && !external).map(({ path }) => path);
+}
+
+const together = ({ onResolve, onLoad }) => {
+  onResolve({ filter: /^core/ }, ({ path }) => (path in CORE ? { path, namespace: 'core' } : undefined));
+  onLoad({ filter: /./, namespace: 'core' }, ({ path }) => ({
+    contents: CORE[path].map((module) => `import './${module}';\n`).join(''),
+    resolveDir: FROM,
+  }));
+  onLoad({ filter: /\.js$/, namespace: 'file' }, ({ path }) => {
+    const own = relative(FROM, path);
+    if (!wanting.has(own)) return undefined;
+    const [, shebang, rest] = /^(#!.*\n)?([^]*)$/.exec(readFileSync(path, 'utf8'));
+    const imports = `import 'core';${needsAddon(own) ? "import 'core-with-addon';" : ''}`;
+    return { contents: `${shebang ?? ''}${imports}${rest}`, resolveDir: dirname(path) };
+  });
+};
 const virtual = ({ onResolve, onLoad }) => {
   onResolve({ filter: /^[^./]/ }, ({ path }) => (ALL.includes(path) ? { path, namespace: 'all' } : undefined));
   onLoad({ filter: /./, namespace: 'all' }, ({ path }) => ({ contents: all[path], resolveDir: FROM }));
@@ -73,7 +113,10 @@ const virtual = ({ onResolve, onLoad }) => {
 const { outputFiles } = await build({
   ...OPTIONS,
   entryPoints: [...ENTRIES, ...ALL].map((path) => ({ in: path, out: path.slice(0, -'.js'.length) })),
-  plugins: [{ name: 'all', setup: virtual }],
+  plugins: [
+    { name: 'all', setup: virtual },
+    { name: 'together', setup: together },
+  ],
 });
 for (const { path, text } of outputFiles) made.set(relative(TO, path), text);
 // Types, and modules that have nothing else.

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { workerData } from 'node:worker_threads';
 import { type RankErrorCode, show } from './errors.js';
-import { openThread } from './init.js';
+import { openThread } from './opening.js';
 import { FAILURES, type Idle, type Loaded, type RankJob, STOP, type Told, type WorkerData } from './rank-job.js';
 import type { RankFunction } from './ranks.js';
 import { toldError } from './told-errors.js';

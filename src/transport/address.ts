@@ -1,5 +1,4 @@
 /** The address of this machine that a rank tells the others: what is asked for by NBC_TCP_ADDRESS, or found out. */
-import { createSocket } from 'node:dgram';
 import { BlockList, isIP, SocketAddress } from 'node:net';
 import type { networkInterfaces } from 'node:os';
 import { OptionError } from '../errors.js';
@@ -82,6 +81,7 @@ export async function chooseAddress(all: readonly string[][], mine: number, mach
 /** See {@link Machine}: what a socket that is connected to it has as its own address. No packet is sent for that. */
 export async function sourceTo(address: string): Promise<string | undefined> {
   if (isIP(address) === 0) return undefined;
+  const { createSocket } = await import('node:dgram'); // 1 ms, and most ranks need it not
   const socket = createSocket(isIP(address) === 6 ? 'udp6' : 'udp4');
   return new Promise<string | undefined>((resolve) => {
     socket.once('error', () => resolve(undefined));
