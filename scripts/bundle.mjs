@@ -50,9 +50,7 @@ const OPTIONS = {
 
 const { inputs } = (await build({ ...OPTIONS, entryPoints: ENTRIES })).metafile;
 const modules = Object.keys(inputs).filter((path) => !ENTRIES.includes(path));
-const needsAddon = (path) =>
-  path === ADDON ||
-  inputs[path].imports.some((one) => one.kind === 'import-statement' && !one.external && needsAddon(one.path));
+const needsAddon = (path) => path === ADDON || reachable(path).includes(ADDON);
 const { outputs } = (await build({ ...OPTIONS, entryPoints: modules })).metafile;
 const names = new Map(Object.values(outputs).map(({ entryPoint, exports }) => [entryPoint, exports]));
 

@@ -11,7 +11,7 @@ import { nodeNbc } from '#library/bench/nbcbench/ours.js';
 import { median } from '#library/bench/nbcbench/statistics.js';
 import { type Form, FORMS } from '#library/bench/nbcbench/wire.js';
 import { readTrace } from '#library/trace/merge.js';
-import { FILE_IN_FOLDER } from '#library/trace/names.js';
+import { FILE_IN_FOLDER, traceFile } from '#library/trace/names.js';
 import type { Measurement } from './rows.js';
 
 const TRACED: readonly Op[] = ['ibarrier', 'ibcast', 'iscatter', 'igather', 'ialltoall', 'ireduce', 'iallreduce'];
@@ -62,7 +62,7 @@ async function costOf(op: Op, form: Form, settings: Settings, rounds: number, li
       const [without, traced] = sides.map((side) => results.find(({ implementation }) => implementation === side)!);
       times.push(without.blocking);
       ratios.push(traced.blocking / without.blocking);
-      for (let rank = 0; rank < RANKS; rank++) checkRoom(file.replace('{rank}', String(rank)));
+      for (let rank = 0; rank < RANKS; rank++) checkRoom(traceFile(file, rank, RANKS));
     } finally {
       rmSync(folder, { recursive: true, force: true });
     }
