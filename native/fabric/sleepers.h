@@ -63,4 +63,13 @@ class Sleepers {
   std::atomic<uint64_t> events_{0};
 };
 
+// Sleeps as `parking` does, for `longest` at most. Where nothing is armed, a peer may all the same have sent what it
+// wants an answer to, or be gone; so the progress thread looks after a long sleep that nothing has ended.
+template <typename Parking>
+void sleep_at_most(Parking& parking, Sleeper who, int64_t nanoseconds, int64_t longest) {
+  const bool long_sleep = nanoseconds < 0 || nanoseconds > longest;
+  const bool woken = parking.sleep(who, long_sleep ? longest : nanoseconds);
+  if (long_sleep && !woken && who == Sleeper::progress) parking.note_call();
+}
+
 }  // namespace nbc

@@ -213,10 +213,7 @@ void UcxFabric::arm(Sleeper who, uint32_t /*need*/) {
 
 void UcxFabric::sleep(Sleeper who, uint32_t /*ticket*/, int64_t nanoseconds) {
   if (who == Sleeper::caller) ++parks_;
-  const int64_t longest = sending() > 0 ? kSleepWhileSending : kLongestSleep;
-  const bool long_sleep = nanoseconds < 0 || nanoseconds > longest;
-  const bool woken = parking_.sleep(who, long_sleep ? longest : nanoseconds);
-  if (long_sleep && !woken && who == Sleeper::progress) parking_.note_call();
+  sleep_at_most(parking_, who, nanoseconds, sending() > 0 ? kSleepWhileSending : kLongestSleep);
 }
 
 // --- the end ---------------------------------------------------------------------------------------------------------

@@ -216,13 +216,9 @@ void VerbsFabric::arm(Sleeper who, uint32_t /*need*/) {
 
 void VerbsFabric::sleep(Sleeper who, uint32_t /*ticket*/, int64_t nanoseconds) {
   if (who == Sleeper::caller) ++counters_.parks;
-  // Not longer than until the next probe is due.
-  constexpr int64_t kLongest = kProbeMilliseconds * 1'000'000;
-  const bool long_sleep = nanoseconds < 0 || nanoseconds > kLongest;
-  const bool woken = parking_.sleep(who, long_sleep ? kLongest : nanoseconds);
-  // Nothing here is pending, so the queue is not armed. A peer may all the same have sent what it wants an answer to: a
-  // receiver that has failed revokes its RTR. So the progress thread looks.
-  if (long_sleep && !woken && who == Sleeper::progress) parking_.note_call();
+  // Until the next probe is due. With nothing pending the queue is not armed, and a receiver that has failed may have
+  // revoked its RTR.
+  sleep_at_most(parking_, who, nanoseconds, kProbeMilliseconds * 1'000'000);
 }
 
 // --- the end ---------------------------------------------------------------------------------------------------------
