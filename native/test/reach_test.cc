@@ -144,6 +144,19 @@ TEST(equally_good_pairs_are_told_apart_by_their_bytes) {
   }
 }
 
+// A port of which nothing but the kinds of its addresses tells them apart: the peer's table is in another order.
+TEST(the_better_kind_counts_before_the_order_of_the_tables) {
+  const auto text = "10.1.0.1/24";
+  for (const auto& [better, worse] : {std::pair{v2, v1}, std::pair{v2, ib}, std::pair{v1, ib}}) {
+    const Port mine = port_of({gid(worse, text), gid(better, text)});
+    const Port theirs = port_of({gid(better, text), gid(worse, text)});
+    const auto way = choose_way(mine, theirs);
+    const auto back = choose_way(theirs, mine);
+    CHECK(way && way->mine == 1 && way->theirs == 0);
+    CHECK(back && back->mine == 0 && back->theirs == 1);
+  }
+}
+
 TEST(infiniband_and_roce_refuse_each_other) {
   const Port roce = port_of({gid(v2, "10.1.0.1/24")});
   const Port other = infiniband("fe80::2");

@@ -34,7 +34,7 @@ bool in_one_subnet(const Gid& one, const Gid& other) {
 bool may_pair(const Gid& one, const Gid& other) { return one.kind == other.kind && family_of(one) == family_of(other); }
 
 // Equal from both sides; the larger one is the better pair. The last part only makes the choice definite.
-using Rating = std::tuple<bool, bool, Family, std::string>;
+using Rating = std::tuple<GidKind, bool, Family, std::string>;
 Rating rate(const Gid& one, const Gid& other) {
   std::string bytes[2];
   const Gid* both[] = {&one, &other};
@@ -42,7 +42,7 @@ Rating rate(const Gid& one, const Gid& other) {
     for (const uint8_t byte : both[side]->raw) bytes[side].push_back(static_cast<char>(~byte));
   }
   if (bytes[0] < bytes[1]) std::swap(bytes[0], bytes[1]);
-  return {one.kind == GidKind::roce_v2, in_one_subnet(one, other), family_of(one), bytes[0] + bytes[1]};
+  return {one.kind, in_one_subnet(one, other), family_of(one), bytes[0] + bytes[1]};
 }
 
 const char* name_of(GidKind kind) {

@@ -13,7 +13,7 @@
 
 namespace nbc::verbs {
 
-enum class GidKind : uint8_t { infiniband, roce_v1, roce_v2 };
+enum class GidKind : uint8_t { infiniband, roce_v1, roce_v2 };  // in ascending order of preference
 
 struct Gid {
   uint8_t raw[16];
@@ -44,7 +44,7 @@ struct Way {
 bool makes_sense(const Port& port);
 
 // The pair of addresses by which the two talk; the peer finds the same one, the other way round. Addresses of a pair
-// are of one kind and of one family. First counts RoCE v2 before v1, then a subnet that both share, then IPv4 before
+// are of one kind and of one family. First counts the kind, then a subnet that both share, then IPv4 before
 // IPv6 before link-local addresses, and at last their bytes. Nothing: no pair fits, or one port is InfiniBand and the
 // other Ethernet.
 std::optional<Way> choose_way(const Port& mine, const Port& theirs);
