@@ -76,7 +76,8 @@ export const missingNative = () =>
   has('clang++') ? undefined : 'clang++ not found (apt install clang libclang-rt-14-dev)';
 
 /** Plays one of native/fuzz, from its corpus on. Like `run()`. */
-export async function playNative(name, seconds, { live = false, idle = false } = {}) {
+/** `seed`: 0 is another one each time. */
+export async function playNative(name, { seed, seconds, live = false, idle = false }) {
   const built = await run('make', ['-s', '-C', FOLDER, `../../build/fuzz/${name}`], { idle });
   if (!built.ok) return built;
   // New inputs go into a copy, which goes; what finds something stays.
@@ -85,6 +86,7 @@ export async function playNative(name, seconds, { live = false, idle = false } =
   try {
     cpSync(join(FOLDER, 'corpus', name), corpus, { recursive: true });
     const options = [
+      `-seed=${seed}`,
       `-max_total_time=${seconds}`,
       '-max_len=400000',
       '-print_final_stats=0',
@@ -108,7 +110,7 @@ async function main() {
   if (nativeFuzzers().includes(name)) {
     const why = missingNative();
     if (why !== undefined) throw new Error(why);
-    return playNative(name, seconds, { live: true });
+    return playNative(name, { seed: Number(values.seed ?? 0), seconds, live: true });
   }
   build();
   const seed = Number(values.seed ?? randomSeed());

@@ -42,6 +42,10 @@ const AT_A_TIME = Math.ceil(1.5 * availableParallelism());
 /** Of tests that are left out for the same reason, so many have their names printed. */
 const NAMED = 3;
 
+/** So much of each failure stands below everything. */
+const HEAD_LINES = 6;
+const HEAD_WIDTH = 200;
+
 const args = process.argv.slice(2);
 if (args.includes('--help') || args.includes('-h')) {
   console.log(HELP);
@@ -99,6 +103,15 @@ function tellSlowest(results, seconds) {
     );
 }
 
+/** The first lines of a failure, indented. */
+function headOf(failure) {
+  const lines = failure.split('\n').filter((line) => line.trim() !== '');
+  return lines
+    .slice(0, HEAD_LINES)
+    .map((line) => `  ${line.slice(0, HEAD_WIDTH)}`)
+    .join('\n');
+}
+
 function tellAll(results) {
   const sum = (what) => results.reduce((total, one) => total + one[what], 0);
   const failures = results.flatMap((one) => one.failures);
@@ -113,6 +126,9 @@ function tellAll(results) {
     const more = all.length - NAMED;
     console.log(`  ${all.slice(0, NAMED).join('; ')}${more > 0 ? `; and ${more} more` : ''}: ${why}`);
   }
+
+  // Once more, briefly: their output may be longer than what is kept of a run.
+  if (failures.length > 0) console.log(`\nFailed (all of it is above):\n${failures.map(headOf).join('\n')}`);
 
   const required = process.env.NBC_REQUIRE_ALL === '1';
   if (required && leftOut.length > 0) console.log('All of it is required here (NBC_REQUIRE_ALL=1).');

@@ -7,8 +7,10 @@ import { ROOT } from './process.mjs';
 const SECONDS = 10;
 const CALLS = 'calls';
 const CALLS_SECONDS = 25;
-/** The same in each run: a change is tested, not luck. `npm run fuzz` plays new ones. */
-const CALLS_SEED = 1;
+/** The same in each run: a change is tested, not luck. `npm run fuzz` plays others. */
+const SEED = 1;
+/** Lines of libFuzzer that tell how it starts and how far it has come. */
+const PROGRESS = /^(#\d+\t|INFO:).*\n/gm;
 
 /** A filter is "fuzz" or a part of a fuzzer's name. */
 export function tasks(filters, { all }) {
@@ -28,24 +30,24 @@ export function tasks(filters, { all }) {
 async function fuzzCalls({ idle }) {
   const why = await missing();
   if (why !== undefined) return result({ leftOut: [{ what: 'fuzzer of calls', why }], text: 'left out' });
-  const { ok, how, output } = await playUnderAsan({ seed: CALLS_SEED, seconds: CALLS_SECONDS, idle });
+  const { ok, how, output } = await playUnderAsan({ seed: SEED, seconds: CALLS_SECONDS, idle });
   if (ok) return result({ passed: 1, text: output.trim() });
-  const failures = [`fuzzer of calls, from seed ${CALLS_SEED} on: ${how}\n${output}`];
-  failures.push('Again: npm run fuzz -- --seconds 0 --seed, and the seed that the error names');
+  const again = 'Again: npm run fuzz -- --seconds 0 --seed, and the seed that the error names';
+  const failures = [`fuzzer of calls, from seed ${SEED} on: ${how}\n${output}\n${again}`];
   return result({ failed: 1, failures, text: `FAILED: ${how}` });
 }
 
 async function fuzzOne(name, { idle }) {
-  const { ok, how, output } = await playNative(name, SECONDS, { idle });
+  const { ok, how, output } = await playNative(name, { seed: SEED, seconds: SECONDS, idle });
   if (ok) return result({ passed: 1, text: `nothing found in ${/Done (\d+) runs/.exec(output)?.[1]} runs` });
-  const failures = [`fuzzer of ${name}: ${how}\n${output}`];
+  const lines = [`fuzzer of ${name}: ${how}`, output.replace(PROGRESS, '')];
   const finding = /Test unit written to (\S+)/.exec(output)?.[1];
   if (finding !== undefined) {
     const path = relative(ROOT, finding);
-    failures.push(
+    lines.push(
       `The input is in ${path}; again: build/fuzz/${name} ${path}`,
       `Once that is mended, keep it: mv ${path} native/fuzz/corpus/${name}/, under a name that says what it is.`,
     );
   }
-  return result({ failed: 1, failures, text: `FAILED: ${how}` });
+  return result({ failed: 1, failures: [lines.join('\n')], text: `FAILED: ${how}` });
 }
