@@ -1144,6 +1144,7 @@ const COUNTERS: {
   cacheEvictions: Row<'verbs'>;
   cacheExpired: Row<'verbs'>;
   cacheStale: Row<'verbs'>;
+  cacheBeside: Row<'verbs'>;
   ucxMessages: Row<'ucx'>;
   ucxPuts: Row<'ucx'>;
   peersByUcx: Row<'ucx'>;

@@ -177,6 +177,10 @@ class Fabric {
   virtual bool is_given_up() const { return false; }
 
   virtual const std::shared_ptr<ExposedMemory>& memory() const = 0;
+  // Before expose(), which may take long: false, the fabric has begun to do beside the engine what takes long, and the
+  // doorbell rings when it is worth asking again. `sends`: the buffer is one to put from; put() then waits by itself,
+  // and this is only to begin early.
+  virtual bool prepare(Rank /*peer*/, const LocalBuffer& /*buffer*/, bool /*sends*/) { return true; }
   // Opens a buffer to writes of the peer, until conceal(). False: that failed, why(rank()) tells.
   virtual bool expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) = 0;
   // The same, and this rank combines the message as it comes. What is in the target is the result once the immediate is

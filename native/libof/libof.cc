@@ -187,6 +187,7 @@ bool LibOF::isend(RequestOwner& owner, Rank rank, const MessageKey& key, const v
     ++owner.waiting_rtr;
     ++unannounced_;
     peer.sends.push(request);
+    if (peer.connected) fabric_.prepare(rank, local_buffer(*request), true);  // while it waits
   }
   return false;
 }

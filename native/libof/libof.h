@@ -277,6 +277,7 @@ class LibOF {
   bool keep_rtr(Peer& peer, const Rtr& rtr);
   void answer(Peer& peer, Request& send, const Rtr& rtr);
   bool expose(Peer& peer, Request& receive);
+  bool is_prepared(Peer& peer, const QueuedRtr& rtr);
   void conceal(Peer& peer, Request& receive);
   void start_data(Peer& peer, Request& send, const Rtr& rtr);
   const RtrSlot* find_withdraw(const Peer& peer, const MessageKey& key) const;

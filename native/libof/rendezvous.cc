@@ -196,7 +196,7 @@ bool LibOF::may_ask(const Peer& peer) const { return peer.immediates < options_.
 // Written at once, if there is room.
 void LibOF::queue_rtr(Peer& peer, const QueuedRtr& rtr, bool urgent) {
   const bool first = urgent ? peer.urgent_rtrs.empty() : !peer.has_queued_rtrs() && may_ask(peer);
-  if (peer.connected && first && write_rtr(peer, rtr)) return;
+  if (peer.connected && first && is_prepared(peer, rtr) && write_rtr(peer, rtr)) return;
   if (rtr.receive != nullptr) ++counters_.rtr_stalled;
   (urgent ? peer.urgent_rtrs : peer.rtr_queue).push_back(rtr);
   ++rtrs_pending_;
@@ -271,18 +271,28 @@ bool LibOF::write_rtr(Peer& peer, const QueuedRtr& rtr) {
   return true;
 }
 
+// Its buffer can be exposed at once.
+bool LibOF::is_prepared(Peer& peer, const QueuedRtr& rtr) {
+  return rtr.kind != RtrKind::ready || fabric_.prepare(peer.rank, local_buffer(*rtr.receive), false);
+}
+
+// In their order, but for those whose buffers are being prepared.
 bool LibOF::send_rtrs(Peer& peer) {
   bool moved = false;
-  const auto written = [&](std::deque<QueuedRtr>& queue) {
-    if (!write_rtr(peer, queue.front())) return false;
-    queue.pop_front();
-    --rtrs_pending_;
-    return moved = true;
+  const auto send = [&](std::deque<QueuedRtr>& queue, bool limited) {
+    for (size_t i = 0; i < queue.size() && (!limited || may_ask(peer));) {
+      if (!is_prepared(peer, queue[i])) {
+        ++i;
+        continue;
+      }
+      if (!write_rtr(peer, queue[i])) return false;
+      queue.erase(queue.begin() + static_cast<std::ptrdiff_t>(i));
+      --rtrs_pending_;
+      moved = true;
+    }
+    return true;
   };
-  while (!peer.urgent_rtrs.empty() && written(peer.urgent_rtrs)) {
-  }
-  while (peer.urgent_rtrs.empty() && !peer.rtr_queue.empty() && may_ask(peer) && written(peer.rtr_queue)) {
-  }
+  if (send(peer.urgent_rtrs, false)) send(peer.rtr_queue, true);
   return moved;
 }
 

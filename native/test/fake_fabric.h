@@ -116,7 +116,9 @@ class FakeFabric final : public SleeplessFabric {
     return network_.presence[peer] == FakeNetwork::Presence::closed;
   }
   const std::shared_ptr<ExposedMemory>& memory() const override { return memory_; }
+  bool prepare(Rank, const LocalBuffer& buffer, bool sends) override { return sends || buffer.bytes < prepares_from; }
   bool expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) override {
+    CHECK(buffer.bytes < prepares_from);
     if (refuse_to_expose) return false;
     out = {reinterpret_cast<uintptr_t>(buffer.data), ++exposures_, nullptr};
     if (asynchronous(peer)) open_.push_back(out.key);
@@ -225,6 +227,7 @@ class FakeFabric final : public SleeplessFabric {
   std::function<void()> before_has_closed;  // called once
   std::vector<Rank> abandoned;
   uint64_t commits = 0;
+  size_t prepares_from = SIZE_MAX;  // buffers so large are not prepared yet
   bool refuse_to_expose = false;
   bool revokes = true;  // at once; otherwise not until this is true
   uint32_t retractions = 0;

@@ -1195,6 +1195,47 @@ TEST(memory_that_cannot_be_exposed_fails_both_sides) {
   }
 }
 
+// Registering memory takes a network card's driver some time; nothing else waits for it.
+TEST(a_receive_whose_buffer_is_being_prepared_holds_up_no_other) {
+  for (const bool receive_first : {false, true}) {
+    PumpedJob job(2, true);
+    job.network.rank(1).prepares_from = 2000;
+    const MessageKey other{kKey.context, kKey.tag + 1, 0};
+    std::unique_ptr<Send> send;
+    if (!receive_first) send = std::make_unique<Send>(job[0], 1, kKey, 3000, 1);
+    Receive receive(job[1], 0, kKey, 3000, 1);
+    job.pump();
+    if (receive_first) send = std::make_unique<Send>(job[0], 1, kKey, 3000, 1);
+    Send second(job[0], 1, other, 1000, 2);
+    Receive second_receive(job[1], 0, other, 1000, 2);
+    job.pump();
+    second_receive.check_data();
+    CHECK(second.done() && !send->done() && !receive.done() && receive.memory.untouched());
+    job.network.rank(1).prepares_from = SIZE_MAX;
+    job.pump();
+    receive.check_data();
+    CHECK(send->done());
+    job.check_idle();
+  }
+}
+
+TEST(a_receive_can_be_given_up_while_its_buffer_is_being_prepared) {
+  PumpedJob job(2, true);
+  job.network.rank(1).prepares_from = 2000;
+  Receive receive(job[1], 0, kKey, 3000, 1);
+  job.pump();
+  receive.error = Error::truncated;
+  job[1].of.cancel(receive);
+  job[1].of.give_up_cancelled();
+  CHECK(receive.done());
+  Send send(job[0], 1, kKey, 3000, 1);
+  job.pump();
+  CHECK(send.done() && receive.memory.untouched());
+  job.network.rank(1).prepares_from = SIZE_MAX;
+  job.pump();
+  job.check_idle();
+}
+
 TEST(a_peer_with_other_settings_is_refused) {
   PumpedJob job(2);
   job.network.refuse = true;

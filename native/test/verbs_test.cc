@@ -11,7 +11,9 @@
 #if NBC_HAS_VERBS
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <linux/capability.h>
+#include <mutex>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -294,6 +296,86 @@ TEST(a_key_is_dead_once_its_registration_was_evicted) {
   CHECK(pair.fabric[0]->why(1).find(kRefused) != std::string::npos);
   CHECK(pair.find(1, Completion::Kind::immediate) == nullptr);
   for (const std::byte b : *to) CHECK(b == std::byte{2});
+}
+
+// A driver that takes its time to register memory, if another thread than the test's asks.
+struct SlowDriver {
+  static inline std::mutex mutex;
+  static inline std::condition_variable changed;
+  static inline bool busy;
+  static inline std::thread::id test;
+  static inline decltype(verbs::Library::reg_mr_iova2) real;
+
+  SlowDriver() {
+    auto& lib = const_cast<verbs::Library&>(verbs::library());
+    if (lib.reg_mr_iova2 == nullptr) throw Skip{"this libibverbs has no ibv_reg_mr_iova2()"};
+    busy = true;
+    test = std::this_thread::get_id();
+    real = std::exchange(lib.reg_mr_iova2,
+                         [](ibv_pd* pd, void* address, size_t bytes, uint64_t iova, unsigned access) -> ibv_mr* {
+                           std::unique_lock lock(mutex);
+                           if (std::this_thread::get_id() != test) changed.wait(lock, [] { return !busy; });
+                           return real(pd, address, bytes, iova, access);
+                         });
+  }
+  ~SlowDriver() {
+    finish();
+    const_cast<verbs::Library&>(verbs::library()).reg_mr_iova2 = real;
+  }
+  void finish() {
+    const std::lock_guard lock(mutex);
+    busy = false;
+    changed.notify_all();
+  }
+};
+
+// From rank 0 to rank 1, while the driver is busy.
+struct LargePut {
+  static constexpr size_t kBytes = 3 << 20;
+  explicit LargePut(const VerbsOptions& verbs) : pair(verbs) {
+    pair.connect();
+    fill(from->data(), kBytes, 1);
+    CHECK(pair.fabric[1]->expose(0, {to.data(), kBytes, nullptr}, exposed));
+    const Pinned home{from->data(), kBytes, from};  // goes at once
+    pair.fabric[0]->put(1, exposed, {from->data(), kBytes, &home}, 5, Error::none, this);
+  }
+  void check() {
+    pair.until([&] {
+      return pair.find(0, Completion::Kind::put_done) != nullptr &&
+             pair.find(1, Completion::Kind::immediate) != nullptr;
+    });
+    CHECK_EQ(pair.find(0, Completion::Kind::put_done)->error, Error::none);
+    CHECK_EQ(pair.find(1, Completion::Kind::immediate)->bytes, kBytes);
+    CHECK_EQ(first_difference(to.data(), kBytes, 1), kBytes);
+    CHECK_EQ(pair.counter(0, "cacheBeside"), 1.0);
+  }
+
+  Pair pair;
+  SlowDriver driver;
+  std::shared_ptr<std::vector<std::byte>> from = std::make_shared<std::vector<std::byte>>(kBytes);
+  std::vector<std::byte> to = std::vector<std::byte>(kBytes);
+  ExposedBuffer exposed;
+};
+
+TEST_BOTH_WAYS(what_is_behind_a_large_put_does_not_wait_for_its_registration) {
+  LargePut put(verbs);
+  Pair& pair = put.pair;
+  const Mailbox out = pair.fabric[0]->outbox(1);
+  fill(out.slots, 64, 3);
+  pair.fabric[0]->commit(1, out.slots, 64, 7, nullptr);
+  pair.until([&] { return pair.find(1, Completion::Kind::message) != nullptr; });
+  CHECK(pair.find(0, Completion::Kind::put_done) == nullptr && pair.find(1, Completion::Kind::immediate) == nullptr);
+  put.driver.finish();
+  put.check();
+}
+
+TEST(a_put_whose_buffer_is_being_registered_fails_with_its_peer) {
+  LargePut put({});
+  put.pair.fabric[0]->abandon(1);
+  put.pair.until([&] { return put.pair.find(0, Completion::Kind::put_done) != nullptr; });
+  CHECK_EQ(put.pair.find(0, Completion::Kind::put_done)->error, Error::peer_closed);
+  put.driver.finish();
+  for (const std::byte b : put.to) CHECK(b == std::byte{0});
 }
 
 TEST_BOTH_WAYS(puts_that_fail_tell_the_receiver_how_much_there_was) {

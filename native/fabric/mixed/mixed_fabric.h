@@ -50,6 +50,9 @@ class MixedFabric final : public Fabric {
   bool is_given_up() const override { return near_->is_given_up() || far_->is_given_up(); }
   Error end_of(Rank peer) const override { return to(peer).end_of(peer); }
   const std::shared_ptr<ExposedMemory>& memory() const override { return far_->memory(); }
+  bool prepare(Rank peer, const LocalBuffer& buffer, bool sends) override {
+    return to(peer).prepare(peer, buffer, sends);
+  }
   bool expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) override {
     return to(peer).expose(peer, buffer, out);
   }

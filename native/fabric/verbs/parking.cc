@@ -9,16 +9,17 @@
 namespace nbc::verbs {
 namespace {
 
-enum Source : uint32_t { kChannel, kDevice, kBootstrap, kConnecting, kOther };
+// From kBell on: the bells, in their order.
+enum Source : uint32_t { kChannel, kDevice, kBootstrap, kOther, kBell };
 
 }  // namespace
 
-Parking::Parking(std::shared_ptr<Device> device, cards::Bootstrap& bootstrap, Connecting& connecting)
-    : Sleepers("verbs"), device_(std::move(device)), bootstrap_(bootstrap), connecting_(connecting) {
+Parking::Parking(std::shared_ptr<Device> device, cards::Bootstrap& bootstrap, std::vector<Bell*> bells)
+    : Sleepers("verbs"), device_(std::move(device)), bootstrap_(bootstrap), bells_(std::move(bells)) {
   for (const Sleeper who : {Sleeper::caller, Sleeper::progress}) {
     // Edge-triggered: the descriptor is read by the owner, and must not wake anybody twice until then.
     add(who, device_->context->async_fd, EPOLLIN | EPOLLET, kDevice);
-    add(who, connecting_.descriptor(), EPOLLIN, kConnecting);
+    for (uint32_t i = 0; i < bells_.size(); ++i) add(who, bells_[i]->descriptor(), EPOLLIN, kBell + i);
     if (bootstrap_.descriptor() >= 0) add(who, bootstrap_.descriptor(), EPOLLIN, kBootstrap);
   }
   channel_ = device_->lib.create_comp_channel(device_->context);
@@ -73,7 +74,7 @@ bool Parking::sleep(Sleeper who, int64_t nanoseconds) {
         break;
       default:
         if (sources[i] == kBootstrap) bootstrap_.drain();
-        if (sources[i] == kConnecting) connecting_.drain();
+        if (sources[i] >= kBell) bells_[sources[i] - kBell]->drain();
         note_call();
         if (who == Sleeper::progress && is_armed_for(Sleeper::caller)) ring(Sleeper::caller);
         break;

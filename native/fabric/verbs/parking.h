@@ -16,25 +16,27 @@
 // Arming comes before the last look, and the device adds the entry before it looks whether it is armed: one of them
 // sees the other.
 //
-// The descriptors of the bootstrap, of connecting and of the device's events are in both sets; they are calls. Either
+// The descriptors of the bootstrap, of what is done beside the engine, and of the device's events are in both sets; they
+// are calls. Either
 // thread may drain them; if it is the progress thread, and the calling thread sleeps and owns the engine, it passes
 // that on.
 #pragma once
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "fabric/sleepers.h"
 #include "fabric/cards/bootstrap.h"
-#include "fabric/verbs/connecting.h"
+#include "fabric/verbs/beside.h"
 #include "fabric/verbs/device.h"
 
 namespace nbc::verbs {
 
 class Parking : public Sleepers {
  public:
-  // Throws FabricError.
-  Parking(std::shared_ptr<Device> device, cards::Bootstrap& bootstrap, Connecting& connecting);
+  // `bells`: they live as long as this. Throws FabricError.
+  Parking(std::shared_ptr<Device> device, cards::Bootstrap& bootstrap, std::vector<Bell*> bells);
   ~Parking();
   Parking(const Parking&) = delete;
   Parking& operator=(const Parking&) = delete;
@@ -59,7 +61,7 @@ class Parking : public Sleepers {
 
   std::shared_ptr<Device> device_;
   cards::Bootstrap& bootstrap_;
-  Connecting& connecting_;
+  std::vector<Bell*> bells_;
   ibv_comp_channel* channel_ = nullptr;
   ibv_cq* queue_ = nullptr;
   Sleeper watcher_ = Sleeper::nobody;  // in whose set the channel is; owner

@@ -3,6 +3,7 @@
 #if NBC_HAS_VERBS
 #include "fabric/verbs/registrations.h"
 
+#include <algorithm>
 #include <cerrno>
 
 #include "fabric/verbs/locked_memory.h"
@@ -10,13 +11,32 @@
 namespace nbc::verbs {
 namespace {
 
+using State = Registration::State;
+
 bool same_owner(const std::weak_ptr<void>& a, const std::shared_ptr<void>& b) {
   return !a.owner_before(b) && !b.owner_before(a);
 }
 
+int access_for(Registrations::Use use) {
+  return use == Registrations::Use::exposed ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_LOCAL_WRITE;
+}
+
 }  // namespace
 
+Registrations::Registrations(std::shared_ptr<Device> device, size_t most_entries, size_t most_bytes)
+    : device_(std::move(device)),
+      most_entries_(most_entries),
+      most_bytes_(most_bytes),
+      beside_(
+          [to = device_](const ToRegister& what, Registered& result) {
+            result = {what.entry, register_data(to->lib, to->pd, what.base, what.bytes, what.access)};
+            return 0;
+          },
+          "transport 'verbs': no descriptor to register memory with") {}
+
 Registrations::~Registrations() {
+  beside_.stop();
+  take_results();
   while (!entries_.empty()) erase(entries_.begin());
 }
 
@@ -29,15 +49,19 @@ void Registrations::erase(Entries::iterator at) {
       break;
     }
   }
-  device_->lib.dereg_mr(at->mr);
+  if (at->mr != nullptr) device_->lib.dereg_mr(at->mr);
   bytes_ -= at->bytes;
   entries_.erase(at);
+}
+
+void Registrations::erase(const Registration* entry) {
+  erase(std::find_if(entries_.begin(), entries_.end(), [&](const Registration& one) { return &one == entry; }));
 }
 
 void Registrations::drop_expired() {
   for (auto it = entries_.begin(); it != entries_.end();) {
     const auto at = it++;
-    if (at->uses > 0 || !at->keeper.expired()) continue;
+    if (at->uses > 0 || at->state == State::begun || !at->keeper.expired()) continue;
     ++counters_.expired;
     erase(at);
   }
@@ -46,7 +70,7 @@ void Registrations::drop_expired() {
 bool Registrations::evict_one() {
   for (auto it = entries_.end(); it != entries_.begin();) {
     --it;
-    if (it->uses > 0) continue;
+    if (it->uses > 0 || it->state == State::begun || it->state == State::fresh) continue;
     ++counters_.evictions;
     erase(it);
     return true;
@@ -60,13 +84,11 @@ void Registrations::keep_within_bounds() {
 }
 
 Registration* Registrations::make(const std::byte* base, size_t bytes, Use use) {
-  const bool exposed = use == Use::exposed;
-  const int access = exposed ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_LOCAL_WRITE;
   auto* address = const_cast<std::byte*>(base);
   for (;;) {
-    ibv_mr* mr = register_data(device_->lib, device_->pd, address, bytes, access);
+    ibv_mr* mr = register_data(device_->lib, device_->pd, address, bytes, access_for(use));
     if (mr != nullptr) {
-      entries_.push_front({mr, base, bytes, {}, 0, exposed, false});
+      entries_.push_front({mr, base, bytes, {}, 0, use == Use::exposed});
       bytes_ += bytes;
       return &entries_.front();
     }
@@ -78,41 +100,81 @@ Registration* Registrations::make(const std::byte* base, size_t bytes, Use use) 
   }
 }
 
+void Registrations::cache(Registration& entry, const std::shared_ptr<void>& keeper) {
+  entry.keeper = keeper;
+  entry.cached = true;
+  by_base_.emplace(entry.base, entries_.begin());
+}
+
+// The entry of this very memory, at the front then. nullptr: there is none for this use.
+Registration* Registrations::find(const Pinned& home, Use use) {
+  const auto [first, last] = by_base_.equal_range(home.data);
+  bool stale = false;
+  for (auto it = first; it != last; ++it) {
+    const Entries::iterator entry = it->second;
+    if (!same_owner(entry->keeper, home.keeper)) {
+      stale = true;
+      continue;
+    }
+    if (entry->bytes < home.bytes || (use == Use::exposed && !entry->exposed)) continue;
+    entries_.splice(entries_.begin(), entries_, entry);
+    return &*entry;
+  }
+  if (stale) ++counters_.stale;
+  return nullptr;
+}
+
+bool Registrations::prepare(const LocalBuffer& buffer, Use use) {
+  const Pinned* home = buffer.home;
+  if (home == nullptr || home->keeper == nullptr || home->bytes < kBeside || !registers_all_of(*home)) return true;
+  if (const Registration* entry = find(*home, use); entry != nullptr) return entry->state != State::begun;
+  drop_expired();
+  ++counters_.misses;
+  ++counters_.beside;
+  entries_.push_front({nullptr, home->data, home->bytes, {}, 0, use == Use::exposed});
+  bytes_ += home->bytes;
+  Registration& entry = entries_.front();
+  entry.state = State::begun;
+  cache(entry, home->keeper);
+  beside_.start({&entry, const_cast<std::byte*>(home->data), home->bytes, access_for(use)});
+  return false;
+}
+
+void Registrations::take_results() {
+  beside_.drain();
+  for (Registered result; beside_.take(result);) {
+    result.entry->mr = result.mr;
+    result.entry->state = result.mr != nullptr ? State::fresh : State::failed;
+    // Its memory may have gone meanwhile, and others be where it was.
+    if (result.entry->keeper.expired()) erase(result.entry);
+  }
+  keep_within_bounds();
+}
+
 Registration* Registrations::acquire(const LocalBuffer& buffer, Use use) {
   const Pinned* home = buffer.home;
   const bool lives = home != nullptr && home->keeper != nullptr;
   if (lives) {
-    const auto [first, last] = by_base_.equal_range(home->data);
-    bool stale = false;
-    for (auto it = first; it != last; ++it) {
-      const Entries::iterator entry = it->second;
-      if (!same_owner(entry->keeper, home->keeper)) {
-        stale = true;
-        continue;
-      }
-      if (entry->bytes < home->bytes || (use == Use::exposed && !entry->exposed)) continue;
-      ++counters_.hits;
-      ++entry->uses;
-      entries_.splice(entries_.begin(), entries_, entry);
-      return &*entry;
+    Registration* const found = find(*home, use);
+    if (found != nullptr && found->mr != nullptr) {
+      if (found->state != State::fresh) ++counters_.hits;  // that was a miss
+      found->state = State::ready;
+      ++found->uses;
+      return found;
     }
-    if (stale) ++counters_.stale;
+    if (found != nullptr && found->state == State::failed) erase(found);
   }
   ++counters_.misses;
   drop_expired();
   Registration* made = nullptr;
   // All of a buffer, so that its other parts are hits; unless it would fill the cache alone, or cannot be pinned as a
   // whole.
-  if (lives && home->bytes <= most_bytes_ / 2) made = make(home->data, home->bytes, use);
+  if (lives && registers_all_of(*home)) made = make(home->data, home->bytes, use);
   const bool whole = made != nullptr;
   if (made == nullptr) made = make(buffer.data, buffer.bytes, use);
   if (made == nullptr) return nullptr;
   ++made->uses;
-  if (whole) {
-    made->keeper = home->keeper;
-    made->cached = true;
-    by_base_.emplace(made->base, entries_.begin());
-  }
+  if (whole) cache(*made, home->keeper);
   keep_within_bounds();
   return made;
 }
@@ -120,13 +182,7 @@ Registration* Registrations::acquire(const LocalBuffer& buffer, Use use) {
 void Registrations::release(Registration* registration) {
   if (--registration->uses > 0) return;
   // Of memory whose life nobody knows nothing is kept: it may be gone in a moment.
-  if (!registration->cached || registration->keeper.expired()) {
-    for (auto it = entries_.begin(); it != entries_.end(); ++it) {
-      if (&*it != registration) continue;
-      erase(it);
-      return;
-    }
-  }
+  if (!registration->cached || registration->keeper.expired()) return erase(registration);
   keep_within_bounds();
 }
 

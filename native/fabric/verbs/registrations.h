@@ -10,7 +10,14 @@
 //   - While an entry is in use (a put reads from it, a peer may write to it) it stays; the operation keeps the keeper
 //     alive meanwhile.
 //
-// It is bounded in entries and in bytes, and drops what was used least recently. Threads: the owner of the engine.
+// It is bounded in entries and in bytes, and drops what was used least recently.
+//
+// To pin the pages of a large buffer takes milliseconds, so prepare() lets a thread of its own do it. The entry is there
+// from the beginning, and has a registration when the thread is done. It stays until it is first used, or until nobody
+// holds its keeper any more. What the thread could not register is tried again by acquire(), which drops others, or
+// registers a part only, or tells why not.
+//
+// Threads: the owner of the engine.
 #pragma once
 #include <cstdint>
 #include <list>
@@ -18,6 +25,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "fabric/verbs/beside.h"
 #include "fabric/verbs/device.h"
 
 namespace nbc::verbs {
@@ -28,26 +36,52 @@ struct RegistrationCounters {
   uint64_t evictions = 0;  // to keep within the bounds, or because locked memory ran out
   uint64_t expired = 0;    // dropped because their memory had gone
   uint64_t stale = 0;      // not served, since another buffer lies at their address now; part of the misses
+  uint64_t beside = 0;     // made beside the engine; part of the misses
 };
 
 struct Registration {
-  ibv_mr* mr = nullptr;
+  ibv_mr* mr = nullptr;  // null: see `state`
   const std::byte* base = nullptr;
   size_t bytes = 0;
   std::weak_ptr<void> keeper;
   uint32_t uses = 0;
   bool exposed = false;  // peers may write there
   bool cached = false;
+  enum class State : uint8_t { ready, begun, fresh, failed };  // fresh: ready, and not used yet
+  State state = State::ready;
+};
+
+struct ToRegister {
+  Registration* entry;
+  std::byte* base;
+  size_t bytes;
+  int access;
+};
+
+struct Registered {
+  Registration* entry = nullptr;
+  ibv_mr* mr = nullptr;  // null: that failed
 };
 
 class Registrations {
  public:
-  Registrations(std::shared_ptr<Device> device, size_t most_entries, size_t most_bytes)
-      : device_(std::move(device)), most_entries_(most_entries), most_bytes_(most_bytes) {}
+  using Beside = verbs::Beside<ToRegister, Registered>;
+
+  // From how many bytes on a buffer is registered beside the engine: the other thread's turn costs some 50 µs, and to
+  // pin so much about as much.
+  static constexpr size_t kBeside = 1 << 20;
+
+  Registrations(std::shared_ptr<Device> device, size_t most_entries, size_t most_bytes);
   ~Registrations();
 
   // What a buffer is registered for. One that is only sent from is closed to peers.
   enum class Use { sends, exposed };
+  // False: that has begun, and beside() will have a result.
+  bool prepare(const LocalBuffer& buffer, Use use);
+  Beside& beside() { return beside_; }
+  bool has_results() const { return beside_.has_results(); }
+  // Takes what beside() has.
+  void take_results();
   // A registration that holds the buffer, counted as used until release(). nullptr: why() tells.
   Registration* acquire(const LocalBuffer& buffer, Use use);
   void release(Registration* registration);
@@ -60,7 +94,11 @@ class Registrations {
  private:
   using Entries = std::list<Registration>;  // the front was used last
   Registration* make(const std::byte* base, size_t bytes, Use use);
+  void cache(Registration& entry, const std::shared_ptr<void>& keeper);
+  Registration* find(const Pinned& home, Use use);
+  bool registers_all_of(const Pinned& home) const { return home.bytes <= most_bytes_ / 2; }
   void erase(Entries::iterator at);
+  void erase(const Registration* entry);
   bool evict_one();
   void keep_within_bounds();
 
@@ -72,6 +110,7 @@ class Registrations {
   std::unordered_multimap<const std::byte*, Entries::iterator> by_base_;  // cached ones
   std::string why_;
   RegistrationCounters counters_;
+  Beside beside_;
 };
 
 }  // namespace nbc::verbs

@@ -20,6 +20,10 @@ constexpr int kBatch = 32;  // completions polled at a time
 unsigned VerbsFabric::poll(Completion* out, unsigned max, Effort /*effort*/) {
   if (bootstrap_->called()) answer_calls();
   if (connecting_.has_results()) take_connected();
+  if (registrations_.has_results()) {
+    registrations_.take_results();
+    start_registered();
+  }
   if (parking_.answer_calls()) device_events();
   if (connections_ > 0 && arrived_.size() < max) {
     // A batch may hold nothing that LibOF has to know.

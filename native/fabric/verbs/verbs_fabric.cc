@@ -57,7 +57,7 @@ VerbsFabric::VerbsFabric(std::unique_ptr<cards::Bootstrap> bootstrap, const Verb
       depths_(depths_of(options, device_->attributes, size_ - 1)),
       mailboxes_(device_, size_ - 1, options.eager == Eager::send ? depths_.send : 0),
       connecting_(device_->lib.modify_qp, options.connect_milliseconds),
-      parking_(device_, *bootstrap_, connecting_),
+      parking_(device_, *bootstrap_, {&connecting_, &registrations_.beside()}),
       // The ranks of a machine use the interrupts of their device in turns.
       queue_(device_, depths_.completions(1), depths_.completions(std::max(depths_.connections, 1u)),
              parking_.channel(),
@@ -77,6 +77,11 @@ VerbsFabric::~VerbsFabric() {
 }
 
 // --- buffers ---------------------------------------------------------------------------------------------------------
+
+bool VerbsFabric::prepare(Rank peer, const LocalBuffer& buffer, bool sends) {
+  if (peer == rank_ || buffer.bytes == 0 || memory_->find(buffer.data, buffer.bytes) != nullptr) return true;
+  return registrations_.prepare(buffer, sends ? Registrations::Use::sends : Registrations::Use::exposed);
+}
 
 bool VerbsFabric::expose(Rank, const LocalBuffer& buffer, ExposedBuffer& out) {
   out = {reinterpret_cast<uintptr_t>(buffer.data), 0, nullptr};
@@ -145,6 +150,10 @@ void VerbsFabric::put(Rank peer, const ExposedBuffer& to, const LocalBuffer& fro
     arrived_.push({Completion::Kind::put_done, why, peer, 0, 0, cookie});
     return;
   }
+  if (error == Error::none && !prepare(peer, from, true)) {
+    unregistered_.push_back({peer, to, from, *from.home, immediate, cookie});
+    return;
+  }
   Put put;
   put.cookie = cookie;
   put.bytes = from.bytes;
@@ -185,6 +194,20 @@ void VerbsFabric::put(Rank peer, const ExposedBuffer& to, const LocalBuffer& fro
   } while (at < from.bytes);
   // The immediate of the last write would tell the length of that one only.
   if (!whole) queue_note(*connection, immediate, Error::none, from.bytes);
+}
+
+// Those whose registration is there, or could not be made.
+void VerbsFabric::start_registered() {
+  for (const Unregistered& waited : std::exchange(unregistered_, {}))
+    put(waited.peer, waited.to, {waited.from.data, waited.from.bytes, &waited.home}, waited.immediate, Error::none,
+        waited.cookie);
+}
+
+void VerbsFabric::drop_unregistered(Rank peer, Error error) {
+  std::erase_if(unregistered_, [&](const Unregistered& put) {
+    if (put.peer == peer) arrived_.push({Completion::Kind::put_done, error, peer, 0, 0, put.cookie});
+    return put.peer == peer;
+  });
 }
 
 void VerbsFabric::flush() {
@@ -273,6 +296,7 @@ void VerbsFabric::visit_counters(const CounterVisitor& visit) const {
   add(Counter::cache_evictions, cache.evictions);
   add(Counter::cache_expired, cache.expired);
   add(Counter::cache_stale, cache.stale);
+  add(Counter::cache_beside, cache.beside);
 }
 
 }  // namespace nbc::verbs

@@ -28,6 +28,7 @@
 // process has ended. If the device neither completes nor fails a probe for as long as option peerTimeout says, the
 // connection ends without it (Connection::patience; longer behind large puts).
 #pragma once
+#include <deque>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -59,6 +60,7 @@ class VerbsFabric : public FarFabric {
   Mailbox inbox(Rank peer) override;
   bool has_closed(Rank peer) override;
   const std::shared_ptr<ExposedMemory>& memory() const override { return exposed_memory_; }
+  bool prepare(Rank peer, const LocalBuffer& buffer, bool sends) override;
   bool expose(Rank, const LocalBuffer& buffer, ExposedBuffer& out) override;
   void conceal(Rank, const ExposedBuffer& buffer) override;
   // A network card writes without asking: only the peer, or the end of the connection, can stop it.
@@ -80,7 +82,9 @@ class VerbsFabric : public FarFabric {
   void expect_immediates(Rank, bool) override {}  // they all come through the one queue
   // Credits for less than half a share are not returned yet.
   uint32_t put_window() const override { return shared_ == nullptr ? depths_.receive : depths_.receive / 2; }
-  bool called() const override { return parking_.called() || bootstrap_->called() || connecting_.has_results(); }
+  bool called() const override {
+    return parking_.called() || bootstrap_->called() || connecting_.has_results() || registrations_.has_results();
+  }
   bool receiver_copies() const override { return false; }
   uint32_t ticket(Sleeper) override { return 0; }  // a ring stays in its descriptor until the next sleep
   void arm(Sleeper who, uint32_t need) override;
@@ -127,6 +131,18 @@ class VerbsFabric : public FarFabric {
   };
   static Depths depths_of(const VerbsOptions& options, const ibv_device_attr& attributes, Rank peers);
 
+  // A put whose buffer is being registered.
+  struct Unregistered {
+    Rank peer;
+    ExposedBuffer to;
+    LocalBuffer from;
+    Pinned home;  // of `from`: that of the operation may go first
+    uint32_t immediate;
+    void* cookie;
+  };
+
+  void start_registered();
+  void drop_unregistered(Rank peer, Error error);
   Connect advance(Rank peer, bool wanted);
   bool is_refused(Link& link, Rank peer);
   bool fits(std::string_view card, Link& link, Card& theirs) const;
@@ -170,7 +186,8 @@ class VerbsFabric : public FarFabric {
   std::vector<Link> links_;                    // by rank
   std::unordered_map<uint32_t, Rank> owners_;  // of queue pairs, by number
   std::vector<Connection*> dirty_;             // with something to post
-  bool unflushed_ = false;                     // something was queued since flush()
+  std::deque<Unregistered> unregistered_;
+  bool unflushed_ = false;  // something was queued since flush()
   struct alignas(64) Box {
     std::byte bytes[kBoxBytes];
   };

@@ -172,6 +172,7 @@ void VerbsFabric::break_off(Link& link, Error error, const std::string& why) {
   connection.probing = false;
   for (size_t i = 0; i < connection.puts.size(); ++i) finish(connection.puts[i], connection.peer, error);
   connection.puts.clear();
+  drop_unregistered(connection.peer, error);
   arrived_.push({Completion::Kind::broken, error, connection.peer, 0, 0, nullptr});
 }
 
