@@ -89,7 +89,11 @@ export const COUNTERS = {
     VERBS,
     'Buffers found at the address of another, freed one, whose registration was not used.',
   ),
-  cacheBeside: row('buffers', VERBS, 'Buffers that a thread of its own registered, from 1 MiB on; part of cacheMisses.'),
+  cacheBeside: row(
+    'buffers',
+    VERBS,
+    'Buffers that a thread of its own registered, from 1 MiB on; part of cacheMisses.',
+  ),
 
   ucxMessages: row('messages', UCX, 'Small messages and reports that this rank gave to UCX.'),
   ucxPuts: row('messages', UCX, 'Large messages that this rank gave to UCX.'),
