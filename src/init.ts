@@ -2,6 +2,7 @@
 import type { SignalLike } from './aborts.js';
 import type { Communicator } from './communicator.js';
 import { NbcError } from './errors.js';
+import { join } from './joining.js';
 import type { InitOptions } from './transport/options.js';
 
 /** An `init()` of this thread has begun and not ended: ranks that meet wait for each other. */
@@ -26,7 +27,6 @@ export async function init(options: InitOptions & { signal?: SignalLike | undefi
   if (opening) throw new NbcError('ERR_NBC_ALREADY_OPEN', 'init: another init() of this process is under way');
   opening = true;
   try {
-    const { join } = await import('./joining.js');
     return await join(options);
   } finally {
     opening = false;
