@@ -179,9 +179,9 @@ const STEPS = [
   },
   {
     title: 'mixed',
-    what: "transport 'auto', two ranks on each of two hosts: shared memory and verbs side by side",
-    seconds: 120,
-    // What goes over TCP needs no guest: npm test has it.
+    what: "transport 'auto', two ranks on each of two hosts: shared memory, verbs, and TCP beside them",
+    seconds: 240,
+    // What goes over TCP alone needs no guest: npm test has it.
     command: ['env', 'NBC_TEST_DEVICE=1', ...mocha('mixed.test', 'verbs')],
   },
   {

@@ -13,7 +13,7 @@ import { missingPermissions } from './permissions.js';
 import { readBootstrap } from './transport/bootstrap.js';
 import { closePmix, openPmix } from './transport/directory/pmix.js';
 import { meet, type Endpoints } from './transport/meeting.js';
-import { describeRoutes } from './transport/network.js';
+import { describeWays } from './transport/network.js';
 import { type InitOptions, resolveOptions } from './transport/options.js';
 import { Stop } from './transport/stop.js';
 import { openWorld, type World } from './world.js';
@@ -53,11 +53,10 @@ async function open(options: InitOptions, stop: Stop): Promise<Communicator> {
     const trace = await traceOf(settings.trace, bootstrap);
     endpoints = await meet(native, bootstrap, settings, undefined, stop);
     const { rank, size, host, thread } = bootstrap;
-    const { jobFd, transport, tcp, network, neighbours } = endpoints;
-    const job = { rank, size, host, jobFd, thread, launched: true, transport, tcp, network: network?.name, neighbours };
+    const { jobFd, transport, tcp, networks, neighbours } = endpoints;
+    const job = { rank, size, host, jobFd, thread, launched: true, transport, tcp, ways: networks?.ways, neighbours };
     world = openWorld(native, job, settings, trace);
-    if (settings.debug && network !== undefined && tcp !== undefined)
-      process.stderr.write(`node-nbc: ${describeRoutes(rank, tcp.hosts, network)}\n`);
+    if (settings.debug && networks !== undefined) process.stderr.write(`node-nbc: ${describeWays(rank, networks)}\n`);
   } catch (thrown) {
     const context = { rank: bootstrap.rank, operation: 'init' };
     throw errorFromSystem(errorFromNative(thrown, context), native.descriptorLimit(), context);

@@ -41,14 +41,17 @@ export interface NativeJob {
    * with 'verbs' and 'ucx', and with 'auto' on several hosts.
    */
   tcp?: NativeTcp | undefined;
-  /** The network to other hosts, with 'auto', where ranks agreed on it when they met. */
-  network?: 'tcp' | 'verbs' | undefined;
+  /** By which network each rank is reached, with 'auto' in a job on several hosts. */
+  ways?: readonly Way[] | undefined;
   /**
    * Process ids of ranks that share memory with this one, by rank; 0: not to be watched. When one ends, its rank has
    * left.
    */
   neighbours?: number[] | undefined;
 }
+
+/** 'none': this rank, and those of its host. */
+export type Way = 'none' | 'tcp' | 'verbs';
 
 /** Where all ranks are; lists have an element for each. */
 export interface NativeTcp {
@@ -57,6 +60,8 @@ export interface NativeTcp {
   /** Numeric addresses, without ports. */
   addresses: string[];
   ports: number[];
+  /** On a rank that reaches some by TCP and others by verbs: where those listen, and its own socket for them. */
+  cards?: { listener: number; ports: number[] } | undefined;
   /** Equal numbers: ranks on one machine. */
   hosts: number[];
   /** How many there are for the ranks on this machine. */

@@ -1,19 +1,19 @@
 /**
- * Which network ranks of several hosts agree on, from what each tells about its device.
+ * Which networks ranks of several hosts choose, from what each tells about its device.
  */
 import assert from 'node:assert/strict';
 import type { VerbsOffer } from '../src/native.js';
 
 const dist = (file: string): string => new URL(`../../dist/transport/${file}`, import.meta.url).href;
-const { agreeOnNetwork, describeRoutes } = (await import(
+const { chooseNetworks, describeWays } = (await import(
   dist('network.js')
 )) as typeof import('../src/transport/network.js');
 const { resolveOptions } = (await import(dist('options.js'))) as typeof import('../src/transport/options.js');
 
-type Network = Awaited<ReturnType<typeof agreeOnNetwork>>;
+type Ways = Awaited<ReturnType<typeof chooseNetworks>>;
 
 /** What all ranks find. An offer is the name of a network; equal names reach each other. */
-async function agreed(hosts: number[], offers: VerbsOffer[]): Promise<{ networks: Network[]; turns: number[] }> {
+async function agreed(hosts: number[], offers: VerbsOffer[]): Promise<{ networks: Ways[]; turns: number[] }> {
   const turns: number[] = [];
   const told = new Map<string, { values: unknown[]; all: Promise<void>; done: () => void; count: number }>();
   const exchange = async (rank: number, name: string, mine: unknown): Promise<unknown[]> => {
@@ -41,47 +41,56 @@ async function agreed(hosts: number[], offers: VerbsOffer[]): Promise<{ networks
       whyNotByVerbs: (mine: string, theirs: string, peer: string, device: string) =>
         mine === theirs ? '' : `${peer} is in ${theirs}, and ${device} in ${mine}`,
     };
-    return agreeOnNetwork(native, directory, hosts, resolveOptions({}, {}));
+    return chooseNetworks(native, directory, hosts, resolveOptions({}, {}));
   });
   return { networks: await Promise.all(networks), turns };
 }
 
 const on = (offer: string): VerbsOffer => ({ device: 'mlx5_0', offer });
 
-describe('the network between hosts', () => {
-  it('is verbs where every rank reaches all ranks of other hosts', async () => {
+describe('the networks between hosts', () => {
+  it('are verbs where all reach each other by them', async () => {
     const { networks, turns } = await agreed([0, 1, 0, 1], [on('a'), on('a'), on('a'), on('a')]);
-    assert.deepEqual(networks, Array(4).fill({ name: 'verbs', why: '' }));
+    assert.deepEqual(networks[0], { ways: ['none', 'verbs', 'none', 'verbs'], reasons: ['', '', '', ''] });
     assert.deepEqual(turns, [0, 0, 1, 1], 'ranks of a host take devices in turns');
   });
 
-  it('is TCP for all where one rank has no device, which says why', async () => {
-    const { networks } = await agreed([0, 0, 1], [on('a'), on('a'), { why: 'port 1 is down' }]);
-    assert.deepEqual(networks, Array(3).fill({ name: 'tcp', why: 'rank 2 has no device: port 1 is down' }));
-  });
-
-  it('is TCP for all where two hosts do not reach each other; each rank says what concerns it', async () => {
-    const { networks } = await agreed([0, 1, 2], [on('a'), on('b'), { why: 'none' }]);
+  it('are TCP to a rank that has no device, which says why, and verbs between the others', async () => {
+    const { networks } = await agreed([0, 1, 2], [on('a'), on('a'), { why: 'port 1 is down' }]);
+    const why = 'rank 2 has no device: port 1 is down';
     assert.deepEqual(networks, [
-      { name: 'tcp', why: 'rank 1 is in b, and mlx5_0 in a' },
-      { name: 'tcp', why: 'rank 0 is in a, and mlx5_0 in b' },
-      { name: 'tcp', why: 'rank 2 has no device: none' },
+      { ways: ['none', 'verbs', 'tcp'], reasons: ['', '', why] },
+      { ways: ['verbs', 'none', 'tcp'], reasons: ['', '', why] },
+      { ways: ['tcp', 'tcp', 'none'], reasons: [why, why, ''] },
     ]);
   });
 
-  it('does not ask whether ranks of one host reach each other', async () => {
-    const { networks } = await agreed([0, 0], [on('a'), on('b')]);
-    assert.deepEqual(networks[0], { name: 'verbs', why: '' });
+  it('are TCP between two hosts that do not reach each other', async () => {
+    const { networks } = await agreed([0, 1, 2, 3], [on('a'), on('b'), on('a'), on('b')]);
+    assert.deepEqual(networks[1], {
+      ways: ['tcp', 'none', 'tcp', 'verbs'],
+      reasons: ['rank 0 is in a, and mlx5_0 in b', '', 'rank 2 is in a, and mlx5_0 in b', ''],
+    });
+    for (const [rank, { ways }] of networks.entries())
+      for (const [other, way] of ways.entries()) assert.equal(networks[other].ways[rank], way, 'both find the same');
   });
 
-  it('is described for people', () => {
-    const tcp = { name: 'tcp', why: 'rank 3 has no device: none' } as const;
-    const hosts = [0, 0, 0, 1, 1, 2, 0];
+  it('are not asked about between ranks of one host', async () => {
+    const { networks } = await agreed([0, 0, 1], [on('a'), on('b'), on('a')]);
+    assert.deepEqual(networks[0].ways, ['none', 'none', 'verbs']);
+  });
+
+  it('are described for people', () => {
+    const why = 'rank 3 has no device: none';
+    const ways = ['none', 'none', 'none', 'tcp', 'verbs', 'verbs', 'none'] as const;
+    const reasons = ['', '', '', why, '', '', ''];
     assert.equal(
-      describeRoutes(1, hosts, tcp),
-      'rank 1 reaches ranks 0, 2, 6 by shared memory, ranks 3-5 by tcp; not by verbs, because rank 3 has no device: none',
+      describeWays(1, { ways: [...ways], reasons }),
+      `rank 1 reaches ranks 0, 2, 6 by shared memory, ranks 4-5 by verbs, rank 3 by tcp; not by verbs, because ${why}`,
     );
-    assert.equal(describeRoutes(5, hosts, { name: 'verbs', why: '' }), 'rank 5 reaches ranks 0-4, 6 by verbs');
-    assert.equal(describeRoutes(0, [0, 0], tcp), 'rank 0 reaches rank 1 by shared memory');
+    assert.equal(
+      describeWays(0, { ways: ['none', 'verbs', 'verbs'], reasons: ['', '', ''] }),
+      'rank 0 reaches ranks 1-2 by verbs',
+    );
   });
 });

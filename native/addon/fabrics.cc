@@ -36,16 +36,15 @@ shm::ShmOptions shm_options(const Opening& opening) {
 }
 
 // Where all ranks listen, for those that meet over sockets.
-tcp::JobDescription description_of(const Opening& opening, tcp::Socket listener) {
+tcp::JobDescription description_of(const Opening& opening, tcp::Socket listener, const std::vector<uint32_t>& ports) {
   const Opening::Tcp& given = opening.tcp;
   tcp::JobDescription job;
   job.listener = std::move(listener);
-  if (given.addresses.size() != opening.size || given.ports.size() != opening.size ||
-      given.hosts.size() != opening.size)
+  if (given.addresses.size() != opening.size || ports.size() != opening.size || given.hosts.size() != opening.size)
     throw FabricError{"transport '" + opening.transport + "': the addresses of all ranks are needed"};
   job.rank = opening.rank;
   for (Rank rank = 0; rank < opening.size; ++rank)
-    job.addresses.push_back(tcp::parse_address(given.addresses[rank], static_cast<uint16_t>(given.ports[rank])));
+    job.addresses.push_back(tcp::parse_address(given.addresses[rank], static_cast<uint16_t>(ports[rank])));
   job.hosts = given.hosts;
   job.processors = std::max(given.processors, 1u);
   job.key = given.secret;
@@ -64,7 +63,8 @@ tcp::TcpOptions tcp_options(const Opening& opening) {
 
 std::unique_ptr<FarFabric> make_tcp(const Opening& opening, tcp::Socket listener,
                                     const std::shared_ptr<ExposedMemory>& exposed) {
-  return std::make_unique<tcp::TcpFabric>(description_of(opening, std::move(listener)), tcp_options(opening), exposed);
+  return std::make_unique<tcp::TcpFabric>(description_of(opening, std::move(listener), opening.tcp.ports),
+                                          tcp_options(opening), exposed);
 }
 
 #if NBC_HAS_VERBS || NBC_HAS_UCX
@@ -72,9 +72,11 @@ std::unique_ptr<FarFabric> make_tcp(const Opening& opening, tcp::Socket listener
 std::unique_ptr<cards::Bootstrap> make_bootstrap(const Opening& opening, tcp::Socket listener,
                                                  std::shared_ptr<job::Segment> segment,
                                                  cards::HostBootstrap::Line line) {
+  const Opening::Tcp& given = opening.tcp;
   if (listener)
-    return std::make_unique<cards::SocketBootstrap>(description_of(opening, std::move(listener)), tcp_options(opening),
-                                                    opening.transport);
+    return std::make_unique<cards::SocketBootstrap>(
+        description_of(opening, std::move(listener), given.card_ports.empty() ? given.ports : given.card_ports),
+        tcp_options(opening), opening.transport);
   return std::make_unique<cards::HostBootstrap>(std::move(segment), opening.rank, opening.engine.libof.eager_limit,
                                                 line);
 }
@@ -130,13 +132,26 @@ std::unique_ptr<Fabric> make_ucx(const Opening& opening, tcp::Socket listener, s
 #endif
 }
 
-// Shared memory between ranks of one host, the network that all agreed on to all others; who is where was found out
-// when they met.
-std::unique_ptr<Fabric> make_beside_network(const Opening& opening, tcp::Socket listener,
-                                            const std::shared_ptr<job::Segment>& segment) {
+// The networks to other hosts. `near`: what reaches this one; null: this rank is alone here.
+std::unique_ptr<FarFabric> make_networks(const Opening& opening, Listeners listeners,
+                                         const std::shared_ptr<job::Segment>& segment, shm::ShmFabric* near) {
+  using Way = mixed::TwoNetworks::Way;
+  const auto used = [&](Way way) { return std::count(opening.ways.begin(), opening.ways.end(), way) > 0; };
+  if (!used(Way::verbs))
+    return make_tcp(opening, std::move(listeners.first), near == nullptr ? nullptr : near->memory());
+  const bool both = used(Way::tcp);
+  auto verbs = make_verbs(opening, std::move(both ? listeners.cards : listeners.first), segment,
+                          near == nullptr ? nullptr : near->arena());
+  if (!both) return verbs;
+  auto tcp = make_tcp(opening, std::move(listeners.first), verbs->memory());
+  return std::make_unique<mixed::TwoNetworks>(std::move(verbs), std::move(tcp), opening.ways);
+}
+
+// Shared memory between ranks of one host, networks to all others; who is where was found out when they met.
+std::unique_ptr<Fabric> make_beside_networks(const Opening& opening, Listeners listeners,
+                                             const std::shared_ptr<job::Segment>& segment) {
   auto near = std::make_unique<shm::ShmFabric>(segment, shm_options(opening), shm::ShmFabric::Opening::later);
-  auto far = opening.network == "verbs" ? make_verbs(opening, std::move(listener), segment, near->arena())
-                                        : make_tcp(opening, std::move(listener), near->memory());
+  auto far = make_networks(opening, std::move(listeners), segment, near.get());
   const std::vector<uint32_t>& hosts = opening.tcp.hosts;
   std::vector<job::Route> routes;
   for (const uint32_t host : hosts)
@@ -160,12 +175,14 @@ std::unique_ptr<Fabric> make_mixed(const Opening& opening, std::shared_ptr<job::
 
 }  // namespace
 
-std::unique_ptr<Fabric> make_fabric(const Opening& opening, tcp::Socket listener,
+std::unique_ptr<Fabric> make_fabric(const Opening& opening, Listeners listeners,
                                     std::shared_ptr<job::Segment> segment) {
+  tcp::Socket& listener = listeners.first;
   if (opening.transport == "tcp") return make_tcp(opening, std::move(listener), nullptr);
   if (opening.transport == "verbs") return make_verbs(opening, std::move(listener), std::move(segment), nullptr);
   if (opening.transport == "ucx") return make_ucx(opening, std::move(listener), std::move(segment));
-  if (listener) return make_beside_network(opening, std::move(listener), segment);
+  if (listener && segment == nullptr) return make_networks(opening, std::move(listeners), segment, nullptr);
+  if (listener) return make_beside_networks(opening, std::move(listeners), segment);
   // Where no host is named, all ranks are on this one, and nothing is spent on a network.
   if (opening.transport == "auto" && !opening.host.empty() && opening.size > 1)
     return make_mixed(opening, std::move(segment));

@@ -10,10 +10,15 @@
 
 namespace nbc::addon {
 
-// `listener`: where this rank listens, if any rank is reached by TCP. `segment`: what the ranks of this machine share;
-// null: nothing. Throws FabricError.
-std::unique_ptr<Fabric> make_fabric(const Opening& opening, tcp::Socket listener,
-                                    std::shared_ptr<job::Segment> segment);
+// Where a rank listens, if others reach it over sockets.
+struct Listeners {
+  tcp::Socket first;
+  tcp::Socket cards;  // for those that connect by verbs, where others are reached by TCP
+  explicit operator bool() const { return static_cast<bool>(first); }
+};
+
+// `segment`: what the ranks of this machine share; null: nothing. Throws FabricError.
+std::unique_ptr<Fabric> make_fabric(const Opening& opening, Listeners listeners, std::shared_ptr<job::Segment> segment);
 
 // What a rank tells about the port that it would take.
 struct VerbsOffer {

@@ -36,6 +36,20 @@ tcp::Socket listener_of(const Napi::Value& tcp) {
   return tcp::Socket(listener.IsNumber() ? listener.As<Napi::Number>().Int32Value() : -1);
 }
 
+Napi::Value cards_of(const Napi::Value& tcp) { return tcp.IsObject() ? tcp.As<Napi::Object>().Get("cards") : tcp; }
+
+std::vector<mixed::TwoNetworks::Way> ways_of(const Napi::Value& given) {
+  using Way = mixed::TwoNetworks::Way;
+  std::vector<Way> ways;
+  if (!given.IsArray()) return ways;
+  const auto array = given.As<Napi::Array>();
+  for (uint32_t i = 0; i < array.Length(); ++i) {
+    const std::string name = array.Get(i).ToString();
+    ways.push_back(name == "verbs" ? Way::verbs : name == "tcp" ? Way::tcp : Way::none);
+  }
+  return ways;
+}
+
 // Where all ranks are, if any rank is reached by TCP: with transport 'tcp', and with 'auto' in a job whose ranks met
 // and are on several hosts.
 Opening::Tcp tcp_options(const Napi::Value& given) {
@@ -44,6 +58,8 @@ Opening::Tcp tcp_options(const Napi::Value& given) {
   const auto object = given.As<Napi::Object>();
   tcp.secret = object.Get("secret").ToString().Utf8Value();
   tcp.ports = numbers(object.Get("ports"));
+  if (const Napi::Value cards = cards_of(given); cards.IsObject())
+    tcp.card_ports = numbers(cards.As<Napi::Object>().Get("ports"));
   tcp.hosts = numbers(object.Get("hosts"));
   tcp.processors = object.Get("processors").ToNumber().Uint32Value();
   const Napi::Value addresses = object.Get("addresses");
@@ -63,7 +79,7 @@ void read_job(Napi::Env env, const Napi::Object& job, Opening& opening) {
   opening.thread = job.Get("thread").ToBoolean();
   opening.launched = job.Get("launched").ToBoolean();
   opening.transport = job.Get("transport").ToString().Utf8Value();
-  if (const Napi::Value network = job.Get("network"); network.IsString()) opening.network = network.ToString();
+  opening.ways = ways_of(job.Get("ways"));
   opening.host = job.Get("host").ToString().Utf8Value();
   opening.tcp = tcp_options(job.Get("tcp"));
   opening.neighbours = numbers(job.Get("neighbours"));
@@ -75,7 +91,7 @@ Napi::Value open(const Napi::CallbackInfo& info) {
   if (!info[0].IsObject() || !info[1].IsObject() || !info[2].IsFunction())
     throw bad_argument("options", Reason::not_an_object).error(env);
   const auto job = info[0].As<Napi::Object>();
-  tcp::Socket listener = listener_of(job.Get("tcp"));
+  Listeners listeners{listener_of(job.Get("tcp")), listener_of(cards_of(job.Get("tcp")))};
   Opening opening;
   read_job(env, job, opening);
   OptionReader reader(info[1].As<Napi::Object>());
@@ -83,7 +99,7 @@ Napi::Value open(const Napi::CallbackInfo& info) {
   if (opening.engine.libof.eager_limit > libof::kLargestEagerLimit)
     throw bad_argument("eagerLimit", Reason::too_large).with("most", libof::kLargestEagerLimit).error(env);
   World* world = World::of(env);
-  world->open(opening, std::move(listener), info[2]);
+  world->open(opening, std::move(listeners), info[2]);
   // The table outlives the world for as long as JavaScript can see it.
   auto* keeper = new std::shared_ptr<SlotTable>(world->slots());
   const auto buffer = Napi::ArrayBuffer::New(

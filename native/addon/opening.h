@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "fabric/mixed/two_networks.h"
 #include "fabric/shm/shm_fabric.h"
 #include "fabric/verbs/options.h"
 
@@ -17,13 +18,15 @@ struct Opening {
   bool thread = false;    // the thread is the rank, not the process, which may have more of them
   bool launched = true;   // false: a job of runRanks(), all of whose ranks are threads of this process
   std::string transport;  // "auto", "shm", "tcp", "verbs" or "ucx"
-  std::string network;    // to other hosts, with "auto", where ranks agreed on it when they met: "tcp" or "verbs"
-  std::string host;       // ranks with equal ones are on one host; empty: the machine
+  // By rank, with "auto", where ranks of several hosts have met; else empty.
+  std::vector<mixed::TwoNetworks::Way> ways;
+  std::string host;  // ranks with equal ones are on one host; empty: the machine
   struct Tcp {
     std::vector<std::string> addresses;  // of all ranks: numeric, without port
     std::vector<uint32_t> ports;
-    std::vector<uint32_t> hosts;  // of all ranks: equal numbers, equal machines
-    uint32_t processors = 1;      // for all ranks of this machine
+    std::vector<uint32_t> card_ports;  // of ranks that are reached by verbs, where others are by TCP
+    std::vector<uint32_t> hosts;       // of all ranks: equal numbers, equal machines
+    uint32_t processors = 1;           // for all ranks of this machine
     std::string secret;
   } tcp;
   std::vector<uint32_t> neighbours;  // processes of ranks to be watched, by rank; 0: not (job/watch.h)

@@ -40,7 +40,10 @@ void forget_engine(Engine* engine) {
 }
 
 // Also to ranks of this machine.
-bool by_network_alone(const Opening& opening) { return opening.transport != "shm" && opening.transport != "auto"; }
+bool by_network_alone(const Opening& opening) {
+  if (opening.transport == "auto") return opening.job_fd < 0 && !opening.ways.empty();
+  return opening.transport != "shm";
+}
 
 // What the ranks of this machine share; null with transport 'tcp'.
 // `apart`: the ranks have met over sockets.
@@ -71,11 +74,11 @@ void World::check_none_open(bool thread) const {
   if (is_open() || (!thread && g_open.load())) refuse_second();
 }
 
-void World::open(const Opening& opening, tcp::Socket listener, napi_value on_completions) {
+void World::open(const Opening& opening, Listeners listeners, napi_value on_completions) {
   if (is_open() || (!opening.thread && g_open.exchange(true))) refuse_second();
   is_process_ = !opening.thread;
   try {
-    open_engine(opening, std::move(listener), on_completions);
+    open_engine(opening, std::move(listeners), on_completions);
   } catch (const FabricError& error) {
     give_up();
     throw cannot_open(by_network_alone(opening) ? "ERR_NBC_TRANSPORT" : "ERR_NBC_OPEN", error).error(env_);
@@ -93,8 +96,8 @@ void World::open(const Opening& opening, tcp::Socket listener, napi_value on_com
   }
 }
 
-void World::open_engine(const Opening& opening, tcp::Socket listener, napi_value on_completions) {
-  auto segment = map_segment(opening, static_cast<bool>(listener));
+void World::open_engine(const Opening& opening, Listeners listeners, napi_value on_completions) {
+  auto segment = map_segment(opening, static_cast<bool>(listeners));
   auto slots = std::make_shared<SlotTable>();
   if (!slots->valid()) throw FabricError{"no memory for the state table"};
   queued_ = std::make_shared<std::atomic<bool>>(false);
@@ -107,7 +110,7 @@ void World::open_engine(const Opening& opening, tcp::Socket listener, napi_value
   std::unique_ptr<job::Watch> watch;
   if (segment != nullptr && !opening.neighbours.empty())
     watch = std::make_unique<job::Watch>(segment, opening.neighbours);
-  engine_ = std::make_unique<Engine>(make_fabric(opening, std::move(listener), segment), opening.engine, slots,
+  engine_ = std::make_unique<Engine>(make_fabric(opening, std::move(listeners), segment), opening.engine, slots,
                                      [this] { notify(); });
   // Ranks that are threads stop together.
   std::unique_ptr<job::Pulse> pulse;

@@ -11,6 +11,7 @@
 #include "addon/backing_store.h"
 #include "addon/copies.h"
 #include "addon/event_loop.h"
+#include "addon/fabrics.h"
 #include "addon/opening.h"
 #include "engine/engine.h"
 #include "job/segment.h"
@@ -39,8 +40,8 @@ class World {
 
   // Throws Napi::Error if open() would, since a world is open already. `thread`: as in Opening.
   void check_none_open(bool thread) const;
-  // `listener`: where this rank listens, if any rank is reached by TCP. Throws Napi::Error.
-  void open(const Opening& opening, tcp::Socket listener, napi_value on_completions);
+  // Throws Napi::Error.
+  void open(const Opening& opening, Listeners listeners, napi_value on_completions);
   // `environment_ends`: nothing of JavaScript is touched any more.
   void close(bool environment_ends);
   bool is_open() const { return engine_ != nullptr; }
@@ -60,7 +61,7 @@ class World {
 
  private:
   [[noreturn]] void refuse_second() const;
-  void open_engine(const Opening& opening, tcp::Socket listener, napi_value on_completions);
+  void open_engine(const Opening& opening, Listeners listeners, napi_value on_completions);
   static void call_javascript(napi_env env, napi_value callback, void* context, void* data);
   static void at_environment_end(void* world);
   void give_up();

@@ -292,6 +292,8 @@ class FarFabric : public Fabric {
   // From now on the descriptor, while it is readable, keeps `who` from sleeping; the caller reads it. Before
   // anybody sleeps.
   virtual void wake_on(Sleeper who, int descriptor) = 0;
+  // A descriptor that is readable while there is something that sleep() would not sleep for.
+  virtual int sleeping_set(Sleeper who) const = 0;
 };
 
 }  // namespace nbc

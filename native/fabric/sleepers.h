@@ -28,6 +28,8 @@ class Sleepers {
   }
   bool is_armed() const { return armed_.load(std::memory_order_seq_cst) != 0; }
   void ring(Sleeper who);
+  // Readable while sleep() would return.
+  int set(Sleeper who) const { return set_[index(who)].get(); }
   bool called() const { return called_.load(std::memory_order_relaxed); }
   // Called by the thread that sees that a peer wants something, or that leaves a peer unanswered.
   void note_call() { called_.store(true, std::memory_order_release); }
@@ -48,7 +50,7 @@ class Sleepers {
 
   // Sleeps until something in the set is there, or `nanoseconds` have passed (negative: no limit). Names into
   // out[0…kMost), but for rings; how many. -1: the time has passed.
-  static constexpr int kMost = 6;
+  static constexpr int kMost = 8;
   int sleep(Sleeper who, int64_t nanoseconds, uint32_t* out);
 
  private:

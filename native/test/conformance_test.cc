@@ -1,8 +1,10 @@
 // The conformance suite (conformance.h) over what needs no device: shared memory, TCP on loopback, and mixed jobs.
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "fabric/mixed/mixed_fabric.h"
+#include "fabric/mixed/two_networks.h"
 #include "test/conformance.h"
 #include "test/tcp_job.h"
 #include "test/thread_network.h"
@@ -41,6 +43,25 @@ MakeRank tcp_job(Rank size) {
   };
 }
 
+// Two networks, where neighbours by number are reached by the one and the others by the other.
+MakeRank networks_job(Rank size) {
+  struct Shared {
+    explicit Shared(Rank size) : one(size), other(size) {}
+    TcpJob one, other;
+  };
+  return [shared = std::make_shared<Shared>(size)](Rank rank, const RankOptions& options) {
+    using mixed::TwoNetworks;
+    TcpOptions tcp;
+    tcp.eager_limit = options.eager_limit;
+    auto one = shared->one.fabric(rank, tcp);
+    auto other = std::make_unique<TcpFabric>(shared->other.description(rank), tcp, one->memory());
+    std::vector<TwoNetworks::Way> ways;
+    for (Rank peer = 0; peer < one->size(); ++peer)
+      ways.push_back((rank + peer) % 2 == 0 ? TwoNetworks::Way::verbs : TwoNetworks::Way::tcp);
+    return std::make_unique<TwoNetworks>(std::move(one), std::move(other), std::move(ways));
+  };
+}
+
 // Two ranks on each host, and a network of threads between them.
 MakeRank mixed_job(Rank size) {
   struct Shared {
@@ -66,6 +87,7 @@ std::vector<RankOptions> all_modes() {
 const bool registered = conformance::conforms({"shm", shm_job, all_modes()}) &&
                         conformance::conforms({"threads", threads_job, all_modes()}) &&
                         conformance::conforms({"tcp", tcp_job, modes(true)}) &&
+                        conformance::conforms({"networks", networks_job, modes(true)}) &&
                         conformance::conforms({"mixed", mixed_job, all_modes()});
 
 }  // namespace

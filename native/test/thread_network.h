@@ -205,6 +205,7 @@ class ThreadFabric final : public FarFabric {
     visit(Counter::cache_misses, exposed_);  // plain buffers that were exposed
   }
   void wake_on(Sleeper who, int descriptor) override { descriptors_[index(who)].push_back(descriptor); }
+  int sleeping_set(Sleeper) const override { return -1; }
 
   std::function<void()> before_closing;  // where a network may have to wait for what it sent
   std::function<void()> at_flush;        // on the thread that drives; set before there is an engine

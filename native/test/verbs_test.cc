@@ -22,6 +22,7 @@
 #include <thread>
 
 #include "fabric/mixed/mixed_fabric.h"
+#include "fabric/mixed/two_networks.h"
 #include "fabric/cards/host_bootstrap.h"
 #include "fabric/cards/socket_bootstrap.h"
 #include "fabric/verbs/verbs_fabric.h"
@@ -134,7 +135,30 @@ bool conforms_apart() {
   };
   return conformance::conforms({"verbs_over_sockets", job, {mode(true), mode(false)}, 60, true});
 }
-const bool registered = conforms("verbs", Eager::write) && conforms("verbs_by_send", Eager::send) && conforms_apart();
+// Verbs to half of the others, TCP to the rest.
+bool conforms_beside_tcp() {
+  struct Shared {
+    explicit Shared(Rank size) : cards(size), tcp(size) {}
+    TcpJob cards, tcp;
+  };
+  const auto job = [](Rank size) -> conformance::MakeRank {
+    need_device();
+    return [shared = std::make_shared<Shared>(size)](Rank rank, const RankOptions& options) {
+      using mixed::TwoNetworks;
+      TcpOptions tcp;
+      tcp.eager_limit = options.eager_limit;
+      auto one = make_apart(shared->cards, rank, by(Eager::write), options.eager_limit);
+      auto other = std::make_unique<TcpFabric>(shared->tcp.description(rank), tcp, one->memory());
+      std::vector<TwoNetworks::Way> ways;
+      for (Rank peer = 0; peer < one->size(); ++peer)
+        ways.push_back((rank + peer) % 2 == 0 ? TwoNetworks::Way::tcp : TwoNetworks::Way::verbs);
+      return std::make_unique<TwoNetworks>(std::move(one), std::move(other), std::move(ways));
+    };
+  };
+  return conformance::conforms({"verbs_beside_tcp", job, {mode(true), mode(false)}, 60});
+}
+const bool registered = conforms("verbs", Eager::write) && conforms("verbs_by_send", Eager::send) && conforms_apart() &&
+                        conforms_beside_tcp();
 
 // --- the fabric alone ------------------------------------------------------------------------------------------------
 

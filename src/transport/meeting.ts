@@ -29,7 +29,7 @@ import {
   isTextOf,
   mustAllBe,
 } from './directory/told.js';
-import { agreeOnNetwork, type Network } from './network.js';
+import { chooseNetworks, type Ways } from './network.js';
 import { inTurn, type Settings, TRANSPORTS } from './options.js';
 import { NEVER, type Stop } from './stop.js';
 
@@ -43,8 +43,8 @@ export interface Endpoints {
    * world that is opened with it.
    */
   tcp: NativeTcp | undefined;
-  /** What all ranks agreed on for other hosts, with 'auto'; undefined: there was nothing to agree on. */
-  network?: Network | undefined;
+  /** The networks to other hosts, with 'auto'; undefined: there was nothing to choose. */
+  networks?: Ways | undefined;
   /** Processes of ranks on this host, by rank, whose ends no socket tells; 0: of another host. */
   neighbours: number[];
   /** The caller closes it when the world is open, or could not be opened. */
@@ -66,6 +66,8 @@ interface Home {
 interface Place {
   address: string;
   port: number;
+  /** For who connects by verbs. */
+  cards: number;
 }
 
 const isTransport = (value: unknown): value is Settings['transport'] =>
@@ -78,7 +80,7 @@ const isHome = isObjectOf<Home>({
   processors: isCpuList,
   process: isProcess,
 });
-const isPlace = isObjectOf<Place>({ address: isAddress, port: isPort });
+const isPlace = isObjectOf<Place>({ address: isAddress, port: isPort, cards: isPort });
 const isKey = isTextOf(/^[0-9a-f]{64}$/);
 /** What {@link shareFile} makes, or nothing. */
 const isFile = isTextOf(/^(\/proc\/\d+\/fd\/\d+)?$/);
@@ -118,7 +120,8 @@ export async function meet(
     );
   } catch (error) {
     // The directory may fail when all has been told. Then what was opened is closed again.
-    if (endpoints?.tcp !== undefined) native.closeDescriptor(endpoints.tcp.listener);
+    for (const tcp of [endpoints?.tcp, endpoints?.tcp?.cards])
+      if (tcp !== undefined) native.closeDescriptor(tcp.listener);
     endpoints?.closeFile();
     throw error;
   }
@@ -198,24 +201,37 @@ export async function exchangePlaces(
   const known = await findOwnAddress(directory, homes, machine);
   const address = wanted === '' ? await known() : findAddress(inTurn(wanted, rank), machine.interfaces());
   const apart = transport === 'auto' && here.length < size;
-  const far = apart ? await agreeOnNetwork(native, directory, hosts, settings) : undefined;
-  const { fd: listener, port } = native.listenTcp(address);
+  const networks = apart ? await chooseNetworks(native, directory, hosts, settings) : undefined;
+  const names = [...new Set(networks?.ways.filter((way) => way !== 'none'))];
+  const sockets: { fd: number; port: number }[] = [];
   try {
-    const places = await exchange(directory, 'place', { address, port }, isPlace);
-    const addresses = places.map((place) => place.address);
-    const tcp = { listener, addresses, ports: places.map((place) => place.port), hosts, processors, secret: key };
+    // One for each network: who connects says no more than who it is.
+    sockets.push(...(names.length > 1 ? [1, 2] : [1]).map(() => native.listenTcp(address)));
+    const [first, second = first] = sockets;
+    const places = await exchange(directory, 'place', { address, port: first.port, cards: second.port }, isPlace);
+    const ports = places.map((place) => place.port);
+    const cardPorts = places.map((place) => place.cards);
+    const tcp = {
+      listener: first.fd,
+      addresses: places.map((place) => place.address),
+      ports: names.length === 1 && names[0] === 'verbs' ? cardPorts : ports,
+      cards: names.length > 1 ? { listener: second.fd, ports: cardPorts } : undefined,
+      hosts,
+      processors,
+      secret: key,
+    };
     // With 'auto' all ranks take part in the making of files, also those who have no use for one.
     const file = transport === 'auto' ? await shareFile(native, directory, hosts, exposedBytes) : undefined;
     if (file === undefined) {
-      const alone = far?.name ?? (transport === 'auto' ? 'tcp' : transport);
-      return { transport: alone, jobFd: -1, tcp, network: far, neighbours: [], closeFile: NOTHING_TO_CLOSE };
+      const alone = transport !== 'auto' ? transport : names.length > 1 ? 'auto' : (names[0] ?? 'tcp');
+      return { transport: alone, jobFd: -1, tcp, networks, neighbours: [], closeFile: NOTHING_TO_CLOSE };
     }
     const { jobFd, closeFile } = file;
-    if (here.length < size) return { transport: 'auto', jobFd, tcp, network: far, neighbours, closeFile };
-    native.closeDescriptor(listener);
+    if (here.length < size) return { transport: 'auto', jobFd, tcp, networks, neighbours, closeFile };
+    native.closeDescriptor(first.fd);
     return { transport: 'auto', jobFd, tcp: undefined, neighbours, closeFile };
   } catch (error) {
-    native.closeDescriptor(listener);
+    for (const { fd } of sockets) native.closeDescriptor(fd);
     throw error;
   }
 }

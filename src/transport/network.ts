@@ -1,17 +1,18 @@
 /**
- * With transport 'auto', in a job on several hosts: all ranks choose one network between hosts before the first
- * message, by what each has told about its RDMA device. It is verbs if every rank reaches all ranks of other hosts by
- * it, else TCP.
+ * With transport 'auto', in a job on several hosts: the network between each two ranks, chosen before the first message
+ * by what each has told about its RDMA device. It is verbs where the two reach each other by it, else TCP.
  */
-import type { Native, VerbsOffer } from '../native.js';
+import type { Native, VerbsOffer, Way } from '../native.js';
 import type { Directory } from './directory/directory.js';
 import { exchange, isObjectOf, isText } from './directory/told.js';
 import { nativeOptions, type Settings } from './options.js';
 
-export interface Network {
-  name: 'tcp' | 'verbs';
-  /** Why it is not verbs. */
-  why: string;
+/** How a rank reaches the others. */
+export interface Ways {
+  /** By rank; 'none': itself and the ranks of its host. */
+  ways: Way[];
+  /** Why not by verbs, by rank; '': for no reason. */
+  reasons: string[];
 }
 
 const hasDevice = isObjectOf<{ device: string; offer: string }>({ device: isText, offer: isText });
@@ -19,52 +20,40 @@ const hasReason = isObjectOf<{ why: string }>({ why: isText });
 const isOffer = (value: unknown): value is VerbsOffer =>
   hasDevice(value) || (hasReason(value) && (value as VerbsOffer).offer === undefined);
 
-/** All ranks call it, and find the same network. `hosts`: of all ranks, as numbers. */
-export async function agreeOnNetwork(
+/** All ranks call it, and both ranks of a pair find the same network. `hosts`: of all ranks, as numbers. */
+export async function chooseNetworks(
   native: Pick<Native, 'verbsOffer' | 'whyNotByVerbs'>,
   directory: Directory,
   hosts: readonly number[],
   settings: Settings,
-): Promise<Network> {
+): Promise<Ways> {
   const { rank } = directory;
   const turn = hosts.slice(0, rank).filter((host) => host === hosts[rank]).length;
   const mine = native.verbsOffer(nativeOptions(settings, rank), turn);
   const offers = await exchange(directory, 'offer', mine, isOffer);
-  const objections = await exchange(directory, 'network', objection(native, offers, hosts, rank), isText);
-  const first = objections.find((why) => why !== '');
-  if (first === undefined) return { name: 'verbs', why: '' };
-  return { name: 'tcp', why: objections[rank] === '' ? first : objections[rank] };
-}
-
-/** Why this rank does not reach all ranks of other hosts by verbs; '': it does. */
-function objection(
-  native: Pick<Native, 'whyNotByVerbs'>,
-  offers: readonly VerbsOffer[],
-  hosts: readonly number[],
-  rank: number,
-): string {
-  const mine = offers[rank];
-  if (mine.offer === undefined) return `rank ${rank} has no device: ${mine.why}`;
-  for (const [other, { offer }] of offers.entries()) {
-    // That rank says why.
-    if (offer === undefined || hosts[other] === hosts[rank]) continue;
-    const why = native.whyNotByVerbs(mine.offer, offer, `rank ${other}`, mine.device);
-    if (why !== '') return why;
-  }
-  return '';
+  const reasons = offers.map((theirs, other) => {
+    if (hosts[other] === hosts[rank]) return '';
+    if (mine.offer === undefined) return `rank ${rank} has no device: ${mine.why}`;
+    if (theirs.offer === undefined) return `rank ${other} has no device: ${theirs.why}`;
+    return native.whyNotByVerbs(mine.offer, theirs.offer, `rank ${other}`, mine.device);
+  });
+  const ways = reasons.map((why, other) => (hosts[other] === hosts[rank] ? 'none' : why === '' ? 'verbs' : 'tcp'));
+  return { ways, reasons };
 }
 
 /** For people: by what a rank reaches each of the others, and why not by something better. */
-export function describeRoutes(rank: number, hosts: readonly number[], { name, why }: Network): string {
-  const others = [...hosts.keys()].filter((other) => other !== rank);
-  const near = others.filter((other) => hosts[other] === hosts[rank]);
-  const far = others.filter((other) => hosts[other] !== hosts[rank]);
-  const ways = [
-    ...(near.length > 0 ? [`${listOf(near)} by shared memory`] : []),
-    ...(far.length > 0 ? [`${listOf(far)} by ${name}`] : []),
+export function describeWays(rank: number, { ways, reasons }: Ways): string {
+  const others = [...ways.keys()].filter((other) => other !== rank);
+  const by = (way: Way): number[] => others.filter((other) => ways[other] === way);
+  const names: [Way, string][] = [
+    ['none', 'shared memory'],
+    ['verbs', 'verbs'],
+    ['tcp', 'tcp'],
   ];
-  const reason = far.length > 0 && why !== '' ? `; not by verbs, because ${why}` : '';
-  return `rank ${rank} reaches ${ways.join(', ')}${reason}`;
+  const reached = names.filter(([way]) => by(way).length > 0).map(([way, name]) => `${listOf(by(way))} by ${name}`);
+  const first = ways.indexOf('tcp');
+  const reason = first < 0 ? '' : `; not by verbs, because ${reasons[first]}`;
+  return `rank ${rank} reaches ${reached.join(', ')}${reason}`;
 }
 
 /** 'ranks 1-3, 7' */

@@ -9,20 +9,27 @@ using job::Route;
 
 MixedFabric::MixedFabric(std::unique_ptr<shm::ShmFabric> near, std::unique_ptr<FarFabric> far,
                          std::vector<Route> routes)
-    : near_(std::move(near)),
+    : ByPeer(*near, *far),
+      near_(std::move(near)),
       far_(std::move(far)),
       known_(!routes.empty()),
-      routes_(known_ ? std::move(routes) : std::vector<Route>(near_->size(), Route::unknown)) {
+      routes_(near_->size(), Route::unknown) {
+  for (Rank peer = 0; peer < routes.size(); ++peer) take(peer, routes[peer]);
   near_->open_sockets();
   for (const Sleeper who : {Sleeper::caller, Sleeper::progress}) far_->wake_on(who, near_->descriptor(who));
   near_->open(true, {});
+}
+
+void MixedFabric::take(Rank peer, Route way) {
+  routes_[peer] = way;
+  if (way == Route::network) route(peer, *far_);
 }
 
 // Until the peer has opened nobody knows which way it is to be reached, so neither side begins. Where there is none,
 // shared memory says why.
 Connect MixedFabric::connect(Rank peer) {
   if (routes_[peer] == Route::unknown) {
-    routes_[peer] = near_->route_to(peer);
+    take(peer, near_->route_to(peer));
     // Shared memory must not look once more: the peer may open between two looks.
     if (routes_[peer] == Route::unknown) return near_->connect(peer, Route::unknown);
   }
@@ -30,21 +37,6 @@ Connect MixedFabric::connect(Rank peer) {
 }
 
 std::string MixedFabric::why(Rank peer) const { return peer == rank() ? far_->why(peer) : to(peer).why(peer); }
-
-void MixedFabric::flush() {
-  near_->flush();
-  far_->flush();
-}
-
-// The two fabrics take turns at being first: the second gets what the first leaves of `out`.
-unsigned MixedFabric::poll(Completion* out, unsigned max, Effort effort) {
-  far_first_ = !far_first_;
-  Fabric& near = *near_;
-  Fabric& far = *far_;
-  const unsigned count = (far_first_ ? far : near).poll(out, max, effort);
-  if (count == max) return count;
-  return count + (far_first_ ? near : far).poll(out + count, max - count, effort);
-}
 
 // Where the network has a part in it, its limit holds for all.
 bool MixedFabric::has_short_work() const {
@@ -80,7 +72,7 @@ void MixedFabric::announce_closed() {
   near_->announce_closed();
 }
 
-// All sleeping is done by the network, which counts it. Each of both would have all peers.
+// All sleeping is done by the network, which counts it. Each of both may count all peers as its own.
 void MixedFabric::visit_counters(const CounterVisitor& visit) const {
   const auto peers = [&](Route route) {
     const auto all = std::count(routes_.begin(), routes_.end(), route);
@@ -92,7 +84,7 @@ void MixedFabric::visit_counters(const CounterVisitor& visit) const {
   });
   far_->visit_counters([&](Counter counter, double value) {
     const bool counts_peers = counter == Counter::peers_by_tcp || counter == Counter::peers_by_verbs;
-    visit(counter, counts_peers ? peers(Route::network) : value);
+    visit(counter, counts_peers ? std::min(value, peers(Route::network)) : value);
   });
 }
 

@@ -102,6 +102,7 @@ class TcpFabric final : public FarFabric, private ConnectionOwner {
     return true;
   }
   void wake_on(Sleeper who, int descriptor) override { parking_.wake_on(who, descriptor); }
+  int sleeping_set(Sleeper who) const override { return parking_.set(who); }
   void announce_closed() override;
   Crowd crowd() const override { return crowd_; }
   void visit_counters(const CounterVisitor& visit) const override;

@@ -95,6 +95,7 @@ class VerbsFabric : public FarFabric {
   void announce_closed() override;
   Crowd crowd() const override { return bootstrap_->crowd(); }
   void wake_on(Sleeper who, int descriptor) override { parking_.wake_on(who, descriptor); }
+  int sleeping_set(Sleeper who) const override { return parking_.set(who); }
   void visit_counters(const CounterVisitor& visit) const override;
 
   const Device& device() const { return *device_; }
