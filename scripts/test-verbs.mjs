@@ -180,7 +180,7 @@ const STEPS = [
   {
     title: 'mixed',
     what: "transport 'auto', two ranks on each of two hosts: shared memory, verbs, and TCP beside them",
-    seconds: 240,
+    seconds: 400,
     // What goes over TCP alone needs no guest: npm test has it.
     command: ['env', 'NBC_TEST_DEVICE=1', ...mocha('mixed.test', 'verbs')],
   },
@@ -246,7 +246,7 @@ const STEPS = [
 const PAIR = {
   title: 'pair',
   what: 'two ranks on each of two guests, which meet through a store',
-  seconds: 300,
+  seconds: 400,
 };
 
 function shell(script) {

@@ -16,11 +16,14 @@ function twoHosts(scenario: string, more: (rank: number) => Environment = () => 
 }
 
 type Environment = Record<string, string | undefined>;
+type Counters = Record<string, number> & { peers: unknown };
 
 interface Networks {
   name: string;
   /** What each of four ranks counts, of which it has much. */
   moved: string[][];
+  /** How many each of four ranks reaches by shared memory, verbs and TCP. */
+  peers: number[][];
   more: (rank: number) => Environment;
 }
 
@@ -28,26 +31,36 @@ interface Networks {
 const THROUGH_STORE = { NBC_JOB_FD: undefined };
 const VERBS = 'workRequests';
 const TCP = 'framesReceived';
-const each = (...moved: string[]): string[][] => Array.from({ length: 4 }, () => moved);
+const each = <T>(one: T): T[] => Array.from({ length: 4 }, () => one);
 
 const NETWORKS: Networks[] = [
-  { name: 'tcp', moved: each(TCP), more: () => THROUGH_STORE },
+  { name: 'tcp', moved: each([TCP]), peers: each([1, 0, 2]), more: () => THROUGH_STORE },
   ...(DEVICE
     ? [
-        { name: 'verbs', moved: each(VERBS), more: () => ({}) },
+        { name: 'verbs', moved: each([VERBS]), peers: each([1, 2, 0]), more: () => ({}) },
         {
           name: 'verbs to all but one rank',
           moved: [[VERBS, TCP], [VERBS, TCP], [VERBS], [TCP]],
+          peers: [
+            [1, 1, 1],
+            [1, 1, 1],
+            [1, 2, 0],
+            [1, 0, 2],
+          ],
           more: (rank: number) => ({ ...THROUGH_STORE, ...(rank === 3 ? NO_DEVICE : {}) }),
         },
       ]
     : []),
 ];
 
-for (const { name, moved, more } of NETWORKS) {
+for (const { name, moved, peers, more } of NETWORKS) {
   describe(`transport 'auto' on two hosts, ${name} between them`, () => {
     it('takes shared memory to the ranks of a host, and the network to the others', async () => {
-      const counters = reports<Record<string, number>>(await runRanks('mixed', twoHosts('collectives', more)));
+      const counters = reports<Counters>(await runRanks('mixed', twoHosts('collectives', more)));
+      assert.deepEqual(
+        counters.map((one) => one.peers),
+        peers,
+      );
       for (const host of [counters.slice(0, 2), counters.slice(2)]) {
         // Between the two of a host at least 300 001 bytes each way, from alloc() memory and from other; either of them
         // may copy.

@@ -23,7 +23,9 @@ async function collectives(): Promise<void> {
     }
   }
   const { mappedBytes, crossMemoryBytes, workRequests, framesReceived } = world.stats();
-  report({ mappedBytes, crossMemoryBytes, workRequests, framesReceived });
+  const { peersByMemory = 0, peersByVerbs = 0, peersByTcp = 0 } = world.stats();
+  const peers = [peersByMemory, peersByVerbs, peersByTcp];
+  report({ mappedBytes, crossMemoryBytes, workRequests, framesReceived, peers });
   await world.close();
 }
 
