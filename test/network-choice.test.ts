@@ -82,11 +82,12 @@ describe('the networks between hosts', () => {
 
   it('are described for people', () => {
     const why = 'rank 3 has no device: none';
-    const ways = ['none', 'none', 'none', 'tcp', 'verbs', 'verbs', 'none'] as const;
-    const reasons = ['', '', '', why, '', '', ''];
+    const ways = ['none', 'none', 'none', 'tcp', 'verbs', 'verbs', 'none', 'tcp', 'tcp'] as const;
+    const reasons = ['', '', '', why, '', '', '', 'they are apart', 'they are apart'];
     assert.equal(
       describeWays(1, { ways: [...ways], reasons }),
-      `rank 1 reaches ranks 0, 2, 6 by shared memory, ranks 4-5 by verbs, rank 3 by tcp; not by verbs, because ${why}`,
+      'rank 1 reaches ranks 0, 2, 6 by shared memory, ranks 4-5 by verbs, ranks 3, 7-8 by tcp; ' +
+        `rank 3 not by verbs, because ${why}; ranks 7-8 not by verbs, because they are apart`,
     );
     assert.equal(
       describeWays(0, { ways: ['none', 'verbs', 'verbs'], reasons: ['', '', ''] }),

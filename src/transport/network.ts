@@ -51,9 +51,12 @@ export function describeWays(rank: number, { ways, reasons }: Ways): string {
     ['tcp', 'tcp'],
   ];
   const reached = names.filter(([way]) => by(way).length > 0).map(([way, name]) => `${listOf(by(way))} by ${name}`);
-  const first = ways.indexOf('tcp');
-  const reason = first < 0 ? '' : `; not by verbs, because ${reasons[first]}`;
-  return `rank ${rank} reaches ${reached.join(', ')}${reason}`;
+  const refused = [...new Set(reasons)].filter((why) => why !== '');
+  const why = refused.map((text) => {
+    const concerned = others.filter((other) => reasons[other] === text);
+    return `; ${listOf(concerned)} not by verbs, because ${text}`;
+  });
+  return `rank ${rank} reaches ${reached.join(', ')}${why.join('')}`;
 }
 
 /** 'ranks 1-3, 7' */
