@@ -131,7 +131,7 @@ TEST(a_large_buffer_is_registered_beside_the_engine) {
   CHECK_EQ(Kernel::live, 1);
 }
 
-// Only the first user shows that it was needed, and until then it must not make room: who waits for it would begin anew.
+// Until it is used it must not make room for another one: who waits for it would begin anew.
 TEST(what_is_registered_stays_until_it_is_used) {
   Scene scene(1);
   const Memory first(kLarge), second(kLarge), third(100);

@@ -1,5 +1,5 @@
-// Work of the kernel that blocks, done beside the engine by a thread that begins with the first task. A task may have to
-// be tried again; meanwhile others have their turns.
+// Work of the kernel that blocks, done beside the engine by a thread that begins with the first task. A task may have
+// to be tried again; meanwhile others have their turns.
 //
 //   word      written by                                      order
 //   done_     the thread, after it has put a result in line;  release; has_results() acquires

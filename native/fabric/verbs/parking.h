@@ -16,10 +16,9 @@
 // Arming comes before the last look, and the device adds the entry before it looks whether it is armed: one of them
 // sees the other.
 //
-// The descriptors of the bootstrap, of what is done beside the engine, and of the device's events are in both sets; they
-// are calls. Either
-// thread may drain them; if it is the progress thread, and the calling thread sleeps and owns the engine, it passes
-// that on.
+// The descriptors of the bootstrap, of what is done beside the engine, and of the device's events are in both sets;
+// they are calls. Either thread may drain them; if it is the progress thread, and the calling thread sleeps and owns
+// the engine, it passes that on.
 #pragma once
 #include <atomic>
 #include <cstdint>

@@ -1,6 +1,7 @@
-// The queue of receives that all connections of a rank share, and the buffers behind them. It grows by a share for each
-// connection, so there is a receive for every message that a peer has a credit for (credits.h). Its places, of some 32
-// bytes, are all there from the start, as many as a device allows at most: cards of Mellanox cannot enlarge such a queue.
+// The queue of receives that all connections of a rank share, and the buffers behind them. They grow by a share for each
+// connection, so there is a receive for every message that a peer has a credit for (credits.h). The queue itself has a
+// place of some 32 bytes for each receive that there may ever be, because the drivers of Mellanox's cards cannot enlarge
+// it.
 //
 // A buffer goes back to the queue when its message has been copied out: a chain of them at a time. The queue has that
 // many receives more than its shares, so credits may be paid before their receives are back.

@@ -12,9 +12,9 @@
 //
 // It is bounded in entries and in bytes, and drops what was used least recently.
 //
-// To pin the pages of a large buffer takes milliseconds, so prepare() lets a thread of its own do it. The entry is there
-// from the beginning, and has a registration when the thread is done. It stays until it is first used, or until nobody
-// holds its keeper any more. What the thread could not register is tried again by acquire(), which drops others, or
+// To pin the pages of a large buffer takes long, so prepare() lets a thread of its own do it. The entry is there from the
+// beginning, and has a registration when the thread is done. It stays until it is first used, or until nobody holds its
+// keeper any more. What the thread could not register is tried again by acquire(), which drops others, or
 // registers a part only, or tells why not.
 //
 // Threads: the owner of the engine.
