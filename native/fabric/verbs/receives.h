@@ -1,7 +1,7 @@
-// The queue of receives that all connections of a rank share, and the buffers behind them. They grow by a share for each
-// connection, so there is a receive for every message that a peer has a credit for (credits.h). The queue itself has a
-// place of some 32 bytes for each receive that there may ever be, because the drivers of Mellanox's cards cannot enlarge
-// it.
+// The queue of receives that all connections of a rank share, and the buffers behind them. Each connection adds a share
+// of both, so there is a receive for every message that a peer has a credit for (credits.h). The queue itself has a
+// place of some 32 bytes for each receive that there may ever be, because mlx5, the driver of ConnectX cards, cannot
+// enlarge it.
 //
 // A buffer goes back to the queue when its message has been copied out: a chain of them at a time. The queue has that
 // many receives more than its shares, so credits may be paid before their receives are back.

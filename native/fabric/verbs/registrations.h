@@ -12,9 +12,9 @@
 //
 // It is bounded in entries and in bytes, and drops what was used least recently.
 //
-// To pin the pages of a large buffer takes long, so prepare() lets a thread of its own do it. The entry is there from the
-// beginning, and has a registration when the thread is done. It stays until it is first used, or until nobody holds its
-// keeper any more. What the thread could not register is tried again by acquire(), which drops others, or
+// To pin the pages of a large buffer takes long, so prepare() lets a thread of its own do it. The entry is there from
+// the beginning, and has a registration when the thread is done. It stays until it is first used, or until nobody holds
+// its keeper any more. What the thread could not register is tried again by acquire(), which drops others, or
 // registers a part only, or tells why not.
 //
 // Threads: the owner of the engine.
@@ -67,8 +67,8 @@ class Registrations {
  public:
   using Beside = verbs::Beside<ToRegister, Registered>;
 
-  // From how many bytes on a buffer is registered beside the engine: the other thread's turn costs some 50 µs, and to
-  // pin so much about as much.
+  // From how many bytes on a buffer is registered beside the engine. An estimate: to wake the thread takes some 50 µs,
+  // and to pin 256 pages not much less.
   static constexpr size_t kBeside = 1 << 20;
 
   Registrations(std::shared_ptr<Device> device, size_t most_entries, size_t most_bytes);
