@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "fabric/mixed/mixed_fabric.h"
-#include "fabric/mixed/two_networks.h"
 #include "test/conformance.h"
 #include "test/tcp_job.h"
 #include "test/thread_network.h"
+#include "test/two_networks.h"
 
 namespace {
 
@@ -50,15 +50,9 @@ MakeRank networks_job(Rank size) {
     TcpJob one, other;
   };
   return [shared = std::make_shared<Shared>(size)](Rank rank, const RankOptions& options) {
-    using mixed::TwoNetworks;
     TcpOptions tcp;
     tcp.eager_limit = options.eager_limit;
-    auto one = shared->one.fabric(rank, tcp);
-    auto other = std::make_unique<TcpFabric>(shared->other.description(rank), tcp, one->memory());
-    std::vector<TwoNetworks::Way> ways;
-    for (Rank peer = 0; peer < one->size(); ++peer)
-      ways.push_back((rank + peer) % 2 == 0 ? TwoNetworks::Way::verbs : TwoNetworks::Way::tcp);
-    return std::make_unique<TwoNetworks>(std::move(one), std::move(other), std::move(ways));
+    return beside_tcp(shared->one.fabric(rank, tcp), shared->other, rank, options.eager_limit);
   };
 }
 

@@ -22,13 +22,13 @@
 #include <thread>
 
 #include "fabric/mixed/mixed_fabric.h"
-#include "fabric/mixed/two_networks.h"
 #include "fabric/cards/host_bootstrap.h"
 #include "fabric/cards/socket_bootstrap.h"
 #include "fabric/verbs/verbs_fabric.h"
 #include "test/conformance.h"
 #include "test/mix.h"
 #include "test/ranks.h"
+#include "test/two_networks.h"
 #include "test/tcp_job.h"
 
 namespace {
@@ -144,15 +144,8 @@ bool conforms_beside_tcp() {
   const auto job = [](Rank size) -> conformance::MakeRank {
     need_device();
     return [shared = std::make_shared<Shared>(size)](Rank rank, const RankOptions& options) {
-      using mixed::TwoNetworks;
-      TcpOptions tcp;
-      tcp.eager_limit = options.eager_limit;
-      auto one = make_apart(shared->cards, rank, by(Eager::write), options.eager_limit);
-      auto other = std::make_unique<TcpFabric>(shared->tcp.description(rank), tcp, one->memory());
-      std::vector<TwoNetworks::Way> ways;
-      for (Rank peer = 0; peer < one->size(); ++peer)
-        ways.push_back((rank + peer) % 2 == 0 ? TwoNetworks::Way::tcp : TwoNetworks::Way::verbs);
-      return std::make_unique<TwoNetworks>(std::move(one), std::move(other), std::move(ways));
+      return beside_tcp(make_apart(shared->cards, rank, by(Eager::write), options.eager_limit), shared->tcp, rank,
+                        options.eager_limit);
     };
   };
   return conformance::conforms({"verbs_beside_tcp", job, {mode(true), mode(false)}, 60});
