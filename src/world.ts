@@ -12,7 +12,7 @@ import { SlotState, type Native, type NativeJob } from './native.js';
 import { errorFromFailure, throwMismatch } from './native-errors.js';
 import { type Awaiter, type Pending, SlotTable } from './slots.js';
 import type { TraceWriter } from './trace/file.js';
-import { nativeOptions, type Settings } from './transport/options.js';
+import { nativeOptions, type Settings, turnOnHost } from './transport/options.js';
 import { failedUnseen, seen } from './unasked.js';
 import { Observed } from './observed.js';
 import { type Utilization, utilizationOf } from './utilization.js';
@@ -78,7 +78,7 @@ export class World {
     this.contexts = new ContextNumbers(job.rank);
     this.observed = new Observed(job.rank);
     this.slots = new SlotTable(
-      native.open(job, nativeOptions(settings, job.rank), () => this.loop.onCompletions()),
+      native.open(job, nativeOptions(settings, turnOnHost(job.rank, this.hosts)), () => this.loop.onCompletions()),
       () => this.sweep(),
     );
     this.trace?.begin();

@@ -13,8 +13,13 @@ const { resolveOptions } = (await import(dist('options.js'))) as typeof import('
 type Ways = Awaited<ReturnType<typeof chooseNetworks>>;
 
 /** What all ranks find. An offer is the name of a network; equal names reach each other. */
-async function agreed(hosts: number[], offers: VerbsOffer[]): Promise<{ networks: Ways[]; turns: number[] }> {
+async function agreed(
+  hosts: number[],
+  offers: VerbsOffer[],
+  environment: Record<string, string> = {},
+): Promise<{ networks: Ways[]; turns: number[]; devices: unknown[] }> {
   const turns: number[] = [];
+  const devices: unknown[] = [];
   const told = new Map<string, { values: unknown[]; all: Promise<void>; done: () => void; count: number }>();
   const exchange = async (rank: number, name: string, mine: unknown): Promise<unknown[]> => {
     if (!told.has(name)) {
@@ -37,13 +42,17 @@ async function agreed(hosts: number[], offers: VerbsOffer[]): Promise<{ networks
       exchange: (name: string, mine: unknown) => exchange(rank, name, mine),
     };
     const native = {
-      verbsOffer: (_options: unknown, turn: number) => ((turns[rank] = turn), offers[rank]),
+      verbsOffer: (options: Record<string, unknown>, turn: number) => {
+        turns[rank] = turn;
+        devices[rank] = options['verbs.device'];
+        return offers[rank];
+      },
       whyNotByVerbs: (mine: string, theirs: string, peer: string, device: string) =>
         mine === theirs ? '' : `${peer} is in ${theirs}, and ${device} in ${mine}`,
     };
-    return chooseNetworks(native, directory, hosts, resolveOptions({}, {}));
+    return chooseNetworks(native, directory, hosts, resolveOptions({}, environment));
   });
-  return { networks: await Promise.all(networks), turns };
+  return { networks: await Promise.all(networks), turns, devices };
 }
 
 const on = (offer: string): VerbsOffer => ({ device: 'mlx5_0', offer });
@@ -53,6 +62,12 @@ describe('the networks between hosts', () => {
     const { networks, turns } = await agreed([0, 1, 0, 1], [on('a'), on('a'), on('a'), on('a')]);
     assert.deepEqual(networks[0], { ways: ['none', 'verbs', 'none', 'verbs'], reasons: ['', '', '', ''] });
     assert.deepEqual(turns, [0, 0, 1, 1], 'ranks of a host take devices in turns');
+  });
+
+  it('are of the devices that are named, which the ranks of each host take in turns', async () => {
+    const offers = Array.from({ length: 4 }, () => on('a'));
+    const { devices } = await agreed([0, 1, 0, 1], offers, { NBC_VERBS_DEVICE: 'mlx5_0,mlx5_1' });
+    assert.deepEqual(devices, ['mlx5_0', 'mlx5_0', 'mlx5_1', 'mlx5_1']);
   });
 
   it('are TCP to a rank that has no device, which says why, and verbs between the others', async () => {

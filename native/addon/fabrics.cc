@@ -105,6 +105,7 @@ std::unique_ptr<FarFabric> make_verbs(const Opening& opening, tcp::Socket listen
   using Line = cards::HostBootstrap::Line;
   verbs::VerbsOptions verbs = opening.verbs;
   verbs.eager_limit = opening.engine.libof.eager_limit;
+  verbs.make_receives_for(libof::eager_slots(verbs.eager_limit));
   verbs.give_up_after(opening.peer_timeout);
   verbs.connect_milliseconds = 3 * opening.peer_timeout;
   verbs.device.turn = number_on_host(opening);

@@ -1,6 +1,10 @@
 // Which device a rank opens, and its completion queue, on machines that are only played.
+#include <algorithm>
+#include <cerrno>
 #include <initializer_list>
+#include <memory>
 #include <string>
+#include <sys/resource.h>
 #include <vector>
 
 #include "fabric/verbs/available.h"
@@ -138,6 +142,35 @@ TEST(a_completion_queue_grows_where_the_device_lets_it) {
   } catch (const FabricError& error) {
     check_parts(error.message, {"enlarging the completion queue to 400 entries", std::strerror(ENOMEM)});
   }
+}
+
+// In a process that may lock little memory, a queue that is not made or enlarged says so, too.
+TEST(a_queue_for_which_memory_cannot_be_locked_names_the_limit) {
+  rlimit before{};
+  CHECK_EQ(getrlimit(RLIMIT_MEMLOCK, &before), 0);
+  const rlimit low{std::min<rlim_t>(before.rlim_max, 64 << 10), before.rlim_max};
+  CHECK_EQ(setrlimit(RLIMIT_MEMLOCK, &low), 0);
+  const auto refused = [](int entries) {
+    Machine machine({{.name = "ib0", .most_entries = entries}});
+    auto& lib = const_cast<verbs::Library&>(verbs::library());
+    const auto device = std::make_shared<verbs::Device>(verbs::DeviceOptions{});
+    if (entries == 0)
+      lib.create_cq = [](ibv_context*, int, void*, ibv_comp_channel*, int) -> ibv_cq* {
+        errno = ENOMEM;
+        return nullptr;
+      };
+    try {
+      verbs::CompletionQueue queue(device, 100, 1000, nullptr, 0);
+      queue.reserve(1000);
+    } catch (const FabricError& error) {
+      return error.message;
+    }
+    return std::string("nothing was refused");
+  };
+  const std::string made = refused(0), enlarged = refused(500);
+  setrlimit(RLIMIT_MEMLOCK, &before);
+  check_parts(made, {"creating the completion queue", "64 KiB", "ulimit -l"});
+  check_parts(enlarged, {"enlarging the completion queue to 1000 entries", "64 KiB", "ulimit -l"});
 }
 
 TEST(a_machine_without_devices_says_so) {

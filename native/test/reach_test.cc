@@ -10,6 +10,7 @@
 #include "fabric/verbs/device_choice.h"
 #include "fabric/verbs/offer.h"
 #include "fabric/verbs/reach.h"
+#include "libof/mailbox.h"
 #include "test/check.h"
 
 namespace {
@@ -268,6 +269,15 @@ TEST(ports_of_different_partitions_do_not_reach_each_other) {
 }
 
 // An attempt takes 4.096 µs × 2^timeout at least, and there are retries + 1 of them.
+TEST(there_is_a_receive_for_every_slot_of_the_mailbox) {
+  for (uint32_t limit = 0; limit <= 300; ++limit) {
+    VerbsOptions options;
+    options.make_receives_for(nbc::libof::eager_slots(limit));
+    CHECK(options.receive_depth >= nbc::libof::eager_slots(limit) + nbc::libof::kRtrSlots);
+    CHECK(options.receive_depth >= 256);
+  }
+}
+
 TEST(a_network_may_be_away_for_three_fifths_of_the_time_of_a_peer) {
   for (const int64_t milliseconds : {1000, 4000, 10'000, 30'000, 3'600'000}) {
     VerbsOptions options;

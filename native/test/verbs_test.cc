@@ -1249,12 +1249,12 @@ struct FalseEvents {
   }
 };
 
-TEST(an_event_of_the_device_is_an_error_for_all_that_needs_it) {
+void check_event(ibv_event_type type, const VerbsOptions& verbs) {
   const char* make_event = std::getenv("NBC_TEST_EVENT");
   if (make_event == nullptr) throw Skip{"NBC_TEST_EVENT makes no event"};
   need_device();
-  const FalseEvents events(IBV_EVENT_DEVICE_FATAL);
-  run_verbs(3, mode(true), {}, [&](TestRank& me, Meeting& meeting) {
+  const FalseEvents events(type);
+  run_verbs(3, mode(true), verbs, [&](TestRank& me, Meeting& meeting) {
     const auto exchange = [&](Rank other) {
       const Pinned in = me.plain(8);
       const uint32_t receive = me.irecv(in, other, 1);
@@ -1287,6 +1287,11 @@ TEST(an_event_of_the_device_is_an_error_for_all_that_needs_it) {
     meeting.meet();
     if (me.rank > 0) exchange(3 - me.rank);
   });
+}
+
+TEST(an_event_of_the_device_is_an_error_for_all_that_needs_it) { check_event(IBV_EVENT_DEVICE_FATAL, {}); }
+TEST(an_event_of_the_shared_receives_is_an_error_for_all_that_needs_them) {
+  check_event(IBV_EVENT_SRQ_ERR, by(Eager::send));
 }
 
 // A device that can lose what it was given: it completes nothing any more, and reports no error.
@@ -1450,6 +1455,27 @@ TEST_BOTH_WAYS(a_link_that_loses_acknowledgements_fails_no_put_that_has_come) {
   CHECK(ends[1]->cookie == &late);
   CHECK_EQ(ends[1]->error, Error::peer_closed);
   for (const std::byte b : to) CHECK(b == std::byte{1});
+}
+
+// A rank sends and closes while the link is away, for longer than a rank would want to wait for nothing.
+TEST_BOTH_WAYS(what_was_sent_before_closing_arrives_over_a_link_that_was_away) {
+  need_link();
+  VerbsOptions options = verbs;
+  options.give_up_after(20'000);
+  Pair pair(options);
+  pair.connect();
+  const Mailbox out = pair.fabric[0]->outbox(1);
+  fill(out.slots, 64, 3);
+  interrupt_link("mute");
+  pair.fabric[0]->commit(1, out.slots, 64, 7, nullptr);
+  std::jthread healer([] {
+    std::this_thread::sleep_for(milliseconds(4000));
+    interrupt_link("free");
+  });
+  pair.fabric[0]->announce_closed();
+  pair.fabric[0].reset();
+  pair.until([&] { return pair.find(1, Completion::Kind::message) != nullptr; });
+  CHECK_EQ(first_difference(pair.fabric[1]->inbox(0).slots, 64, 3), 64u);
 }
 
 // The link goes down in the middle of transfers and comes back much later: nothing hangs, and both ranks learn of it.

@@ -30,7 +30,7 @@ import {
   mustAllBe,
 } from './directory/told.js';
 import { chooseNetworks, type Ways } from './network.js';
-import { inTurn, type Settings, TRANSPORTS } from './options.js';
+import { inTurn, type Settings, TRANSPORTS, turnOnHost } from './options.js';
 import { NEVER, type Stop } from './stop.js';
 
 /** What the world is opened with. */
@@ -199,7 +199,7 @@ export async function exchangePlaces(
   const processors = new Set(here.flatMap((home) => parseCpuList(home.processors))).size;
   const key = directory.key ?? (await sharedKey(directory));
   const known = await findOwnAddress(directory, homes, machine);
-  const address = wanted === '' ? await known() : findAddress(inTurn(wanted, rank), machine.interfaces());
+  const address = wanted === '' ? await known() : findAddress(inTurn(wanted, turnOnHost(rank, hosts)), machine.interfaces());
   const apart = transport === 'auto' && here.length < size;
   const networks = apart ? await chooseNetworks(native, directory, hosts, settings) : undefined;
   const names = [...new Set(networks?.ways.filter((way) => way !== 'none'))];

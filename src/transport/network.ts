@@ -5,7 +5,7 @@
 import type { Native, VerbsOffer, Way } from '../native.js';
 import type { Directory } from './directory/directory.js';
 import { exchange, isObjectOf, isText } from './directory/told.js';
-import { nativeOptions, type Settings } from './options.js';
+import { nativeOptions, type Settings, turnOnHost } from './options.js';
 
 /** How a rank reaches the others. */
 export interface Ways {
@@ -28,8 +28,8 @@ export async function chooseNetworks(
   settings: Settings,
 ): Promise<Ways> {
   const { rank } = directory;
-  const turn = hosts.slice(0, rank).filter((host) => host === hosts[rank]).length;
-  const mine = native.verbsOffer(nativeOptions(settings, rank), turn);
+  const turn = turnOnHost(rank, hosts);
+  const mine = native.verbsOffer(nativeOptions(settings, turn), turn);
   const offers = await exchange(directory, 'offer', mine, isOffer);
   const reasons = offers.map((theirs, other) => {
     if (hosts[other] === hosts[rank]) return '';

@@ -59,7 +59,7 @@ interface Rule<T> {
 const VERBS = {
   /**
    * The device, by its name (default: the best that works, in turns where several are equal). Several names, with
-   * commas between them, are for a machine with several devices: its ranks take them in turns, rank 0 the first.
+   * commas between them, are for a machine with several devices: its ranks take them in turns, its first rank the first.
    * Variable NBC_VERBS_DEVICE.
    */
   device: native(names('NBC_VERBS_DEVICE')),
@@ -103,7 +103,7 @@ const TCP = {
    * Where this rank listens, and other ranks connect to: a numeric address of this machine, an interface (`'eth0'`) or
    * a network (`'10.1.0.0/16'`), whose first address on this machine it is then (IPv4 before IPv6), so that all
    * machines may be given the same text. Several, with commas between them, are for a machine with several interfaces:
-   * its ranks take them in turns, rank 0 the first.
+   * its ranks take them in turns, its first rank the first.
    *
    * Default: loopback if all ranks are on one machine, else the address from which this rank reaches the store of the
    * job. Where there is no store (PMI, PMIx), a machine's only address, or the one from which the system reaches an
@@ -297,12 +297,12 @@ export function allOptions(): NamedRule[] {
 }
 
 /** What native code is told: its options by their full names. */
-export function nativeOptions(settings: Settings, rank: number): Record<string, string | number | boolean> {
+export function nativeOptions(settings: Settings, turn: number): Record<string, string | number | boolean> {
   const chosen = allOptions().filter(({ rule }) => rule.native);
   const values = Object.fromEntries(
     chosen.map(({ name, rule, valueIn }) => {
       const value = valueIn(settings);
-      return [name, rule.inTurn === true ? inTurn(value as string, rank) : value];
+      return [name, rule.inTurn === true ? inTurn(value as string, turn) : value];
     }),
   );
   return settings.trace === '' ? { ...values, traceEvents: 0 } : values;
@@ -318,9 +318,14 @@ export function exposedBytes(environment: Environment = process.env): number {
 }
 
 /** What one rank takes of a list with commas, of devices or addresses: see {@link VerbsOptions.device}. */
-export function inTurn(list: string, rank: number): string {
+export function inTurn(list: string, turn: number): string {
   const parts = list.split(',');
-  return parts[rank % parts.length].trim();
+  return parts[turn % parts.length].trim();
+}
+
+/** How many ranks of its host come before this one. `hosts`: of all ranks, as numbers; undefined: they are on one. */
+export function turnOnHost(rank: number, hosts: readonly number[] | undefined): number {
+  return hosts === undefined ? rank : hosts.slice(0, rank).filter((host) => host === hosts[rank]).length;
 }
 
 /** Whether this is an object with options of these names and no others. */

@@ -9,15 +9,13 @@
 #include <cstring>
 #include <random>
 
+#include "fabric/verbs/locked_memory.h"
+
 namespace nbc::verbs {
 namespace {
 
 constexpr uint32_t kChain = 32;  // work requests built at a time, on the stack
 constexpr uint32_t kParts = 2;   // a header, and what was committed
-
-[[noreturn]] void fail(const char* what, int error) {
-  throw system_failure(std::string("transport 'verbs': ") + what, error);
-}
 
 bool takes_receive(const Work& work) { return work.verb != Verb::write; }
 
@@ -58,7 +56,7 @@ Connection::Connection(Rank peer, const Equipment& equipment)
       most_inline_ = std::min(init.cap.max_inline_data, equipment.most_inline);
       break;
     }
-    if (wanted == 0) fail("creating a queue pair", errno);
+    if (wanted == 0) throw device_refusal("creating a queue pair");
   }
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
@@ -70,7 +68,7 @@ Connection::Connection(Rank peer, const Equipment& equipment)
   missing = sends_ ? 0 : receive_depth_;
   if (error != 0 || !refill(true)) {
     device_->lib.destroy_qp(qp_);
-    fail("preparing a queue pair", error);
+    throw device_refusal("preparing a queue pair", error);
   }
 }
 

@@ -46,6 +46,9 @@ struct VerbsOptions {
   // and does not look is slow, not dead. A dead one does not even say that it has no receive.
   uint8_t receiver_retries = 7;
 
+  // How long a rank that closes waits until what it wrote has arrived, or the device has given it up.
+  int64_t close_milliseconds = 3000;
+
   // How many seconds in a row a peer may not answer a probe before it is given up, whatever the device says.
   uint32_t silence = 8;
 
@@ -55,9 +58,14 @@ struct VerbsOptions {
   // that sweeps, or a link that is away for some seconds. With the default of 10 s an attempt takes 1.1 s.
   void give_up_after(int64_t milliseconds) {
     silence = static_cast<uint32_t>(std::max<int64_t>(milliseconds / 1000 - 2, 2));
+    close_milliseconds = milliseconds;
     const auto each = static_cast<uint64_t>(milliseconds * 600'000 / (retries + 1) / 4096);  // attempt, of 4.096 µs
     timeout = static_cast<uint8_t>(std::clamp<int>(std::bit_width(each), 8, 31));
   }
+
+  // A receive for each message that may be on its way to this rank: as many as the mailbox has slots, and RTRs, reports
+  // and puts beside them. With fewer the device has to send again what finds none.
+  void make_receives_for(uint32_t slots) { receive_depth = std::max(receive_depth, slots + 64); }
 
   template <typename Reader>
   void read_options(Reader& from) {

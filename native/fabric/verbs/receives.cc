@@ -14,8 +14,8 @@
 namespace nbc::verbs {
 namespace {
 
-[[noreturn]] void fail(const Device& device, const char* what, const std::string& why) {
-  throw FabricError{"transport 'verbs', verbs.eager 'send': " + std::string(what) + " of " + device.name + ": " + why};
+[[noreturn]] void fail(const Device& device, const char* what) {
+  throw device_refusal(std::string(what) + " of " + device.name + ", for verbs.eager 'send'");
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ SharedReceives::SharedReceives(std::shared_ptr<Device> device, uint32_t most, si
   init.attr.max_wr = most + kChain;
   init.attr.max_sge = 1;
   queue_ = device_->lib.create_srq(device_->pd, &init);
-  if (queue_ == nullptr) fail(*device_, "creating a shared receive queue", std::strerror(errno));
+  if (queue_ == nullptr) fail(*device_, "creating a shared receive queue");
   try {
     add(kChain);
   } catch (const FabricError&) {
@@ -66,7 +66,7 @@ void SharedReceives::add(uint32_t count) {
     buffers_.push_back({base + i * longest_, mr->lkey});
   }
   while (!used_.empty()) {
-    if (!post()) fail(*device_, "filling the shared receive queue", std::strerror(errno));
+    if (!post()) fail(*device_, "filling the shared receive queue");
   }
 }
 

@@ -157,12 +157,14 @@ void VerbsFabric::device_events() {
   ibv_async_event event;
   while (device_->lib.get_async_event(device_->context, &event) == 0) {
     const std::string name = device_->lib.event_type_str(event.event_type);
-    const bool device = event.event_type == IBV_EVENT_DEVICE_FATAL || event.event_type == IBV_EVENT_CQ_ERR;
+    // What all connections need is broken.
+    const bool device = event.event_type == IBV_EVENT_DEVICE_FATAL || event.event_type == IBV_EVENT_CQ_ERR ||
+                        event.event_type == IBV_EVENT_SRQ_ERR;
     const bool pair = event.event_type == IBV_EVENT_QP_FATAL || event.event_type == IBV_EVENT_QP_REQ_ERR ||
                       event.event_type == IBV_EVENT_QP_ACCESS_ERR;
     const ibv_qp* which = event.element.qp;
     // A queue pair cannot be destroyed before its events are acknowledged. A port that went down may come back within
-    // the retries.
+    // the retries; one whose addresses or partitions changed is asked again for every card.
     device_->lib.ack_async_event(&event);
     for (Link& link : links_) {
       if (link.connection != nullptr && (device || (pair && link.connection->owns(which))))

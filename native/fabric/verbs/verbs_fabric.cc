@@ -13,8 +13,6 @@
 namespace nbc::verbs {
 namespace {
 
-constexpr int64_t kCloseMilliseconds = 3000;  // how long a closing rank waits until what it wrote has arrived
-
 uint32_t part_of(uint32_t all, uint32_t wanted, uint32_t eighths) {
   return std::max(std::min(wanted, all / 8 * eighths), 16u);
 }
@@ -260,12 +258,12 @@ void VerbsFabric::announce_closed() {
   flush();
   // Destroying a queue pair would take back what is still on its way. A peer that has closed, too, needs nothing any
   // more.
-  const int64_t limit = now_milliseconds() + kCloseMilliseconds;
+  const int64_t limit = now_milliseconds() + options_.close_milliseconds;
   const auto pending = [&] {
-    return std::any_of(links_.begin(), links_.end(), [](const Link& link) {
+    return std::any_of(links_.begin(), links_.end(), [&](const Link& link) {
       const Connection* c = link.connection.get();
       return c != nullptr && c->state == Connection::State::ready && !c->peer_closed &&
-             (c->posted != c->completed || c->dirty);
+             (c->posted != c->completed || c->dirty) && bootstrap_->standing(c->peer) < cards::Standing::gone;
     });
   };
   while (pending() && now_milliseconds() < limit) {
