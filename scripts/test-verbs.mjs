@@ -62,7 +62,7 @@ const STEPS = [
   {
     title: 'fabric',
     what: 'the verbs fabric by itself and under an engine, under ASan and UBSan: messages, sleeping, registrations, failures',
-    seconds: 300,
+    seconds: 450,
     command: [
       'env',
       // A new address is an event that the device of its interface reports.
@@ -74,16 +74,16 @@ const STEPS = [
   {
     title: 'threads',
     what: 'what has the most threads of it, under TSan',
-    seconds: 200,
+    seconds: 300,
     command: shell(`
-      for test in random_mixes many_peers connects_of_four a_sleeper; do
+      for test in random_mixes many_peers connects_of_four a_sleeper its_registration; do
         setarch -R build/native-test/tsan/verbs_test $test || exit
       done`),
   },
   {
     title: 'link',
     what: 'the same over a link between two devices that is silent for a moment, and one that goes down',
-    seconds: 120,
+    seconds: 180,
     command: ['env', ...LINK, 'NBC_TEST_DEVICES=rxc,rxd', 'build/native-test/plain/verbs_test', 'a_link'],
   },
   {
