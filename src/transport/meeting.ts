@@ -199,7 +199,8 @@ export async function exchangePlaces(
   const processors = new Set(here.flatMap((home) => parseCpuList(home.processors))).size;
   const key = directory.key ?? (await sharedKey(directory));
   const known = await findOwnAddress(directory, homes, machine);
-  const address = wanted === '' ? await known() : findAddress(inTurn(wanted, turnOnHost(rank, hosts)), machine.interfaces());
+  const address =
+    wanted === '' ? await known() : findAddress(inTurn(wanted, turnOnHost(rank, hosts)), machine.interfaces());
   const apart = transport === 'auto' && here.length < size;
   const networks = apart ? await chooseNetworks(native, directory, hosts, settings) : undefined;
   const names = [...new Set(networks?.ways.filter((way) => way !== 'none'))];

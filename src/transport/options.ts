@@ -59,8 +59,8 @@ interface Rule<T> {
 const VERBS = {
   /**
    * The device, by its name (default: the best that works, in turns where several are equal). Several names, with
-   * commas between them, are for a machine with several devices: its ranks take them in turns, its first rank the first.
-   * Variable NBC_VERBS_DEVICE.
+   * commas between them, are for a machine with several devices: its ranks take them in turns, the first rank of each
+   * machine the first device. Variable NBC_VERBS_DEVICE.
    */
   device: native(names('NBC_VERBS_DEVICE')),
   /** The port of the device (default 0: the best). Variable NBC_VERBS_PORT. */
@@ -103,7 +103,7 @@ const TCP = {
    * Where this rank listens, and other ranks connect to: a numeric address of this machine, an interface (`'eth0'`) or
    * a network (`'10.1.0.0/16'`), whose first address on this machine it is then (IPv4 before IPv6), so that all
    * machines may be given the same text. Several, with commas between them, are for a machine with several interfaces:
-   * its ranks take them in turns, its first rank the first.
+   * its ranks take them in turns, the first rank of each machine the first address.
    *
    * Default: loopback if all ranks are on one machine, else the address from which this rank reaches the store of the
    * job. Where there is no store (PMI, PMIx), a machine's only address, or the one from which the system reaches an

@@ -1,5 +1,5 @@
-// Ranks of this host are reached by shared memory, all others by a network. Each message goes to the one or the other by
-// its peer (by_peer.h), so all that is to be done here is to sleep for both.
+// Ranks of this host are reached by shared memory, all others by a network. Each message goes to the one or the other
+// by its peer (by_peer.h), so all that is to be done here is to sleep for both.
 //
 // Sleeping. A thread cannot sleep on a futex and on descriptors; the network has descriptors, so the doorbell of shared
 // memory gets one: its word `armed` says that this rank sleeps on a socket, and the writer that rings sends a datagram
