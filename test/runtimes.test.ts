@@ -1,6 +1,7 @@
 /**
  * Every runtime that node-nbc supports, with one addon: the first program of the README, the collectives in their short
- * form, buffers that the program loses while an operation uses them, and the 3D FFT.
+ * form, buffers that the program loses while an operation uses them, a close that the event loop has not heard of, and
+ * the 3D FFT.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -80,6 +81,10 @@ for (const name of RUNTIMES) {
       const args = ['thread', 'short'];
       const results = await runRanks('collectives', { size: 2, args, runtime: runtime.command });
       for (const { cases } of reports<{ cases: number }>(results)) assert.ok(cases > 0);
+    });
+
+    it('closes with a call of the event loop outstanding', async () => {
+      for (let turn = 0; turn < 3; turn++) await runRanks('rung', { size: 2, runtime: runtime.command });
     });
 
     it('loses no memory with a buffer that the program loses', async () => {

@@ -69,7 +69,7 @@ PinResult get_store(Handle buffer, RecentStores& recent, std::shared_ptr<void>& 
 
 }  // namespace
 
-bool has_backing_stores(napi_env env) { return v8().complete() && !is_bun(env); }
+bool has_backing_stores(napi_env env) { return v8().complete() && is_node(env); }
 
 PinResult pin_backing_store(napi_value value, RecentStores& recent, Pinned& out) {
   const V8& v = v8();

@@ -67,10 +67,9 @@ void EventLoopPoll::Polled::on_readable(Handle* handle, int status, int /*events
   if (napi_open_handle_scope(polled.env, &scope) != napi_ok) return;
   napi_value callback;
   napi_value receiver;
-  napi_value ignored;  // Deno 2.9 writes it without asking whether there is a place
   if (napi_get_reference_value(polled.env, polled.callback, &callback) == napi_ok &&
       napi_get_global(polled.env, &receiver) == napi_ok &&
-      napi_make_callback(polled.env, polled.context, receiver, callback, 0, nullptr, &ignored) ==
+      napi_make_callback(polled.env, polled.context, receiver, callback, 0, nullptr, nullptr) ==
           napi_pending_exception) {
     napi_value exception;
     if (napi_get_and_clear_last_exception(polled.env, &exception) == napi_ok)
@@ -80,7 +79,7 @@ void EventLoopPoll::Polled::on_readable(Handle* handle, int status, int /*events
 }
 
 std::unique_ptr<EventLoopPoll> EventLoopPoll::start(napi_env env, int descriptor, napi_value callback) {
-  if (is_bun(env)) return nullptr;
+  if (!is_node(env)) return nullptr;
   const Libuv& uv = libuv();
   uv_loop_s* loop = nullptr;
   if (!uv.complete() || uv.event_loop(env, &loop) != napi_ok || loop == nullptr) return nullptr;
