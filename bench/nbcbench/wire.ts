@@ -1,4 +1,4 @@
-/** The words, beside those of operations.ts, of the commands that nbcbench gives to ranks (see rank.ts). */
+/** The words, beside those of operations.ts, of the commands that nbcbench gives to ranks (see duties.ts). */
 
 export const MODES = ['blocking', 'overlap', 'compute'] as const;
 /** blocking: start and wait. overlap: start, computation with tests, wait. compute: the computation alone. */

@@ -1,5 +1,5 @@
 /*
- * One MPI rank of nbcbench: the method of bench/nbcbench/rank.ts and prepared.ts, line for line, on the operations of
+ * One MPI rank of nbcbench: the method of bench/nbcbench/duties.ts and prepared.ts, line for line, on the operations of
  * operations.h. nbcbench compiles it with each MPI it finds and drives it over FIFOs:
  *
  *     nbcbench_mpi DIRECTORY CPUS        CPUS: "-", or the processor of each rank, "0,1,…"
