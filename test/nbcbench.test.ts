@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -14,6 +14,7 @@ import { run } from './support/commands.js';
 import { LIMIT_S } from './support/limit.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+const NBCRUN = join(ROOT, 'dist/cli/nbcrun.js');
 const NBCBENCH = join(ROOT, 'dist/bench/nbcbench/main.js');
 
 /** Modules of nbcbench are no part of the package's surface, so they are loaded from where they were compiled to. */
@@ -185,6 +186,8 @@ describe('nbcbench', () => {
         [['--delays', 'long', '--links', 'lo'], /long.*milliseconds/],
         [['waiting', '--seconds', 'x'], /seconds/],
         [['pingpong', '--sizes', '5Q'], /5Q/],
+        [['--join', '--ranks', '3'], /'--join' cannot be used with option '--ranks/],
+        [['pingpong', '--join', '--transport', 'tcp'], /'--join' cannot be used with option '--transport/],
       ] as const) {
         const { code, stderr } = await nbcbench(args);
         assert.equal(code, 2, stderr);
@@ -436,6 +439,41 @@ describe('nbcbench', () => {
       assert.match(stderr, /node-nbc +openmpi +\/openmpi/);
       assert.equal(ratios.length, 2, stderr);
       assert.deepEqual(left, []);
+    });
+
+    it('--join: the ranks of a job that a launcher has started', async () => {
+      const join = async (ranks: number, ...args: string[]) => {
+        const command = [NBCRUN, '-n', String(ranks), NBCBENCH, ...args, '--join', ...QUICK, '--json', '-'];
+        const { code, stdout, stderr } = await run(process.execPath, command, {}, { limitS: LIMIT_S.long });
+        assert.equal(code, 0, stderr);
+        return JSON.parse(stdout) as Row[];
+      };
+      const rows = await join(3, '--ops', 'ialltoall', '--buffers', 'plain');
+      assert.deepEqual(
+        rows.map(({ implementation, op, ranks, transport, bytes }) => [implementation, op, ranks, transport, bytes]),
+        [['node-nbc', 'ialltoall', 3, 'auto', 8]],
+      );
+      for (const field of ['blocking_us', 'overhead_us']) assert(Number(rows[0][field]) > 0);
+      const [played, ...more] = await join(2, 'pingpong');
+      assert(Number(played['round_trip_us']) > 0);
+      assert.deepEqual(more, []);
+    });
+
+    it('--join without a job, and with a rank that fails: exit code 1, and nobody waits', async () => {
+      const alone = await nbcbench(['pingpong', '--join']);
+      assert.equal(alone.code, 1);
+      assert.match(alone.stderr, /a launcher must have started several ranks/);
+      const file = join(scratch, 'no-clock.mjs');
+      const broken = "process.hrtime.bigint = () => { throw new Error('there is no clock'); };";
+      const program = `import ${JSON.stringify(NBCBENCH)};`;
+      // Modules are evaluated in their order.
+      writeFileSync(join(scratch, 'no-clock-of-1.mjs'), `if (process.env.NBC_RANK === '1') ${broken}\n`);
+      writeFileSync(file, `import './no-clock-of-1.mjs';\n${program}\n`);
+      const options = ['--join', '--ops', 'ialltoall', '--buffers', 'plain', ...QUICK];
+      const command = [NBCRUN, '-n', '2', '--on-failure', 'continue', file, ...options];
+      const { code, stderr } = await run(process.execPath, command, {}, { limitS: LIMIT_S.long });
+      assert.equal(code, 1, stderr);
+      assert.match(stderr, /there is no clock/);
     });
 
     it('without MPI: says what to install and goes on', async () => {

@@ -133,7 +133,7 @@ function startInstant(lead: number): number {
 function startTogether(start: number, lead: number): number {
   if (start === INSTANT) return startInstant(lead);
   if (start === GATE) {
-    if (gate === undefined) throw new Error('there is no gate between machines: --start barrier');
+    if (gate === undefined) throw new Error('ranks that have joined have no gate');
     return gate.pass();
   }
   barrier();
@@ -160,7 +160,8 @@ function repeat(
 ): void {
   const began = startTogether(start, lead);
   const t0 = start === GATE ? now() : began;
-  samples[at] = start === INSTANT ? began - began : began + clockOffset; // an instant is the same for all: 0, or NaN
+  // An instant is the same for all: 0, or NaN. Without a gate ranks may be on several machines, whose clocks differ.
+  samples[at] = start === INSTANT || gate === undefined ? began - began : began + clockOffset;
   if (mode === BLOCKING) {
     prepared.begin().wait();
     samples[at + 4] = now() - began - timerCost;

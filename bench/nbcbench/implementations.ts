@@ -1,5 +1,5 @@
 /** What can be measured: node-nbc in each of its settings, and C programs on other libraries. */
-import type { BenchJob } from './job.js';
+import type { Job } from './job.js';
 import type { BufferKind, Form } from './wire.js';
 import type { Placement } from './placement.js';
 import type { Way } from './ways.js';
@@ -16,7 +16,7 @@ export interface Implementation {
   way?: Way;
   buffers: readonly BufferKind[];
   forms: readonly Form[];
-  launch(ranks: number, placement: Placement): Promise<BenchJob>;
+  launch(ranks: number, placement: Placement): Promise<Job>;
 }
 
 /** Whether to compare with it (a peer), or to compare it with others. */

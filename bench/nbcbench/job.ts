@@ -17,6 +17,21 @@ export interface Launch {
   inherit?: number;
 }
 
+/** Ranks that wait for commands. */
+export interface Job {
+  readonly ranks: number;
+  /**
+   * Gives the ranks their turn: all obey one command. Resolves when the last is asleep again; rejects if any failed.
+   */
+  command(...words: (string | number)[]): Promise<void>;
+  /** What the last command that measures left for each rank. */
+  results(): Float64Array[];
+  /** Lets the ranks end by themselves. */
+  close(): Promise<void>;
+  /** No command follows: nothing is waited for. */
+  kill(): void;
+}
+
 /**
  * A command that takes longer hangs. The longest one is a handful of repetitions of a job whose ranks crowd each other
  * out.
@@ -29,7 +44,7 @@ process.on('exit', () => {
   for (const job of open) job.kill();
 });
 
-export class BenchJob {
+export class BenchJob implements Job {
   readonly name: string;
   readonly ranks: number;
   readonly directory: string;
@@ -132,9 +147,6 @@ export class BenchJob {
     }
   }
 
-  /**
-   * Gives the ranks their turn: all obey one command. Resolves when the last is asleep again; rejects if any failed.
-   */
   async command(...words: (string | number)[]): Promise<void> {
     const line = words.join(' ');
     const answered = this.#answered(`to "${line}"`);
@@ -142,7 +154,6 @@ export class BenchJob {
     await answered;
   }
 
-  /** What the last command that measures left for each rank. */
   results(): Float64Array[] {
     return Array.from({ length: this.ranks }, (_, rank) => {
       const bytes = readFileSync(join(this.directory, `result.${rank}`));
@@ -155,7 +166,7 @@ export class BenchJob {
     return this.#children.map((child) => child.pid!);
   }
 
-  /** Lets the ranks end by themselves; after five seconds they are ended. */
+  /** After five seconds they are ended. */
   async close(): Promise<void> {
     if (!open.has(this)) return;
     this.#closing = true;

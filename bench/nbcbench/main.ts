@@ -6,6 +6,7 @@ import { againstNodeTable, type AgainstNodeSettings, measureAgainstNode } from '
 import { drawOverhead } from './chart.js';
 import { Delays } from './delay.js';
 import { isPeer, type Implementation } from './implementations.js';
+import { measureJoined } from './joined.js';
 import { measure, type Result, type Settings } from './measure.js';
 import { measureMemory } from './memory.js';
 import { measureNbov, type Nbov } from './nbov.js';
@@ -24,6 +25,7 @@ import { WAYS, type Way } from './ways.js';
 import { BUFFER_KINDS, FORMS, STARTS, type BufferKind, type Form, type Start } from './wire.js';
 
 interface MeasureOptions {
+  join?: boolean;
   threads?: boolean;
   ranks: number[];
   ops: Op[];
@@ -85,6 +87,34 @@ function threadsOption(): Option {
   ).conflicts('transport');
 }
 
+/** The ranks of a job that they have joined have their processors already, and no clock that all of them share. */
+const JOINED = {
+  start: 'barrier',
+  placement: { cpus: undefined, dedicated: true, text: 'ranks that have joined, each on its own clock' },
+} as const;
+
+/** As `--join`. */
+function joinOption(...others: string[]): Option {
+  return new Option(
+    '--join',
+    'measure the job in which this process is a rank: all its ranks run this command',
+  ).conflicts(['transport', 'threads', 'progress', 'peers', 'bind', ...others]);
+}
+
+async function measureAll(implementations: Implementation[], options: MeasureOptions & Settings): Promise<void> {
+  const charts = options.svg === undefined ? undefined : await loadCharts();
+  sayWhat(implementations);
+  const results = await measure(implementations, options, listener);
+  report(results, options);
+  const rows = toRows(results);
+  writeJson(options.json, rows);
+  if (charts && options.svg !== undefined) writeFileSync(options.svg, drawOverhead(charts, rows));
+}
+
+function sayWhat(implementations: readonly Implementation[]): void {
+  line.log(`nbcbench ${version}: ${[...new Set(implementations.map(({ title }) => title))].join(', ')}`);
+}
+
 async function benchmark(options: MeasureOptions, command: Command): Promise<void> {
   const transports = transportsOf(options);
   if (!options.ours && options.peers === false)
@@ -94,7 +124,8 @@ async function benchmark(options: MeasureOptions, command: Command): Promise<voi
   const uneven = options.sizes.find((bytes) => bytes % REDUCED_BYTES !== 0);
   if (uneven !== undefined && options.ops.some(reduces))
     command.error(`error: reductions are of float64: blocks of ${uneven} bytes have no whole number of them`);
-  const charts = options.svg === undefined ? undefined : await loadCharts();
+  if (options.join)
+    return measureJoined(options, (ours, size) => measureAll([ours], { ...options, ...JOINED, ranks: [size] }));
   const ours = options.ours
     ? transports.flatMap((transport) =>
         options.progress.flatMap((progress) =>
@@ -107,14 +138,8 @@ async function benchmark(options: MeasureOptions, command: Command): Promise<voi
     : [];
   const implementations = [...ours, ...peersIf(options.peers, transports)];
   if (implementations.length === 0) throw new Error('nothing to measure');
-  line.log(`nbcbench ${version}: ${[...new Set(implementations.map(({ title }) => title))].join(', ')}`);
   const network = new Delays(options.links);
-  const settings: Settings = { ...options, setDelay: (ms) => network.set(ms) };
-  const results = await measure(implementations, settings, listener);
-  report(results, options);
-  const rows = toRows(results);
-  writeJson(options.json, rows);
-  if (charts && options.svg !== undefined) writeFileSync(options.svg, drawOverhead(charts, rows));
+  await measureAll(implementations, { ...options, setDelay: (ms) => network.set(ms) });
 }
 
 function report(results: readonly Result[], { intervals, json, peers, ours, sameBuffers }: MeasureOptions): void {
@@ -222,21 +247,26 @@ async function nbov(options: {
   writeJson(options.json, found);
 }
 
-async function pingPong(
-  options: PingPongSettings & {
-    threads?: boolean;
-    transport: string[];
-    progress: string[];
-    peers: Peers;
-    json?: string;
-  },
-): Promise<void> {
+interface PingPongOptions extends PingPongSettings {
+  join?: boolean;
+  threads?: boolean;
+  transport: string[];
+  progress: string[];
+  peers: Peers;
+  json?: string;
+}
+
+async function pingPong(options: PingPongOptions): Promise<void> {
+  if (options.join) return measureJoined({}, (ours) => playPingPong([ours], { ...options, ...JOINED }));
   const transports = transportsOf(options);
   const ours = transports.flatMap((transport) =>
     options.progress.map((progress) => nodeNbc(transport, progress, ['plain'])),
   );
-  const implementations = [...ours, ...peersIf(options.peers, transports)];
-  line.log(`nbcbench ${version}: ${[...new Set(implementations.map(({ title }) => title))].join(', ')}`);
+  await playPingPong([...ours, ...peersIf(options.peers, transports)], options);
+}
+
+async function playPingPong(implementations: Implementation[], options: PingPongOptions): Promise<void> {
+  sayWhat(implementations);
   const found = await measurePingPong(implementations, options, listener);
   const peers = [...new Set(implementations.filter(isPeer).map(({ name }) => name))];
   const ofPeers = (bytes: number): number[] =>
@@ -326,6 +356,7 @@ const program = new Command('nbcbench')
     ['auto'],
   )
   .addOption(threadsOption())
+  .addOption(joinOption('ranks', 'ways', 'start', 'delays', 'links', 'ours'))
   .option('--progress <list>', "node-nbc's progress: thread, manual", parse.parseProgress, ['thread'])
   .option('--ways <list>', `with progress 'manual', the paper's modes: ${WAYS.join(', ')}`, parse.parseWays)
   .option('--buffers <kind>', "node-nbc's buffers: plain, alloc or both", parse.parseBuffers, [...BUFFER_KINDS])
@@ -371,6 +402,10 @@ only keep ranks from the processor. barrier is what most benchmarks do: each lib
 
 Exit codes: 0 all measured; 1 something failed (the rest is still reported); 2 wrong usage.
 
+With --join the ranks are those of a job that a launcher has started, on one machine or several, with their settings in
+variables (NBC_TRANSPORT, NBC_PROGRESS). Each rank then runs nbcbench; rank 0 measures and reports. They start out of a
+barrier, and times are the longest of any rank on its own clock.
+
 Examples:
   $ nbcbench                                           ibcast, igather and ialltoall between 2 ranks
   $ nbcbench --ops all --sizes 8 --peers openmpi       every operation, against Open MPI
@@ -382,6 +417,7 @@ Examples:
   $ nbcbench waiting --peers                           processor time of ranks that wait
   $ nbcbench crowd --peers                             64 ranks over TCP on this machine, all-to-all
   $ nbcbench pingpong --transport tcp --peers openmpi  round trips of 8 bytes
+  $ mpirun -n 2 --host a,b npx nbcbench pingpong --join   the same between two hosts
   $ nbcbench against-node --markdown                   round trips beside what Node.js itself offers, as in README.md
   $ nbcbench memory --ranks 64                         memory of a rank above bare Node`,
   )
@@ -430,6 +466,7 @@ program
     'auto',
   ])
   .addOption(threadsOption())
+  .addOption(joinOption())
   .option('--progress <list>', 'thread, manual', parse.parseProgress, ['thread'])
   .addOption(sameBuffersOption())
   .option('--no-bind', 'leave it to the kernel on which processors ranks run')

@@ -5,7 +5,7 @@
  */
 import { loadavg } from 'node:os';
 import { isPeer, type Implementation } from './implementations.js';
-import type { BenchJob } from './job.js';
+import type { Job } from './job.js';
 import { formatBytes } from './options.js';
 import { type Op, sizesOf } from './operations.js';
 import { place, type Placement } from './placement.js';
@@ -28,6 +28,8 @@ export interface Settings {
   sameBuffers?: boolean;
   /** Whether ranks get a processor each, if there are enough. */
   bind: boolean;
+  /** Where the ranks are already. Absent: by {@link place}. */
+  placement?: Placement;
   /** All is measured under each of these delays of the network, in ms, by the same ranks. Absent: as the network is. */
   delays?: readonly number[] | undefined;
   /** Makes the network have that delay. */
@@ -108,7 +110,7 @@ const LATE_PATIENCE = 4;
 /** An implementation at work with one number of ranks. */
 interface Team {
   implementation: Implementation;
-  job: BenchJob;
+  job: Job;
   /** How far ahead, in µs, rank 0 sets the common start. */
   lead: number;
   alive: boolean;
@@ -151,7 +153,7 @@ export async function measure(
   const combinations = settings.ops.flatMap((op) => sizesOf(op, settings.sizes).map((bytes) => ({ op, bytes })));
   const steps = settings.ranks.length * delays.length * combinations.length * passes;
   for (const ranks of settings.ranks) {
-    const placement = place(ranks, settings.bind);
+    const placement = settings.placement ?? place(ranks, settings.bind);
     // An instant is named by a message, and what the network delays comes milliseconds late; the gate has no part in
     // it.
     const startWith = (delay = 0) =>

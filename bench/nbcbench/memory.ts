@@ -5,7 +5,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import type { Implementation } from './implementations.js';
+import type { NodeNbc } from './ours.js';
 import { place } from './placement.js';
 
 /** Means over the processes, in bytes. */
@@ -23,7 +23,7 @@ export interface Memory {
   rank: Footprint;
 }
 
-export async function measureMemory(implementation: Implementation, ranks: number, bytes: number): Promise<Memory> {
+export async function measureMemory(implementation: NodeNbc, ranks: number, bytes: number): Promise<Memory> {
   const bare = await bareNode(ranks);
   const job = await implementation.launch(ranks, { ...place(ranks), cpus: undefined });
   try {

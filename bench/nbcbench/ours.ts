@@ -26,13 +26,17 @@ export interface Setting {
   environment?: Readonly<Record<string, string>>;
 }
 
+export interface NodeNbc extends Implementation {
+  launch(ranks: number, placement: Placement): Promise<BenchJob>;
+}
+
 /** `transport`: one of init(), or {@link THREADS}. */
 export function nodeNbc(
   transport: string,
   progress: string,
   buffers: readonly BufferKind[],
   { way, forms = ['nonblocking'], environment = {} }: Setting = {},
-): Implementation {
+): NodeNbc {
   return {
     name: 'node-nbc',
     title: `node-nbc ${version} (Node ${process.versions.node})`,

@@ -3,10 +3,10 @@
  * small batches, on the same processors, as in the other measurements.
  */
 import type { Implementation } from './implementations.js';
-import type { BenchJob } from './job.js';
+import type { Job } from './job.js';
 import type { Listener } from './measure.js';
 import { formatBytes } from './options.js';
-import { place } from './placement.js';
+import { place, type Placement } from './placement.js';
 import { median } from './statistics.js';
 
 export interface PingPong {
@@ -29,6 +29,8 @@ export interface PingPongSettings {
   sameBuffers: boolean;
   /** Whether ranks get a processor each. */
   bind: boolean;
+  /** Where the ranks are already. Absent: by {@link place}. */
+  placement?: Placement;
   /** Whether there are round trips before those that are measured. */
   warmUp: boolean;
 }
@@ -42,17 +44,17 @@ const WARM_UP_MS = 1000;
 
 interface Player {
   implementation: Implementation;
-  job: BenchJob;
+  job: Job;
   found: number[];
   milliseconds: number;
 }
 
 export async function measurePingPong(
   implementations: readonly Implementation[],
-  { sizes, repetitions, maxSeconds, sameBuffers, bind, warmUp: warm }: PingPongSettings,
+  settings: PingPongSettings,
   listener: Listener,
 ): Promise<PingPong[]> {
-  const placement = place(2, bind);
+  const { sizes, repetitions, maxSeconds, sameBuffers, bind, warmUp: warm, placement = place(2, bind) } = settings;
   listener.note(placement.text);
   const writes = sameBuffers ? 'same' : 'fresh';
   let players: Player[] = [];
@@ -107,7 +109,7 @@ export async function measurePingPong(
   }
 }
 
-async function warmUp(job: BenchJob, bytes: number): Promise<void> {
+async function warmUp(job: Job, bytes: number): Promise<void> {
   const end = performance.now() + WARM_UP_MS;
   for (let done = 0; done < WARM_UP && performance.now() < end; done += BATCH) {
     await job.command('pingpong', bytes, BATCH, 'same');

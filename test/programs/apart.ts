@@ -2,10 +2,10 @@
  * Four ranks on two hosts, two on each, that meet through a store: scripts/guest/pair runs the scenarios on two guests.
  */
 import assert from 'node:assert/strict';
-import { init, MAX, type NbcError, type Request } from 'node-nbc';
+import { type Communicator, init, MAX, type NbcError, type Request } from 'node-nbc';
 import { play, report, say } from './scenario.js';
 
-await play({ overlap, away, lost });
+await play({ overlap, away, cut, lost });
 
 /** An exchange is complete at the first test after a computation of several times its own length. */
 async function overlap(): Promise<void> {
@@ -54,6 +54,18 @@ async function away(): Promise<void> {
   say(`outlasted: rank ${world.rank}`);
 }
 
+/**
+ * The network between the hosts goes for ever. The ranks of each host learn that those of the other one are out of
+ * reach, and go on with each other.
+ */
+async function cut(): Promise<void> {
+  const world = await init();
+  await world.ibarrier();
+  say('ready');
+  await goOnWithout(world, world.rank < 2 ? [2, 3] : [0, 1]);
+  say(`goes on: rank ${world.rank}`);
+}
+
 /** The host of ranks 2 and 3 ends. The ranks of the other one learn of it, and go on with each other. */
 async function lost(): Promise<void> {
   const world = await init();
@@ -62,16 +74,22 @@ async function lost(): Promise<void> {
   say('ready');
   // A message that never comes: the host ends first.
   if (rank >= 2) await world.irecv(new Uint8Array(1), 0, 9);
-  for (const peer of [2, 3]) {
+  await goOnWithout(world, [2, 3]);
+  report('goes on');
+}
+
+/** The other host has these ranks, two as this one. Closes the world. */
+async function goOnWithout(world: Communicator, others: readonly number[]): Promise<void> {
+  for (const peer of others) {
     const ended = async (): Promise<unknown> => world.irecv(new Uint8Array(1), peer, 1);
     await assert.rejects(ended, (error: NbcError) => {
       assert(['ERR_NBC_PEER_CLOSED', 'ERR_NBC_UNREACHABLE'].includes(error.code), error.message);
       return true;
     });
   }
+  const neighbor = world.rank ^ 1;
   const near = new Uint8Array(200_000);
-  await Promise.all([world.irecv(near, 1 - rank, 2), world.isend(new Uint8Array(200_000).fill(7), 1 - rank, 2)]);
+  await Promise.all([world.irecv(near, neighbor, 2), world.isend(new Uint8Array(200_000).fill(7), neighbor, 2)]);
   assert(near.every((byte) => byte === 7));
   await world.close();
-  report('goes on');
 }
