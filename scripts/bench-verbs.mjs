@@ -5,29 +5,34 @@
  * prints; in the guest, where it is started with --in-guest, it measures. bench/METHOD.md says what and how.
  */
 import { spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { measureHosts } from './bench-verbs/hosts.mjs';
 import { measureOverlap } from './bench-verbs/overlap.mjs';
 import { tables } from './bench-verbs/tables.mjs';
 import { measureTransfers } from './bench-verbs/transfers.mjs';
 import { build } from './build.mjs';
 import { ROOT, timed } from './test/process.mjs';
 
-/** For the whole guest. */
+/** For each guest. */
 const LIMIT_SECONDS = 470;
 const RESULTS = join(ROOT, 'build/bench-verbs-results');
 
 /** Each writes what it found to RESULTS/TITLE.json, again and again as it gets on, and returns what went wrong. */
-const PARTS = { transfers: measureTransfers, overlap: measureOverlap };
+const PARTS = { transfers: measureTransfers, overlap: measureOverlap, hosts: measureHosts };
+/** What needs two guests. */
+const APART = ['hosts'];
 
 const HELP = `Usage: npm run bench:verbs -- [options] [${Object.keys(PARTS).join('|')}]
 
 Boots a kernel with two software RDMA devices, rxc and rxd, that are joined by a link, and measures two ranks on them:
   transfers   latency and bandwidth from JavaScript and of the engine alone, beside perftest's, in turns
   overlap     overhead and overlap of ibcast, igather and ialltoall with 0, 1 and 10 ms of delay on the link
+  hosts       half a round trip between two such kernels, over verbs and TCP, beside perftest's
 
-Prints tables in Markdown. Takes up to eight minutes; the machine should have nothing else to do.
+Prints tables in Markdown. Takes up to ten minutes; the machine should have nothing else to do.
 
 Options:
   --quick        few repetitions and sizes: shows that it works
@@ -98,10 +103,20 @@ function bootAndPrint() {
   rmSync(RESULTS, { recursive: true, force: true });
   mkdirSync(RESULTS, { recursive: true });
 
-  const own = ['node', 'scripts/bench-verbs.mjs', '--in-guest', ...(values.quick ? ['--quick'] : []), ...chosen];
-  const guest = ['--link', 'both', '--results', RESULTS, '--timeout', `${LIMIT_SECONDS}`, '--', ...own];
-  const { status, signal } = spawnSync(join(ROOT, 'scripts/rdma-guest'), guest, { cwd: ROOT, stdio: 'inherit' });
-  if (status !== 0) say(`bench:verbs: not everything was measured (${signal ?? `exit code ${status}`}); this was:`);
+  let well = true;
+  for (const [apart, guests] of [
+    [false, ['--link', 'both']],
+    [true, ['--peers', '2']],
+  ]) {
+    const parts = chosen.filter((title) => APART.includes(title) === apart);
+    if (parts.length === 0) continue;
+    const own = ['node', 'scripts/bench-verbs.mjs', '--in-guest', ...(values.quick ? ['--quick'] : []), ...parts];
+    const guest = [...guests, '--results', RESULTS, '--timeout', `${LIMIT_SECONDS}`, '--', ...own];
+    const env = { ...process.env, NBC_SECRET: randomBytes(16).toString('hex') };
+    const { status, signal } = spawnSync(join(ROOT, 'scripts/rdma-guest'), guest, { cwd: ROOT, env, stdio: 'inherit' });
+    if (status !== 0) say(`bench:verbs: not everything was measured (${signal ?? `exit code ${status}`}); this was:`);
+    well &&= status === 0;
+  }
 
   const found = {};
   for (const title of chosen) {
@@ -110,5 +125,5 @@ function bootAndPrint() {
   }
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(found, null, 2)}\n`);
   console.log(tables(found));
-  return status === 0 ? 0 : 1;
+  return well ? 0 : 1;
 }

@@ -1,10 +1,11 @@
 /** The figures as Markdown. */
 
 /** Of what the parts found, by their titles; those that are missing are left out. */
-export function tables({ transfers, overlap }) {
+export function tables({ transfers, overlap, hosts }) {
   const found = [];
   if (transfers?.length > 0) found.push(latencies(transfers), bandwidths(transfers));
   if (overlap?.length > 0) found.push(overlaps(overlap));
+  if (hosts?.length > 0) found.push(betweenHosts(hosts));
   return found.length > 0 ? `\n${found.join('\n\n')}` : '\nNothing was measured.';
 }
 
@@ -14,6 +15,17 @@ function latencies(figures) {
     const of = (side) => middle(figures, 'latency', bytes, side);
     const [theirs, engine, ours] = [of('ib_write_lat'), of('engine'), of('node-nbc')];
     return [size(bytes), digits(theirs), digits(engine), ratio(engine / theirs), digits(ours), ratio(ours / theirs)];
+  });
+  return markdown(head, body);
+}
+
+function betweenHosts(figures) {
+  const head = ['half a round trip, µs', 'ib_write_lat', 'verbs', '/ib_write_lat', 'TCP', 'verbs/TCP'];
+  const body = sizesOf(figures, 'latency').map((bytes) => {
+    const [theirs, verbs, tcp] = ['ib_write_lat', 'verbs', 'tcp'].map((side) =>
+      middle(figures, 'latency', bytes, side),
+    );
+    return [size(bytes), digits(theirs), digits(verbs), ratio(verbs / theirs), digits(tcp), ratio(verbs / tcp)];
   });
   return markdown(head, body);
 }

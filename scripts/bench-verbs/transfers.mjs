@@ -3,10 +3,8 @@
  * other, round after round. Each side has two processes, bound to processors 0 and 1.
  */
 import { readFileSync } from 'node:fs';
-import { run } from '../test/process.mjs';
+import { numbersOf, outputOf } from './perftest.mjs';
 
-/** A side that takes longer hangs. */
-const SECONDS = 60;
 /** perftest's, as /proc/net/tcp shows it: 18515. */
 const PORT = '4853';
 const LISTENS = '0A';
@@ -39,13 +37,6 @@ export async function measureTransfers({ quick, save, say }) {
   return failures;
 }
 
-/** Runs a program that prints what it did. Throws unless it ended well. */
-async function outputOf(command, args, env = {}) {
-  const { ok, how, output } = await run(command, args, { seconds: SECONDS, env });
-  if (!ok) throw new Error(`${how}\n${output}`);
-  return output;
-}
-
 const engine = async (cases) =>
   figures('engine', await outputOf('build/bench-verbs/transfers', ['rxc', 'rxd', ...cases.map(text)]));
 
@@ -73,8 +64,6 @@ async function perftest(cases) {
     const programs = kind === 'latency' ? ['ib_write_lat'] : ['ib_send_bw', 'ib_write_bw'];
     for (const side of programs) {
       const row = await pair(side, ['-x', '1', '-F', '-s', `${bytes}`, '-n', `${count}`], bytes);
-      // Columns: bytes, iterations, then least, most, typical (the median, half a round trip, µs); or peak and average,
-      // 2²⁰ bytes a second.
       const value = kind === 'latency' ? row[4] : (row[3] * 2 ** 20) / 1e6;
       found.push({ kind, bytes, side, value });
     }
@@ -97,10 +86,7 @@ async function pair(program, args, bytes) {
   const output = await outputOf('taskset', end(0, 'rxc', 'localhost'));
   const wrong = await failure;
   if (wrong) throw new Error(`${program}, server: ${wrong.message}`);
-  const row = output.split('\n').find((line) => line.trim().startsWith(`${bytes} `));
-  const numbers = row?.trim().split(/\s+/).map(Number) ?? [];
-  if (numbers.length < 5) throw new Error(`${program} printed no figures:\n${output}`);
-  return numbers;
+  return numbersOf(program, output, bytes);
 }
 
 function listening() {

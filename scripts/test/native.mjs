@@ -110,11 +110,19 @@ function once(action) {
 
 /** `out` and `launcher` say where the programs are and what to start them with; `result` is the build's own. */
 async function build(variant, programs) {
-  const { out, launcher, why, errors } = await makePrograms(variant, programs);
+  const made = await makePrograms(variant, programs);
+  const { out, launcher, why } = made;
+  const errors = made.errors ?? (variant.name === 'plain' ? await errorsOfBenchmark() : undefined);
   if (why !== undefined) return { result: result({ leftOut: [{ what: variant.what, why }], text: 'left out' }) };
   if (errors === undefined) return { out, launcher, result: result({ text: 'built' }) };
   const failures = [`native ${variant.name}: did not build\n${errors}`];
   return { result: result({ failed: 1, failures, text: 'FAILED' }) };
+}
+
+/** The benchmark that is built where there is a device only, so that nobody else would see what it lacks. */
+async function errorsOfBenchmark() {
+  const { ok, output } = await run('make', ['-s', '-C', 'bench/verbs/native', 'check']);
+  return ok ? undefined : output;
 }
 
 /** For other scripts. @throws {Error} if this variant cannot be built here */

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "engine/engine.h"
+#include "fabric/cards/host_bootstrap.h"
 #include "fabric/verbs/available.h"
-#include "fabric/verbs/host_bootstrap.h"
 #include "fabric/verbs/verbs_fabric.h"
 
 #if NBC_HAS_VERBS
@@ -55,7 +55,7 @@ class RankOfTwo {
     verbs.eager_limit = kEagerLimit;
     EngineOptions options;
     options.libof.eager_limit = kEagerLimit;
-    auto bootstrap = std::make_unique<verbs::HostBootstrap>(segment, rank, kEagerLimit);
+    auto bootstrap = std::make_unique<cards::HostBootstrap>(segment, rank, kEagerLimit);
     engine_ = std::make_unique<Engine>(std::make_unique<verbs::VerbsFabric>(std::move(bootstrap), verbs), options,
                                        slots_, [] {});
     group_.members = {0, 1};
@@ -75,7 +75,11 @@ class RankOfTwo {
     if (!waits_[slot]) return;
     engine_->wait(&slot, 1, true, -1);
     waits_[slot] = false;
-    if (slots_->get(slot) != 1) throw FabricError{"a message failed: " + engine_->explain(slot)};
+    if (slots_->get(slot) != 1) {
+      const RequestFailure failure = engine_->failure(slot);
+      const auto code = std::to_string(static_cast<int32_t>(failure.error));
+      throw FabricError{"a message failed, error " + code + " (native/error.h): " + failure.detail};
+    }
   }
 
  private:
