@@ -1,4 +1,5 @@
-// Large buffers are registered beside the engine, by a kernel that takes as long as it is told to: no device.
+// How memory is registered, by a kernel that takes as long as it is told to: no device.
+#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -10,8 +11,11 @@
 #include "test/check.h"
 
 #if NBC_HAS_VERBS
+#include "fabric/verbs/memory.h"
 #include "fabric/verbs/registrations.h"
+#include "job/page.h"
 #include "test/played_devices.h"
+#include "test/random.h"
 
 namespace {
 
@@ -23,7 +27,7 @@ using Use = Registrations::Use;
 
 constexpr size_t kLarge = Registrations::kBeside;
 
-// What the played device registers. Written under the mutex, but for `refusals`, while nothing is registered.
+// What the played device registers. Written under the mutex.
 struct Kernel {
   static inline std::mutex mutex;
   static inline std::condition_variable changed;
@@ -33,14 +37,16 @@ struct Kernel {
   static inline int live;      // registrations that there are
   static inline std::thread::id test;
 
+  static void keep_waiting(std::unique_lock<std::mutex>& lock) {
+    if (std::this_thread::get_id() == test) return;
+    waits = true;
+    changed.notify_all();
+    changed.wait(lock, [] { return !busy; });
+    waits = false;
+  }
   static ibv_mr* reg_mr(ibv_pd* domain, void* address, size_t bytes, int) {
     std::unique_lock lock(mutex);
-    if (std::this_thread::get_id() != test) {
-      waits = true;
-      changed.notify_all();
-      changed.wait(lock, [] { return !busy; });
-      waits = false;
-    }
+    keep_waiting(lock);
     errno = ENOMEM;
     if (refusals > 0) return --refusals, nullptr;
     ++live;
@@ -51,7 +57,8 @@ struct Kernel {
     return mr;
   }
   static int dereg_mr(ibv_mr* mr) {
-    const std::lock_guard lock(mutex);
+    std::unique_lock lock(mutex);
+    keep_waiting(lock);
     --live;
     delete mr;
     return 0;
@@ -61,10 +68,33 @@ struct Kernel {
     busy = is;
     changed.notify_all();
   }
+  static void refuse(int times) {
+    const std::lock_guard lock(mutex);
+    refusals = times;
+  }
   static void await_the_other_thread() {
     std::unique_lock lock(mutex);
     changed.wait(lock, [] { return waits; });
   }
+};
+
+// What another thread does while the played device keeps it waiting: from here on, until finish().
+class Meanwhile {
+ public:
+  template <typename Body>
+  explicit Meanwhile(Body body) {
+    Kernel::set_busy(true);
+    thread_ = std::thread(body);
+    Kernel::await_the_other_thread();
+  }
+  ~Meanwhile() { finish(); }
+  void finish() {
+    Kernel::set_busy(false);
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  std::thread thread_;
 };
 
 struct Scene {
@@ -76,8 +106,8 @@ struct Scene {
     Kernel::busy = Kernel::waits = false;
     Kernel::refusals = Kernel::live = 0;
     Kernel::test = std::this_thread::get_id();
-    registrations =
-        std::make_unique<Registrations>(std::make_shared<verbs::Device>(verbs::DeviceOptions{}), entries, bytes);
+    device = std::make_shared<verbs::Device>(verbs::DeviceOptions{});
+    registrations = std::make_unique<Registrations>(device, entries, bytes);
   }
   // Nothing is left.
   ~Scene() noexcept(false) {
@@ -85,6 +115,13 @@ struct Scene {
     if (std::uncaught_exceptions() == 0) CHECK_EQ(Kernel::live, 0);
   }
   Registrations* operator->() { return registrations.get(); }
+  // There may be others, now or soon.
+  void await_a_result() {
+    pollfd set{registrations->beside().descriptor(), POLLIN, 0};
+    CHECK_EQ(::poll(&set, 1, -1), 1);
+    registrations->take_results();
+  }
+  // The only one.
   void await_result() {
     pollfd set{registrations->beside().descriptor(), POLLIN, 0};
     CHECK_EQ(::poll(&set, 1, -1), 1);
@@ -95,6 +132,7 @@ struct Scene {
   }
 
   Machine machine;
+  std::shared_ptr<verbs::Device> device;
   std::unique_ptr<Registrations> registrations;
 };
 
@@ -137,7 +175,7 @@ TEST(what_is_registered_stays_until_it_is_used) {
   const Memory first(kLarge), second(kLarge), third(100);
   CHECK(!scene->prepare(first.all(), Use::sends));
   CHECK(!scene->prepare(second.all(), Use::sends));
-  while (!scene->prepare(first.all(), Use::sends) || !scene->prepare(second.all(), Use::sends)) scene.await_result();
+  while (!scene->prepare(first.all(), Use::sends) || !scene->prepare(second.all(), Use::sends)) scene.await_a_result();
   Registration* of_third = scene->acquire(third.all(), Use::sends);
   CHECK(scene->prepare(first.all(), Use::sends) && scene->prepare(second.all(), Use::sends));
   Registration* of_first = scene->acquire(first.all(), Use::sends);
@@ -180,7 +218,7 @@ TEST(what_is_refused_is_tried_again_by_who_needs_it) {
   Scene scene;
   const Memory idle(100), memory(kLarge);
   scene->release(scene->acquire(idle.all(), Use::exposed));
-  Kernel::refusals = 2;
+  Kernel::refuse(2);
   CHECK(!scene->prepare(memory.all(), Use::exposed));
   scene.await_result();
   CHECK(scene->prepare(memory.all(), Use::exposed));
@@ -191,7 +229,7 @@ TEST(what_is_refused_is_tried_again_by_who_needs_it) {
   scene->release(made);
 
   const Memory other(kLarge);
-  Kernel::refusals = 100;
+  Kernel::refuse(100);
   CHECK(!scene->prepare(other.all(), Use::exposed));
   scene.await_result();
   CHECK(scene->prepare(other.all(), Use::exposed));
@@ -211,6 +249,97 @@ TEST(the_end_waits_for_what_is_being_registered) {
   scene.registrations.reset();
   later.join();
   CHECK_EQ(Kernel::live, 0);
+}
+
+// --- exposed memory --------------------------------------------------------------------------------------------------
+
+// The engine looks its buffers up while the program allocates others.
+TEST(exposed_memory_is_found_while_another_thread_allocates_or_releases) {
+  const Scene scene;
+  verbs::Memory memory(scene.device);
+  const size_t page = job::system_page();
+  void* const small = memory.allocate(100);
+  const ibv_mr* const mr = memory.find(small, 100);
+  CHECK(mr != nullptr);
+  const auto check_the_rest = [&](size_t used) {
+    CHECK(memory.find(small, 100) == mr);
+    CHECK(memory.find(&page, 1) == nullptr);
+    CHECK_EQ(memory.used(), used);
+    void* const other = memory.allocate(200);  // there is room
+    CHECK(memory.find(other, 200) == mr);
+    memory.release(other);
+  };
+  void* large = nullptr;
+  Meanwhile allocates([&] { large = memory.allocate(8 * kLarge); });
+  check_the_rest(page);
+  allocates.finish();
+  CHECK(memory.find(large, 8 * kLarge) != nullptr && memory.find(large, 8 * kLarge) != mr);
+  CHECK_EQ(memory.used(), page + 8 * kLarge);
+  Meanwhile releases([&] { memory.release(large); });
+  check_the_rest(page);
+  CHECK(memory.find(large, 8 * kLarge) == nullptr);
+  releases.finish();
+  CHECK_EQ(Kernel::live, 1);
+}
+
+TEST(threads_that_make_room_at_the_same_time_keep_what_one_needs) {
+  const Scene scene;
+  verbs::Memory memory(scene.device);
+  void *first = nullptr, *second = nullptr;
+  Meanwhile allocates([&] { first = memory.allocate(100); });
+  second = memory.allocate(100);
+  allocates.finish();
+  CHECK(first != nullptr && second != nullptr && memory.find(first, 100) != memory.find(second, 100));
+  CHECK_EQ(Kernel::live, 2);
+  memory.release(first);
+  CHECK_EQ(Kernel::live, 1);
+  memory.release(second);
+  CHECK_EQ(Kernel::live, 1);
+  CHECK_EQ(memory.used(), 0u);
+}
+
+TEST(who_is_refused_a_registration_takes_what_another_thread_has_made) {
+  const Scene scene;
+  verbs::Memory memory(scene.device);
+  void *first = nullptr, *second = nullptr;
+  Meanwhile allocates([&] { first = memory.allocate(100); });
+  second = memory.allocate(100);
+  Kernel::refuse(2);  // a whole chunk, and as little as it needs
+  allocates.finish();
+  CHECK(first != nullptr && memory.find(first, 100) == memory.find(second, 100));
+  CHECK_EQ(Kernel::live, 1);
+  Kernel::refuse(2);
+  CHECK(memory.allocate(8 * kLarge) == nullptr);
+  CHECK(memory.why().find("registering 8388608 bytes") != std::string::npos);
+}
+
+// Others write to a block, and it is handed out again.
+TEST(what_several_threads_allocate_is_zero) {
+  const Scene scene;
+  verbs::Memory memory(scene.device);
+  std::atomic<uint32_t> wrong{0};
+  std::vector<std::thread> threads;
+  for (uint32_t thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      Random random(thread);
+      for (uint32_t i = 0; i < repetitions(2000, 300); ++i) {
+        const size_t bytes = 1 + (random.one_in(50) ? random.below(6 << 20) : random.below(20'000));
+        auto* const block = static_cast<std::byte*>(memory.allocate(bytes));
+        const ibv_mr* const mr = memory.find(block, bytes);
+        if (block == nullptr || mr == nullptr || mr->addr > block || block[0] != std::byte{0} ||
+            block[bytes - 1] != std::byte{0}) {
+          ++wrong;
+          continue;
+        }
+        block[0] = block[bytes - 1] = std::byte{1};
+        memory.release(block);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK_EQ(wrong.load(), 0u);
+  CHECK_EQ(memory.used(), 0u);
+  CHECK(Kernel::live >= 1);
 }
 
 }  // namespace
