@@ -11,6 +11,7 @@
 #include "test/check.h"
 
 #if NBC_HAS_VERBS
+#include "fabric/system_memory.h"
 #include "fabric/verbs/memory.h"
 #include "fabric/verbs/registrations.h"
 #include "job/page.h"
@@ -311,6 +312,18 @@ TEST(who_is_refused_a_registration_takes_what_another_thread_has_made) {
   Kernel::refuse(2);
   CHECK(memory.allocate(8 * kLarge) == nullptr);
   CHECK(memory.why().find("registering 8388608 bytes") != std::string::npos);
+}
+
+// A card has fewer pages to look up then. Where huge pages are to be had, system_memory_test finds them.
+TEST(what_is_registered_for_exposed_memory_begins_at_a_huge_page) {
+  const Scene scene;
+  verbs::Memory memory(scene.device);
+  for (const size_t bytes : {size_t{100}, size_t{9'000'001}, size_t{20} << 20}) {
+    const void* const block = memory.allocate(bytes);
+    const ibv_mr* const mr = memory.find(block, bytes);
+    CHECK(mr != nullptr);
+    CHECK_EQ(reinterpret_cast<uintptr_t>(mr->addr) % kHugePage, 0u);
+  }
 }
 
 // Others write to a block, and it is handed out again.

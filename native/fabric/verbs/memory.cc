@@ -9,6 +9,7 @@
 #include <iterator>
 #include <sys/mman.h>
 
+#include "fabric/system_memory.h"
 #include "fabric/verbs/locked_memory.h"
 #include "job/page.h"
 
@@ -36,14 +37,9 @@ void* Memory::obtain(size_t bytes, std::string& why) {
     if (at == nullptr) why = source_->why();
     return at;
   }
-  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at != MAP_FAILED) {
-    // Where they can be had: the card then has fewer pages to look up, and to register them takes less time.
-    madvise(at, bytes, MADV_HUGEPAGE);
-    return at;
-  }
-  why = "the system has no more memory for this process";
-  return nullptr;
+  void* at = map_memory(bytes);
+  if (at == nullptr) why = "the system has no more memory for this process";
+  return at;
 }
 
 void Memory::give_back(void* chunk, size_t bytes) {

@@ -10,8 +10,8 @@
 //   chunks_, used_, why_       all                                       under the mutex
 //   zeroes in a used block     who allocates, when the block is its own  what was written before was released under the
 //                                                                        mutex
-//   the end of a chunk         who releases its last block               taken out of chunks_ under the mutex, before its
-//                                                                        addresses go back and can come again
+//   the end of a chunk         who releases its last block               taken out of chunks_ under the mutex; then its
+//                                                                        addresses go back, and can come again
 //
 // Threads that make chunks at the same time may make one more than is needed. It goes when it is free again.
 #pragma once
