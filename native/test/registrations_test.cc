@@ -1,19 +1,24 @@
 // How memory is registered, by a kernel that takes as long as it is told to: no device.
 #include <atomic>
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <poll.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include "fabric/verbs/available.h"
 #include "test/check.h"
 
 #if NBC_HAS_VERBS
+#include "fabric/cards/host_bootstrap.h"
 #include "fabric/system_memory.h"
+#include "fabric/verbs/mailboxes.h"
 #include "fabric/verbs/memory.h"
 #include "fabric/verbs/registrations.h"
+#include "fabric/verbs/verbs_fabric.h"
 #include "job/page.h"
 #include "test/played_devices.h"
 #include "test/random.h"
@@ -37,6 +42,7 @@ struct Kernel {
   static inline int refusals;  // so many more are refused, for want of locked memory
   static inline int live;      // registrations that there are
   static inline std::thread::id test;
+  static inline std::map<const void*, unsigned> access;  // that was asked for last, by address
 
   static void keep_waiting(std::unique_lock<std::mutex>& lock) {
     if (std::this_thread::get_id() == test) return;
@@ -45,9 +51,12 @@ struct Kernel {
     changed.wait(lock, [] { return !busy; });
     waits = false;
   }
-  static ibv_mr* reg_mr(ibv_pd* domain, void* address, size_t bytes, int) {
+  static ibv_mr* reg_mr_iova2(ibv_pd* domain, void* address, size_t bytes, uint64_t seen_at, unsigned rights) {
     std::unique_lock lock(mutex);
     keep_waiting(lock);
+    access[address] = rights;
+    errno = EINVAL;
+    if (seen_at != reinterpret_cast<uintptr_t>(address)) return nullptr;
     errno = ENOMEM;
     if (refusals > 0) return --refusals, nullptr;
     ++live;
@@ -56,6 +65,9 @@ struct Kernel {
     mr->addr = address;
     mr->length = bytes;
     return mr;
+  }
+  static ibv_mr* reg_mr(ibv_pd* domain, void* address, size_t bytes, int rights) {
+    return reg_mr_iova2(domain, address, bytes, reinterpret_cast<uintptr_t>(address), static_cast<unsigned>(rights));
   }
   static int dereg_mr(ibv_mr* mr) {
     std::unique_lock lock(mutex);
@@ -101,12 +113,13 @@ class Meanwhile {
 struct Scene {
   explicit Scene(size_t entries = 100, size_t bytes = 100 * kLarge) : machine({{.name = "ib0"}}) {
     auto& lib = const_cast<verbs::Library&>(verbs::library());
-    lib.reg_mr_iova2 = nullptr;
+    lib.reg_mr_iova2 = Kernel::reg_mr_iova2;
     lib.reg_mr = Kernel::reg_mr;
     lib.dereg_mr = Kernel::dereg_mr;
     Kernel::busy = Kernel::waits = false;
     Kernel::refusals = Kernel::live = 0;
     Kernel::test = std::this_thread::get_id();
+    Kernel::access.clear();
     device = std::make_shared<verbs::Device>(verbs::DeviceOptions{});
     registrations = std::make_unique<Registrations>(device, entries, bytes);
   }
@@ -250,6 +263,109 @@ TEST(the_end_waits_for_what_is_being_registered) {
   scene.registrations.reset();
   later.join();
   CHECK_EQ(Kernel::live, 0);
+}
+
+// --- rights ----------------------------------------------------------------------------------------------------------
+
+constexpr unsigned kOurs = IBV_ACCESS_LOCAL_WRITE;
+constexpr unsigned kOfPeers = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+constexpr unsigned kInAnyOrder = IBV_ACCESS_RELAXED_ORDERING;
+
+TEST(what_is_only_sent_is_closed_to_peers) {
+  Scene scene;
+  const Memory sent(100), received(100), large_sent(kLarge), large_received(kLarge);
+  std::vector<Registration*> all;
+  const auto rights = [&](const Memory& memory, Use use) {
+    if (!scene->prepare(memory.all(), use)) scene.await_result();
+    all.push_back(scene->acquire(memory.all(), use));
+    CHECK(all.back() != nullptr);
+    return Kernel::access[memory.home.data] & ~kInAnyOrder;
+  };
+  CHECK_EQ(rights(sent, Use::sends), kOurs);
+  CHECK_EQ(rights(large_sent, Use::sends), kOurs);
+  CHECK_EQ(rights(received, Use::exposed), kOfPeers);
+  CHECK_EQ(rights(large_received, Use::exposed), kOfPeers);
+  // What was only sent from is opened by a registration of its own.
+  CHECK_EQ(Kernel::live, 4);
+  CHECK_EQ(rights(sent, Use::exposed), kOfPeers);
+  CHECK_EQ(rights(large_sent, Use::exposed), kOfPeers);
+  CHECK_EQ(Kernel::live, 6);
+  for (Registration* one : all) scene->release(one);
+}
+
+// Two ranks whose device carries nothing.
+struct Ranks {
+  Ranks() {
+    const int fd = job::Segment::create(2);
+    const auto segment = job::Segment::map(fd);
+    ::close(fd);
+    verbs::VerbsOptions options;
+    options.close_milliseconds = 0;
+    for (Rank rank = 0; rank < 2; ++rank)
+      fabric[rank] =
+          std::make_unique<verbs::VerbsFabric>(std::make_unique<cards::HostBootstrap>(segment, rank, 255), options);
+    const auto is_ready = [&](Rank rank) { return fabric[rank]->connect(1 - rank) == Connect::ready; };
+    for (bool ready = false; !ready;) {
+      ready = is_ready(0) & is_ready(1);
+      for (Rank rank = 0; rank < 2; ++rank) poll(rank);
+    }
+  }
+  void poll(Rank rank) {
+    Completion completions[16];
+    fabric[rank]->poll(completions, 16, Effort::pass);
+  }
+  std::unique_ptr<verbs::VerbsFabric> fabric[2];
+};
+
+TEST(a_rank_opens_to_its_peers_what_they_write_to_only) {
+  const Scene scene;
+  Ranks ranks;
+  verbs::VerbsFabric& fabric = *ranks.fabric[0];
+  const Memory sent(100), received(100), large_sent(kLarge), large_received(kLarge);
+  const auto rights = [](const Memory& memory) { return Kernel::access[memory.home.data] & ~kInAnyOrder; };
+  // Beside the engine, and by it.
+  for (const bool sends : {true, false}) {
+    const Memory& memory = sends ? large_sent : large_received;
+    CHECK(!fabric.prepare(1, memory.all(), sends));
+    while (!fabric.prepare(1, memory.all(), sends)) ranks.poll(0);
+    CHECK_EQ(rights(memory), sends ? kOurs : kOfPeers);
+  }
+  ExposedBuffer exposed;
+  CHECK(fabric.expose(1, received.all(), exposed));
+  CHECK_EQ(rights(received), kOfPeers);
+  fabric.conceal(1, exposed);
+  fabric.put(1, exposed, sent.all(), 5, Error::none, nullptr);
+  CHECK_EQ(rights(sent), kOurs);
+}
+
+// PCI Express may reorder what it writes to memory that is looked at when all of it is there.
+TEST(data_may_be_written_in_any_order_and_mailboxes_may_not) {
+  Scene scene;
+  const Memory small(100), large(kLarge);
+  verbs::Memory memory(scene.device);
+  const void* const block = memory.allocate(100);
+  CHECK_EQ(Kernel::access[memory.find(block, 100)->addr], kOfPeers | kInAnyOrder);
+  CHECK(!scene->prepare(large.all(), Use::exposed));
+  scene.await_result();
+  CHECK_EQ(Kernel::access[large.home.data], kOfPeers | kInAnyOrder);
+  scene->release(scene->acquire(small.all(), Use::sends));
+  CHECK_EQ(Kernel::access[small.home.data], kOurs | kInAnyOrder);
+
+  verbs::Mailboxes mailboxes(scene.device, 1, 16);
+  const verbs::Place place = mailboxes.take();
+  CHECK_EQ(Kernel::access.at(place.inbox), kOfPeers);
+  CHECK_EQ(Kernel::access.at(place.outbox), 0u);
+}
+
+TEST(a_library_that_knows_no_order_is_not_asked_for_any) {
+  Scene scene;
+  const_cast<verbs::Library&>(verbs::library()).reg_mr_iova2 = nullptr;
+  const Memory buffer(100);
+  verbs::Memory memory(scene.device);
+  const void* const block = memory.allocate(100);
+  CHECK_EQ(Kernel::access[memory.find(block, 100)->addr], kOfPeers);
+  scene->release(scene->acquire(buffer.all(), Use::sends));
+  CHECK_EQ(Kernel::access[buffer.home.data], kOurs);
 }
 
 // --- exposed memory --------------------------------------------------------------------------------------------------
