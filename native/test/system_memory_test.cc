@@ -1,15 +1,13 @@
 // Memory of the system, and exposed memory that is nothing else: large blocks lie in huge pages.
-#include <cinttypes>
-#include <cstdio>
 #include <fstream>
 #include <string>
-#include <sys/prctl.h>
 #include <vector>
 
 #include "fabric/plain_memory.h"
 #include "fabric/system_memory.h"
 #include "job/page.h"
 #include "test/check.h"
+#include "test/mappings.h"
 
 namespace {
 
@@ -17,23 +15,6 @@ using namespace nbc;
 using namespace nbc::check;
 
 const size_t kPage = job::system_page();
-
-uintptr_t number_of(const void* at) { return reinterpret_cast<uintptr_t>(at); }
-
-// A line of /proc/self/smaps about the mapping at this address; −1: it has none.
-int64_t mapping_has(const void* at, const std::string& wanted) {
-  std::ifstream lines("/proc/self/smaps");
-  bool here = false;
-  for (std::string line; std::getline(lines, line);) {
-    uintptr_t begin = 0, end = 0;
-    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " ", &begin, &end) == 2) {
-      here = begin <= number_of(at) && number_of(at) < end;
-    } else if (here && line.rfind(wanted + ":", 0) == 0) {
-      return std::stoll(line.substr(wanted.size() + 1));
-    }
-  }
-  return -1;
-}
 
 size_t address_space() {
   size_t pages = 0;
@@ -46,13 +27,8 @@ std::string why_no_huge_pages() {
   const std::string name = "/sys/kernel/mm/transparent_hugepage/enabled";
   std::string all;
   std::getline(std::ifstream(name) >> std::ws, all);
-  if (all.empty()) return "this kernel has no transparent huge pages";
   if (all.find("[never]") != std::string::npos) return name + " says 'never'";
-  size_t bytes = 0;
-  std::ifstream("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size") >> bytes;
-  if (bytes != kHugePage) return "a huge page has " + std::to_string(bytes) + " bytes here";
-  if (prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) != 0) return "they are turned off for this process";
-  return {};
+  return why_they_do_not_fit(kHugePage);
 }
 
 TEST(large_blocks_begin_at_a_huge_page) {
