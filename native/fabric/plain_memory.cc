@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sys/mman.h>
 
+#include "fabric/system_memory.h"
 #include "job/page.h"
 
 namespace nbc {
@@ -15,8 +16,8 @@ void* PlainMemory::allocate(size_t bytes) {
   if (bytes > SIZE_MAX / 2) return nullptr;
   const size_t page = job::system_page();
   const size_t length = std::max<size_t>(1, (bytes + page - 1) / page) * page;
-  void* block = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (block == MAP_FAILED) return nullptr;
+  void* block = map_memory(length);
+  if (block == nullptr) return nullptr;
   const std::lock_guard<std::mutex> guard(mutex_);
   blocks_.emplace(block, length);
   used_ += length;

@@ -194,6 +194,8 @@ std::byte* Segment::map_arena(Rank rank, size_t bytes) const {
                   static_cast<off_t>(layout_.arenas + rank * arena_bytes_));
   if (at == MAP_FAILED) return nullptr;
   madvise(at, bytes, MADV_DONTDUMP);
+  // Where shared memory can have them. The kernel then maps the file so that they fit.
+  madvise(at, bytes, MADV_HUGEPAGE);
   return static_cast<std::byte*>(at);
 }
 

@@ -14,8 +14,10 @@
 #include <vector>
 
 #include "fabric/shm/arena.h"
+#include "fabric/system_memory.h"
 #include "job/segment.h"
 #include "test/check.h"
+#include "test/mappings.h"
 #include "test/random.h"
 
 namespace {
@@ -28,15 +30,17 @@ using shm::Arena;
 const size_t kPage = system_page();
 const size_t kArena = 64 * kPage;
 
+// Memory that a file takes.
+size_t used_by(int fd) {
+  struct stat status;
+  CHECK_EQ(fstat(fd, &status), 0);
+  return static_cast<size_t>(status.st_blocks) * 512;
+}
+
 struct SharedFile {
   explicit SharedFile(Rank size, size_t arena = kArena) : fd(Segment::create(size, arena)), segment(Segment::map(fd)) {}
   ~SharedFile() { close(fd); }
-  // Memory that the file takes.
-  size_t used() const {
-    struct stat status;
-    CHECK_EQ(fstat(fd, &status), 0);
-    return static_cast<size_t>(status.st_blocks) * 512;
-  }
+  size_t used() const { return used_by(fd); }
   int fd;
   std::shared_ptr<Segment> segment;
 };
@@ -254,11 +258,11 @@ TEST(a_limit_of_the_size_of_files_is_kept_to_or_named) {
   CHECK_EQ(WEXITSTATUS(status), 0);
 }
 
-// A job's file on a file system of `kept` bytes, in a mount namespace of this process; it has no name any more.
-int file_on_small_disk(Rank size, size_t arena, size_t kept) {
-  if (geteuid() != 0) SKIP("only root can mount a file system of a chosen size");
+// A job's file on a tmpfs with these options, in a mount namespace of this process; it has no name any more.
+int file_on_disk(Rank size, size_t arena, const std::string& options) {
+  if (geteuid() != 0) SKIP("only root can mount a file system with chosen options");
   if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-      mount("none", "/dev/shm", "tmpfs", 0, ("size=" + std::to_string(kept)).c_str()) != 0)
+      mount("none", "/dev/shm", "tmpfs", 0, options.c_str()) != 0)
     SKIP("this system lets not even root mount a file system");
   const int disk = open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   CHECK(disk >= 0);
@@ -276,7 +280,7 @@ int file_on_small_disk(Rank size, size_t arena, size_t kept) {
 
 TEST(where_pages_can_run_out_what_is_handed_out_is_there) {
   constexpr size_t kBlock = 64 * 1024;
-  const int disk = file_on_small_disk(2, kGiB, 1024 * 1024);
+  const int disk = file_on_disk(2, kGiB, "size=1048576");
   const auto segment = Segment::map(disk);
   close(disk);
   CHECK(segment->scarce());
@@ -303,6 +307,33 @@ TEST(where_pages_can_run_out_what_is_handed_out_is_there) {
   arena.release(blocks[0]);
   auto* again = static_cast<std::byte*>(arena.allocate(kBlock));
   CHECK(again == blocks[0] && all_zero(again, kBlock));
+}
+
+// As where shmem_enabled says 'advise', which is not a test's to change. Then what is given back has no pages left, but
+// for the huge pages of which it had only a part.
+TEST(large_blocks_lie_in_huge_pages_where_shared_memory_can_have_them) {
+  if (const std::string why = why_they_do_not_fit(kHugePage); !why.empty()) throw Skip{why};
+  constexpr size_t kBytes = 8 * kHugePage;
+  const Descriptor disk(file_on_disk(2, kGiB, "size=0,huge=advise"));
+  const auto segment = Segment::map(disk.get());
+  if (segment->scarce()) SKIP("this kernel counts memory strictly (vm.overcommit_memory=2)");
+  Arena arena(segment, 1);
+  std::byte* const seen = segment->map_arena(1);
+  CHECK(seen != nullptr);
+  const size_t before = used_by(disk.get());
+  auto* const block = static_cast<std::byte*>(arena.allocate(kBytes));
+  fill(block, kBytes, 1);
+  CHECK_EQ(first_difference(seen + arena.offset_of(block), kBytes, 1), kBytes);
+  for (const std::byte* at : {arena.at(0), seen}) {
+    CHECK_EQ(mapping_has(at, "THPeligible"), 1);
+    const int64_t kilobytes = mapping_has(at, "ShmemPmdMapped");
+    std::printf("  %" PRId64 " KiB of %zu in huge pages\n", kilobytes, kBytes / 1024);
+    if (kilobytes == 0) SKIP("the system has no huge page left");
+  }
+  arena.release(block);
+  CHECK(used_by(disk.get()) <= before + 2 * kHugePage);
+  CHECK(all_zero(static_cast<std::byte*>(arena.allocate(kBytes)), kBytes));
+  munmap(seen, segment->arena_bytes());
 }
 
 TEST(a_file_without_a_name_takes_no_pages_before_they_are_touched) {

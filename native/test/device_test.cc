@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <sys/resource.h>
+#include <unistd.h>
 #include <vector>
 
 #include "fabric/verbs/available.h"
@@ -12,7 +13,9 @@
 
 #if NBC_HAS_VERBS
 #include "fabric/verbs/completion_queue.h"
+#include "fabric/cards/host_bootstrap.h"
 #include "fabric/verbs/device.h"
+#include "fabric/verbs/verbs_fabric.h"
 #include "test/played_devices.h"
 
 namespace {
@@ -190,6 +193,26 @@ TEST(ranks_take_equal_devices_in_turns) {
     names += taken(options);
   }
   CHECK_EQ(names, std::string("abab"));
+}
+
+// Else one processor would have the interrupts of all ranks of a machine.
+TEST(ranks_of_a_machine_have_completion_vectors_in_turns) {
+  const auto taken_of = [](int vectors) {
+    const Machine machine({{.name = "mlx5_0", .vectors = vectors}});
+    for (uint32_t turn = 0; turn < 8; ++turn) {
+      const int fd = job::Segment::create(1);
+      verbs::VerbsOptions options;
+      options.device.turn = turn;
+      const verbs::VerbsFabric fabric(std::make_unique<cards::HostBootstrap>(job::Segment::map(fd), 0, 255), options);
+      ::close(fd);
+    }
+    CHECK_EQ(Machine::open, 0);
+    return Machine::vectors;
+  };
+  CHECK(taken_of(1) == std::vector<int>({0, 0, 0, 0, 0, 0, 0, 0}));
+  CHECK(taken_of(3) == std::vector<int>({0, 1, 2, 0, 1, 2, 0, 1}));
+  CHECK(taken_of(64) == std::vector<int>({0, 1, 2, 3, 4, 5, 6, 7}));
+  CHECK(taken_of(0) == std::vector<int>({0, 0, 0, 0, 0, 0, 0, 0}));  // a device that does not tell
 }
 
 TEST(a_port_is_asked_again_for_every_card) {

@@ -4,6 +4,8 @@
 #include <arpa/inet.h>
 #include <cerrno>
 #include <cstring>
+#include <sys/eventfd.h>
+#include <unistd.h>
 #include <vector>
 
 #include "fabric/verbs/ibverbs.h"
@@ -23,6 +25,7 @@ struct Played {
   uint8_t network = 1;  // the subnet prefix of its GIDs
   std::vector<uint16_t> partitions = {0xffff};
   int most_entries = 1 << 20;  // of a completion queue that is enlarged; 0: none is
+  int vectors = 1;             // of completions
 };
 
 // The devices of this machine. They are InfiniBand ones: their addresses need no interface of IP.
@@ -30,7 +33,8 @@ struct Machine {
   static inline std::vector<Played> played;
   static inline std::vector<ibv_device> devices;
   static inline std::vector<ibv_context> contexts;
-  static inline int open = 0;  // devices, domains, queues and pairs that were not given back
+  static inline int open = 0;              // devices, domains, channels, queues and pairs that were not given back
+  static inline std::vector<int> vectors;  // that queues with a channel were made for
 
   static const Played& of(const ibv_context* context) { return played[static_cast<size_t>(context - contexts.data())]; }
 
@@ -41,11 +45,23 @@ struct Machine {
     for (size_t i = 0; i < played.size(); ++i) {
       std::strcpy(devices[i].name, played[i].name);
       devices[i].transport_type = played[i].transport;
-      contexts[i].async_fd = -1;
+      contexts[i].async_fd = eventfd(0, EFD_CLOEXEC);
+      contexts[i].num_comp_vectors = played[i].vectors;
+      // Requests are taken, and nothing comes of them.
+      contexts[i].ops.post_send = [](ibv_qp*, ibv_send_wr*, ibv_send_wr**) { return 0; };
+      contexts[i].ops.post_recv = [](ibv_qp*, ibv_recv_wr*, ibv_recv_wr**) { return 0; };
+      contexts[i].ops.poll_cq = [](ibv_cq*, int, ibv_wc*) { return 0; };
+      contexts[i].ops.req_notify_cq = [](ibv_cq*, int) { return 0; };
     }
     open = 0;
+    vectors.clear();
     play();
   }
+  ~Machine() {
+    for (const ibv_context& each : contexts) ::close(each.async_fd);
+  }
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
 
   static const verbs::Library& loaded() {
     try {
@@ -111,7 +127,18 @@ struct Machine {
     };
     lib.alloc_pd = [](ibv_context* context) { return ++open, domain.context = context, &domain; };
     lib.dealloc_pd = [](ibv_pd*) { return --open, 0; };
-    lib.create_cq = [](ibv_context* context, int entries, void*, ibv_comp_channel*, int) {
+    lib.create_comp_channel = [](ibv_context* context) {
+      return ++open, new ibv_comp_channel{context, eventfd(0, EFD_CLOEXEC), 0};
+    };
+    lib.destroy_comp_channel = [](ibv_comp_channel* channel) {
+      ::close(channel->fd);
+      delete channel;
+      return --open, 0;
+    };
+    lib.get_cq_event = [](ibv_comp_channel*, ibv_cq**, void**) { return -1; };
+    lib.ack_cq_events = [](ibv_cq*, unsigned) {};
+    lib.create_cq = [](ibv_context* context, int entries, void*, ibv_comp_channel* channel, int vector) {
+      if (channel != nullptr) vectors.push_back(vector);
       queue.context = context;
       queue.cqe = entries;
       return ++open, &queue;
@@ -125,6 +152,7 @@ struct Machine {
     lib.create_qp = [](ibv_pd* of_pair, ibv_qp_init_attr*) -> ibv_qp* {
       errno = EOPNOTSUPP;
       if (!of(of_pair->context).makes_pairs) return nullptr;
+      pair.context = of_pair->context;
       return ++open, &pair;
     };
     lib.modify_qp = [](ibv_qp*, ibv_qp_attr*, int) { return 0; };

@@ -1,17 +1,27 @@
-// Large buffers are registered beside the engine, by a kernel that takes as long as it is told to: no device.
+// How memory is registered, by a kernel that takes as long as it is told to: no device.
+#include <atomic>
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <poll.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include "fabric/verbs/available.h"
 #include "test/check.h"
 
 #if NBC_HAS_VERBS
+#include "fabric/cards/host_bootstrap.h"
+#include "fabric/system_memory.h"
+#include "fabric/verbs/mailboxes.h"
+#include "fabric/verbs/memory.h"
 #include "fabric/verbs/registrations.h"
+#include "fabric/verbs/verbs_fabric.h"
+#include "job/page.h"
 #include "test/played_devices.h"
+#include "test/random.h"
 
 namespace {
 
@@ -23,7 +33,7 @@ using Use = Registrations::Use;
 
 constexpr size_t kLarge = Registrations::kBeside;
 
-// What the played device registers. Written under the mutex, but for `refusals`, while nothing is registered.
+// What the played device registers. Written under the mutex.
 struct Kernel {
   static inline std::mutex mutex;
   static inline std::condition_variable changed;
@@ -32,15 +42,21 @@ struct Kernel {
   static inline int refusals;  // so many more are refused, for want of locked memory
   static inline int live;      // registrations that there are
   static inline std::thread::id test;
+  static inline std::map<const void*, unsigned> access;  // that was asked for last, by address
 
-  static ibv_mr* reg_mr(ibv_pd* domain, void* address, size_t bytes, int) {
+  static void keep_waiting(std::unique_lock<std::mutex>& lock) {
+    if (std::this_thread::get_id() == test) return;
+    waits = true;
+    changed.notify_all();
+    changed.wait(lock, [] { return !busy; });
+    waits = false;
+  }
+  static ibv_mr* reg_mr_iova2(ibv_pd* domain, void* address, size_t bytes, uint64_t seen_at, unsigned rights) {
     std::unique_lock lock(mutex);
-    if (std::this_thread::get_id() != test) {
-      waits = true;
-      changed.notify_all();
-      changed.wait(lock, [] { return !busy; });
-      waits = false;
-    }
+    keep_waiting(lock);
+    access[address] = rights;
+    errno = EINVAL;
+    if (seen_at != reinterpret_cast<uintptr_t>(address)) return nullptr;
     errno = ENOMEM;
     if (refusals > 0) return --refusals, nullptr;
     ++live;
@@ -50,8 +66,12 @@ struct Kernel {
     mr->length = bytes;
     return mr;
   }
+  static ibv_mr* reg_mr(ibv_pd* domain, void* address, size_t bytes, int rights) {
+    return reg_mr_iova2(domain, address, bytes, reinterpret_cast<uintptr_t>(address), static_cast<unsigned>(rights));
+  }
   static int dereg_mr(ibv_mr* mr) {
-    const std::lock_guard lock(mutex);
+    std::unique_lock lock(mutex);
+    keep_waiting(lock);
     --live;
     delete mr;
     return 0;
@@ -61,23 +81,47 @@ struct Kernel {
     busy = is;
     changed.notify_all();
   }
+  static void refuse(int times) {
+    const std::lock_guard lock(mutex);
+    refusals = times;
+  }
   static void await_the_other_thread() {
     std::unique_lock lock(mutex);
     changed.wait(lock, [] { return waits; });
   }
 };
 
+// What another thread does while the played device keeps it waiting: from here on, until finish().
+class Meanwhile {
+ public:
+  template <typename Body>
+  explicit Meanwhile(Body body) {
+    Kernel::set_busy(true);
+    thread_ = std::thread(body);
+    Kernel::await_the_other_thread();
+  }
+  ~Meanwhile() { finish(); }
+  void finish() {
+    Kernel::set_busy(false);
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  std::thread thread_;
+};
+
 struct Scene {
   explicit Scene(size_t entries = 100, size_t bytes = 100 * kLarge) : machine({{.name = "ib0"}}) {
     auto& lib = const_cast<verbs::Library&>(verbs::library());
-    lib.reg_mr_iova2 = nullptr;
+    lib.reg_mr_iova2 = Kernel::reg_mr_iova2;
     lib.reg_mr = Kernel::reg_mr;
     lib.dereg_mr = Kernel::dereg_mr;
     Kernel::busy = Kernel::waits = false;
     Kernel::refusals = Kernel::live = 0;
     Kernel::test = std::this_thread::get_id();
-    registrations =
-        std::make_unique<Registrations>(std::make_shared<verbs::Device>(verbs::DeviceOptions{}), entries, bytes);
+    Kernel::access.clear();
+    device = std::make_shared<verbs::Device>(verbs::DeviceOptions{});
+    registrations = std::make_unique<Registrations>(device, entries, bytes);
   }
   // Nothing is left.
   ~Scene() noexcept(false) {
@@ -85,6 +129,13 @@ struct Scene {
     if (std::uncaught_exceptions() == 0) CHECK_EQ(Kernel::live, 0);
   }
   Registrations* operator->() { return registrations.get(); }
+  // There may be others, now or soon.
+  void await_a_result() {
+    pollfd set{registrations->beside().descriptor(), POLLIN, 0};
+    CHECK_EQ(::poll(&set, 1, -1), 1);
+    registrations->take_results();
+  }
+  // The only one.
   void await_result() {
     pollfd set{registrations->beside().descriptor(), POLLIN, 0};
     CHECK_EQ(::poll(&set, 1, -1), 1);
@@ -95,6 +146,7 @@ struct Scene {
   }
 
   Machine machine;
+  std::shared_ptr<verbs::Device> device;
   std::unique_ptr<Registrations> registrations;
 };
 
@@ -137,7 +189,7 @@ TEST(what_is_registered_stays_until_it_is_used) {
   const Memory first(kLarge), second(kLarge), third(100);
   CHECK(!scene->prepare(first.all(), Use::sends));
   CHECK(!scene->prepare(second.all(), Use::sends));
-  while (!scene->prepare(first.all(), Use::sends) || !scene->prepare(second.all(), Use::sends)) scene.await_result();
+  while (!scene->prepare(first.all(), Use::sends) || !scene->prepare(second.all(), Use::sends)) scene.await_a_result();
   Registration* of_third = scene->acquire(third.all(), Use::sends);
   CHECK(scene->prepare(first.all(), Use::sends) && scene->prepare(second.all(), Use::sends));
   Registration* of_first = scene->acquire(first.all(), Use::sends);
@@ -180,7 +232,7 @@ TEST(what_is_refused_is_tried_again_by_who_needs_it) {
   Scene scene;
   const Memory idle(100), memory(kLarge);
   scene->release(scene->acquire(idle.all(), Use::exposed));
-  Kernel::refusals = 2;
+  Kernel::refuse(2);
   CHECK(!scene->prepare(memory.all(), Use::exposed));
   scene.await_result();
   CHECK(scene->prepare(memory.all(), Use::exposed));
@@ -191,7 +243,7 @@ TEST(what_is_refused_is_tried_again_by_who_needs_it) {
   scene->release(made);
 
   const Memory other(kLarge);
-  Kernel::refusals = 100;
+  Kernel::refuse(100);
   CHECK(!scene->prepare(other.all(), Use::exposed));
   scene.await_result();
   CHECK(scene->prepare(other.all(), Use::exposed));
@@ -211,6 +263,212 @@ TEST(the_end_waits_for_what_is_being_registered) {
   scene.registrations.reset();
   later.join();
   CHECK_EQ(Kernel::live, 0);
+}
+
+// --- rights ----------------------------------------------------------------------------------------------------------
+
+constexpr unsigned kOurs = IBV_ACCESS_LOCAL_WRITE;
+constexpr unsigned kOfPeers = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+constexpr unsigned kInAnyOrder = IBV_ACCESS_RELAXED_ORDERING;
+
+TEST(what_is_only_sent_is_closed_to_peers) {
+  Scene scene;
+  const Memory sent(100), received(100), large_sent(kLarge), large_received(kLarge);
+  std::vector<Registration*> all;
+  const auto rights = [&](const Memory& memory, Use use) {
+    if (!scene->prepare(memory.all(), use)) scene.await_result();
+    all.push_back(scene->acquire(memory.all(), use));
+    CHECK(all.back() != nullptr);
+    return Kernel::access[memory.home.data] & ~kInAnyOrder;
+  };
+  CHECK_EQ(rights(sent, Use::sends), kOurs);
+  CHECK_EQ(rights(large_sent, Use::sends), kOurs);
+  CHECK_EQ(rights(received, Use::exposed), kOfPeers);
+  CHECK_EQ(rights(large_received, Use::exposed), kOfPeers);
+  // What was only sent from is opened by a registration of its own.
+  CHECK_EQ(Kernel::live, 4);
+  CHECK_EQ(rights(sent, Use::exposed), kOfPeers);
+  CHECK_EQ(rights(large_sent, Use::exposed), kOfPeers);
+  CHECK_EQ(Kernel::live, 6);
+  for (Registration* one : all) scene->release(one);
+}
+
+// Two ranks whose device carries nothing.
+struct Ranks {
+  Ranks() {
+    const int fd = job::Segment::create(2);
+    const auto segment = job::Segment::map(fd);
+    ::close(fd);
+    verbs::VerbsOptions options;
+    options.close_milliseconds = 0;
+    for (Rank rank = 0; rank < 2; ++rank)
+      fabric[rank] =
+          std::make_unique<verbs::VerbsFabric>(std::make_unique<cards::HostBootstrap>(segment, rank, 255), options);
+    const auto is_ready = [&](Rank rank) { return fabric[rank]->connect(1 - rank) == Connect::ready; };
+    for (bool ready = false; !ready;) {
+      ready = is_ready(0) & is_ready(1);
+      for (Rank rank = 0; rank < 2; ++rank) poll(rank);
+    }
+  }
+  void poll(Rank rank) {
+    Completion completions[16];
+    fabric[rank]->poll(completions, 16, Effort::pass);
+  }
+  std::unique_ptr<verbs::VerbsFabric> fabric[2];
+};
+
+TEST(a_rank_opens_to_its_peers_what_they_write_to_only) {
+  const Scene scene;
+  Ranks ranks;
+  verbs::VerbsFabric& fabric = *ranks.fabric[0];
+  const Memory sent(100), received(100), large_sent(kLarge), large_received(kLarge);
+  const auto rights = [](const Memory& memory) { return Kernel::access[memory.home.data] & ~kInAnyOrder; };
+  // Beside the engine, and by it.
+  for (const bool sends : {true, false}) {
+    const Memory& memory = sends ? large_sent : large_received;
+    CHECK(!fabric.prepare(1, memory.all(), sends));
+    while (!fabric.prepare(1, memory.all(), sends)) ranks.poll(0);
+    CHECK_EQ(rights(memory), sends ? kOurs : kOfPeers);
+  }
+  ExposedBuffer exposed;
+  CHECK(fabric.expose(1, received.all(), exposed));
+  CHECK_EQ(rights(received), kOfPeers);
+  fabric.conceal(1, exposed);
+  fabric.put(1, exposed, sent.all(), 5, Error::none, nullptr);
+  CHECK_EQ(rights(sent), kOurs);
+}
+
+// PCI Express may reorder what it writes to memory that is looked at when all of it is there.
+TEST(data_may_be_written_in_any_order_and_mailboxes_may_not) {
+  Scene scene;
+  const Memory small(100), large(kLarge);
+  verbs::Memory memory(scene.device);
+  const void* const block = memory.allocate(100);
+  CHECK_EQ(Kernel::access[memory.find(block, 100)->addr], kOfPeers | kInAnyOrder);
+  CHECK(!scene->prepare(large.all(), Use::exposed));
+  scene.await_result();
+  CHECK_EQ(Kernel::access[large.home.data], kOfPeers | kInAnyOrder);
+  scene->release(scene->acquire(small.all(), Use::sends));
+  CHECK_EQ(Kernel::access[small.home.data], kOurs | kInAnyOrder);
+
+  verbs::Mailboxes mailboxes(scene.device, 1, 16);
+  const verbs::Place place = mailboxes.take();
+  CHECK_EQ(Kernel::access.at(place.inbox), kOfPeers);
+  CHECK_EQ(Kernel::access.at(place.outbox), 0u);
+}
+
+TEST(a_library_that_knows_no_order_is_not_asked_for_any) {
+  Scene scene;
+  const_cast<verbs::Library&>(verbs::library()).reg_mr_iova2 = nullptr;
+  const Memory buffer(100);
+  verbs::Memory memory(scene.device);
+  const void* const block = memory.allocate(100);
+  CHECK_EQ(Kernel::access[memory.find(block, 100)->addr], kOfPeers);
+  scene->release(scene->acquire(buffer.all(), Use::sends));
+  CHECK_EQ(Kernel::access[buffer.home.data], kOurs);
+}
+
+// --- exposed memory --------------------------------------------------------------------------------------------------
+
+// The engine looks its buffers up while the program allocates others.
+TEST(exposed_memory_is_found_while_another_thread_allocates_or_releases) {
+  const Scene scene;
+  verbs::Memory memory(scene.device);
+  const size_t page = job::system_page();
+  void* const small = memory.allocate(100);
+  const ibv_mr* const mr = memory.find(small, 100);
+  CHECK(mr != nullptr);
+  const auto check_the_rest = [&](size_t used) {
+    CHECK(memory.find(small, 100) == mr);
+    CHECK(memory.find(&page, 1) == nullptr);
+    CHECK_EQ(memory.used(), used);
+    void* const other = memory.allocate(200);  // there is room
+    CHECK(memory.find(other, 200) == mr);
+    memory.release(other);
+  };
+  void* large = nullptr;
+  Meanwhile allocates([&] { large = memory.allocate(8 * kLarge); });
+  check_the_rest(page);
+  allocates.finish();
+  CHECK(memory.find(large, 8 * kLarge) != nullptr && memory.find(large, 8 * kLarge) != mr);
+  CHECK_EQ(memory.used(), page + 8 * kLarge);
+  Meanwhile releases([&] { memory.release(large); });
+  check_the_rest(page);
+  CHECK(memory.find(large, 8 * kLarge) == nullptr);
+  releases.finish();
+  CHECK_EQ(Kernel::live, 1);
+}
+
+TEST(threads_that_make_room_at_the_same_time_keep_what_one_needs) {
+  const Scene scene;
+  verbs::Memory memory(scene.device);
+  void *first = nullptr, *second = nullptr;
+  Meanwhile allocates([&] { first = memory.allocate(100); });
+  second = memory.allocate(100);
+  allocates.finish();
+  CHECK(first != nullptr && second != nullptr && memory.find(first, 100) != memory.find(second, 100));
+  CHECK_EQ(Kernel::live, 2);
+  memory.release(first);
+  CHECK_EQ(Kernel::live, 1);
+  memory.release(second);
+  CHECK_EQ(Kernel::live, 1);
+  CHECK_EQ(memory.used(), 0u);
+}
+
+TEST(who_is_refused_a_registration_takes_what_another_thread_has_made) {
+  const Scene scene;
+  verbs::Memory memory(scene.device);
+  void *first = nullptr, *second = nullptr;
+  Meanwhile allocates([&] { first = memory.allocate(100); });
+  second = memory.allocate(100);
+  Kernel::refuse(2);  // a whole chunk, and as little as it needs
+  allocates.finish();
+  CHECK(first != nullptr && memory.find(first, 100) == memory.find(second, 100));
+  CHECK_EQ(Kernel::live, 1);
+  Kernel::refuse(2);
+  CHECK(memory.allocate(8 * kLarge) == nullptr);
+  CHECK(memory.why().find("registering 8388608 bytes") != std::string::npos);
+}
+
+// A card has fewer pages to look up then. Where huge pages are to be had, system_memory_test finds them.
+TEST(what_is_registered_for_exposed_memory_begins_at_a_huge_page) {
+  const Scene scene;
+  verbs::Memory memory(scene.device);
+  for (const size_t bytes : {size_t{100}, size_t{9'000'001}, size_t{20} << 20}) {
+    const void* const block = memory.allocate(bytes);
+    const ibv_mr* const mr = memory.find(block, bytes);
+    CHECK(mr != nullptr);
+    CHECK_EQ(reinterpret_cast<uintptr_t>(mr->addr) % kHugePage, 0u);
+  }
+}
+
+// Others write to a block, and it is handed out again.
+TEST(what_several_threads_allocate_is_zero) {
+  const Scene scene;
+  verbs::Memory memory(scene.device);
+  std::atomic<uint32_t> wrong{0};
+  std::vector<std::thread> threads;
+  for (uint32_t thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      Random random(thread);
+      for (uint32_t i = 0; i < repetitions(2000, 300); ++i) {
+        const size_t bytes = 1 + (random.one_in(50) ? random.below(6 << 20) : random.below(20'000));
+        auto* const block = static_cast<std::byte*>(memory.allocate(bytes));
+        const ibv_mr* const mr = memory.find(block, bytes);
+        if (block == nullptr || mr == nullptr || mr->addr > block || block[0] != std::byte{0} ||
+            block[bytes - 1] != std::byte{0}) {
+          ++wrong;
+          continue;
+        }
+        block[0] = block[bytes - 1] = std::byte{1};
+        memory.release(block);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK_EQ(wrong.load(), 0u);
+  CHECK_EQ(memory.used(), 0u);
+  CHECK(Kernel::live >= 1);
 }
 
 }  // namespace

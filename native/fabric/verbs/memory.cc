@@ -9,6 +9,7 @@
 #include <iterator>
 #include <sys/mman.h>
 
+#include "fabric/system_memory.h"
 #include "fabric/verbs/locked_memory.h"
 #include "job/page.h"
 
@@ -29,21 +30,16 @@ void Memory::drop(Chunk& chunk) {
   give_back(chunk.base, chunk.bytes);
 }
 
-// Zeroed, page-aligned. nullptr: why_ tells.
-void* Memory::obtain(size_t bytes) {
+// Zeroed, page-aligned.
+void* Memory::obtain(size_t bytes, std::string& why) {
   if (source_ != nullptr) {
     void* at = source_->allocate(bytes);
-    if (at == nullptr) why_ = source_->why();
+    if (at == nullptr) why = source_->why();
     return at;
   }
-  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at != MAP_FAILED) {
-    // Where they can be had: the card then has fewer pages to look up, and to register them takes less time.
-    madvise(at, bytes, MADV_HUGEPAGE);
-    return at;
-  }
-  why_ = "the system has no more memory for this process";
-  return nullptr;
+  void* at = map_memory(bytes);
+  if (at == nullptr) why = "the system has no more memory for this process";
+  return at;
 }
 
 void Memory::give_back(void* chunk, size_t bytes) {
@@ -54,11 +50,10 @@ void Memory::give_back(void* chunk, size_t bytes) {
   }
 }
 
-bool Memory::add_chunk(size_t length) {
-  Chunk chunk;
+bool Memory::make(size_t length, Chunk& chunk, std::string& why) {
   chunk.bytes = std::max(length, kChunkBytes);
   for (;;) {
-    void* at = obtain(chunk.bytes);
+    void* at = obtain(chunk.bytes, why);
     if (at == nullptr) return false;
     chunk.base = static_cast<std::byte*>(at);
     chunk.mr =
@@ -67,17 +62,16 @@ bool Memory::add_chunk(size_t length) {
     const int error = errno;
     give_back(at, chunk.bytes);
     if (chunk.bytes == length) {
-      why_ = registration_failure(length, error);
+      why = registration_failure(length, error);
       return false;
     }
     chunk.bytes = length;  // locked memory may be scarce: only what is needed
   }
   chunk.free.emplace(0, chunk.bytes);
-  chunks_.emplace(reinterpret_cast<uintptr_t>(chunk.base), std::move(chunk));
   return true;
 }
 
-void* Memory::take(Chunk& chunk, size_t length) {
+Memory::Block Memory::take(Chunk& chunk, size_t length) {
   for (auto it = chunk.free.begin(); it != chunk.free.end(); ++it) {
     if (it->second < length) continue;
     const size_t offset = it->first;
@@ -86,31 +80,49 @@ void* Memory::take(Chunk& chunk, size_t length) {
     if (rest > 0) chunk.free.emplace(offset + length, rest);
     chunk.allocated.emplace(offset, length);
     used_ += length;
-    // Giving the pages back to the system would take them away from under the registration.
-    if (offset < chunk.touched) std::memset(chunk.base + offset, 0, std::min(length, chunk.touched - offset));
+    const size_t used = offset < chunk.touched ? std::min(length, chunk.touched - offset) : 0;
     chunk.touched = std::max(chunk.touched, offset + length);
-    return chunk.base + offset;
+    return {chunk.base + offset, used};
   }
-  return nullptr;
+  return {};
+}
+
+Memory::Block Memory::take(size_t length) {
+  for (auto& [address, chunk] : chunks_) {
+    if (const Block block = take(chunk, length); block.data != nullptr) return block;
+  }
+  return {};
 }
 
 void* Memory::allocate(size_t bytes) {
   if (bytes > SIZE_MAX / 2) return nullptr;
   const size_t page = job::system_page();
   const size_t length = std::max<size_t>(1, (bytes + page - 1) / page) * page;
-  const std::lock_guard<std::mutex> guard(mutex_);
-  for (auto& [address, chunk] : chunks_) {
-    if (void* block = take(chunk, length)) return block;
+  std::unique_lock<std::mutex> lock(mutex_);
+  Block block = take(length);
+  if (block.data == nullptr) {
+    lock.unlock();
+    Chunk chunk;
+    std::string why;
+    const bool is_made = make(length, chunk, why);
+    lock.lock();
+    if (is_made) {
+      const auto address = reinterpret_cast<uintptr_t>(chunk.base);
+      block = take(chunks_.emplace(address, std::move(chunk)).first->second, length);
+    } else {
+      block = take(length);  // what another thread has made or released meanwhile
+      if (block.data == nullptr) why_ = std::move(why);
+    }
   }
-  if (!add_chunk(length)) return nullptr;
-  for (auto& [address, chunk] : chunks_) {
-    if (void* block = take(chunk, length)) return block;
-  }
-  return nullptr;
+  lock.unlock();
+  // Giving the pages back to the system would take them away from under the registration.
+  if (block.used > 0) std::memset(block.data, 0, block.used);
+  return block.data;
 }
 
 void Memory::release(void* block) {
-  const std::lock_guard<std::mutex> guard(mutex_);
+  decltype(chunks_)::node_type last;  // goes without the mutex
+  std::unique_lock<std::mutex> lock(mutex_);
   auto at = chunks_.upper_bound(reinterpret_cast<uintptr_t>(block));
   if (at == chunks_.begin()) return;
   Chunk& chunk = (--at)->second;
@@ -135,10 +147,9 @@ void Memory::release(void* block) {
     }
   }
   chunk.free.emplace(start, length);
-  if (chunk.allocated.empty() && (chunks_.size() > 1 || chunk.bytes > kChunkBytes)) {
-    drop(chunk);
-    chunks_.erase(at);
-  }
+  if (chunk.allocated.empty() && (chunks_.size() > 1 || chunk.bytes > kChunkBytes)) last = chunks_.extract(at);
+  lock.unlock();
+  if (last) drop(last.mapped());
 }
 
 size_t Memory::used() const {
