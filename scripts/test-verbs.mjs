@@ -246,7 +246,7 @@ const STEPS = [
 const PAIR = {
   title: 'pair',
   what: 'two ranks on each of two guests, which meet through a store',
-  seconds: 550,
+  seconds: 650,
 };
 
 function shell(script) {
