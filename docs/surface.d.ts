@@ -1285,6 +1285,8 @@ const VERBS: {
   partitionKey: Rule<number>;
   serviceLevel: Rule<number>;
   trafficClass: Rule<number>;
+  timeout: Rule<number>;
+  retries: Rule<number>;
   eager: Rule<'send' | 'write'>;
   cacheEntries: Rule<number>;
   cacheBytes: Rule<number>;

@@ -88,13 +88,13 @@ const STEPS = [
   },
   {
     title: 'messages',
-    what: "messages between three ranks, each scenario in both of two jobs: the default settings; progress 'manual', eager limit 255, a service level and a traffic class",
+    what: "messages between three ranks, each scenario in both of two jobs: the default settings; progress 'manual', eager limit 255, a service level, a traffic class, a time-out and retries",
     seconds: 120,
     command: shell(`
       ranks() { NBC_TRANSPORT=verbs node dist/cli/nbcrun.js -n 3 --label out/test/programs/p2p.js order,tags,self,both,zero,exhaustion; }
       export NBC_VERBS_PARTITION_KEY=65535
       ranks || exit
-      NBC_PROGRESS=manual NBC_EAGER_LIMIT=255 NBC_VERBS_SERVICE_LEVEL=3 NBC_VERBS_TRAFFIC_CLASS=106 ranks`),
+      NBC_PROGRESS=manual NBC_EAGER_LIMIT=255 NBC_VERBS_SERVICE_LEVEL=3 NBC_VERBS_TRAFFIC_CLASS=106 NBC_VERBS_TIMEOUT=500ms NBC_VERBS_RETRIES=4 ranks`),
   },
   {
     title: 'store',

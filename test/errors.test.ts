@@ -156,6 +156,8 @@ describe('wrong options', () => {
     ['verbs.cacheBytes', 'NBC_VERBS_CACHE_BYTES', [-1, 0.5, Infinity, '1'], ['-1', '1GiB']],
     ['verbs.port', 'NBC_VERBS_PORT', [-1, 256, 0.5, '1', null], ['-1', '256', 'first']],
     ['verbs.gidIndex', 'NBC_VERBS_GID_INDEX', [-2, 65536, '0', null], ['-2', 'v2']],
+    ['verbs.timeout', 'NBC_VERBS_TIMEOUT', [-1, 0.5, 24 * 3600e3 + 1, '1s'], ['-1', '25h']],
+    ['verbs.retries', 'NBC_VERBS_RETRIES', [-1, 8, 0.5, '6'], ['-1', '8']],
     ['verbs.eager', 'NBC_VERBS_EAGER', ['put', 'SEND', true, null], ['put', '1']],
   ];
   for (const [option, variable, values, texts] of bad) {

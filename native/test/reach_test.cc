@@ -268,7 +268,6 @@ TEST(ports_of_different_partitions_do_not_reach_each_other) {
   CHECK(why.find("partition 0x7fff") != std::string::npos);
 }
 
-// An attempt takes 4.096 µs × 2^timeout at least, and there are retries + 1 of them.
 TEST(there_is_a_receive_for_every_slot_of_the_mailbox) {
   for (uint32_t limit = 0; limit <= 300; ++limit) {
     VerbsOptions options;
@@ -278,6 +277,7 @@ TEST(there_is_a_receive_for_every_slot_of_the_mailbox) {
   }
 }
 
+// An attempt takes 4.096 µs × 2^timeout at least, and there are retries + 1 of them.
 TEST(a_network_may_be_away_for_three_fifths_of_the_time_of_a_peer) {
   for (const int64_t milliseconds : {1000, 4000, 10'000, 30'000, 3'600'000}) {
     VerbsOptions options;
@@ -286,6 +286,20 @@ TEST(a_network_may_be_away_for_three_fifths_of_the_time_of_a_peer) {
     CHECK(device >= 0.6 * static_cast<double>(milliseconds));
     CHECK(device <= 1.2 * static_cast<double>(milliseconds));
     CHECK(options.silence <= std::max<int64_t>(milliseconds / 1000 - 2, 2));
+  }
+}
+
+TEST(a_device_sends_again_after_the_time_that_was_asked_for) {
+  for (const uint64_t milliseconds : {1, 20, 500, 3000, 86'400'000}) {
+    VerbsOptions options;
+    options.resend_milliseconds = milliseconds;
+    options.retries = 3;
+    options.give_up_after(10'000);
+    const double device = std::ldexp(4.096e-3, options.timeout);
+    CHECK(options.timeout == 31 || device >= static_cast<double>(milliseconds));
+    CHECK(device <= 2.1 * static_cast<double>(milliseconds));
+    CHECK_EQ(options.retries, 3);
+    CHECK_EQ(options.silence, 8u);
   }
 }
 

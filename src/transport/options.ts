@@ -83,6 +83,14 @@ const VERBS = {
    */
   trafficClass: native(integer('NBC_VERBS_TRAFFIC_CLASS', 0, 255, '')),
   /**
+   * How long the device waits for an acknowledgement until it sends again, in ms; devices take the next longer time
+   * that they know. Default 0: as long as fits into `peerTimeout`, so that a sweep of the subnet manager or a link that
+   * is away for a moment is outlasted. Variable NBC_VERBS_TIMEOUT.
+   */
+  timeout: native(duration('NBC_VERBS_TIMEOUT', 0, MAX_PEER_TIMEOUT)),
+  /** How often it sends again until the connection has broken, 0 to 7 (default 6). Variable NBC_VERBS_RETRIES. */
+  retries: native(integer('NBC_VERBS_RETRIES', 6, 7, '')),
+  /**
    * How small messages travel. `'write'` (default): written into the receiver's mailbox by RDMA. `'send'`: sent into
    * receives that all peers of a rank share, with flow control. Equal on all ranks. Variable NBC_VERBS_EAGER.
    */

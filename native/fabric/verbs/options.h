@@ -39,6 +39,7 @@ struct VerbsOptions {
   size_t cache_bytes = size_t{1} << 30;
   int64_t connect_milliseconds = 30'000;  // that the network is given to find the peer, as transport 'tcp' gives it
   uint8_t timeout = 16;                   // 4.096 µs × 2^16 = 0.27 s until a write is sent again; see give_up_after()
+  uint64_t resend_milliseconds = 0;       // the same, as somebody has asked for it; 0: nobody has
   uint8_t service_level = 0;              // of InfiniBand; of RoCE, where VLANs have priorities, that
   uint8_t traffic_class = 0;              // of the global route header; of RoCE v2, DSCP and ECN of IP
   uint8_t retries = 6;                    // not 7: Soft-RoCE takes that for "for ever"
@@ -56,11 +57,14 @@ struct VerbsOptions {
   // second second on. A device takes between one and four times as long as it is told; it is told so much that it does
   // not fail a connection sooner than after three fifths of the time, since a network may come back: a subnet manager
   // that sweeps, or a link that is away for some seconds. With the default of 10 s an attempt takes 1.1 s.
+  // A time that somebody has asked for is taken as the next longer one that a device knows.
   void give_up_after(int64_t milliseconds) {
     silence = static_cast<uint32_t>(std::max<int64_t>(milliseconds / 1000 - 2, 2));
     close_milliseconds = milliseconds;
-    const auto each = static_cast<uint64_t>(milliseconds * 600'000 / (retries + 1) / 4096);  // attempt, of 4.096 µs
-    timeout = static_cast<uint8_t>(std::clamp<int>(std::bit_width(each), 8, 31));
+    // Of an attempt, in 4.096 µs.
+    const auto each = static_cast<uint64_t>(milliseconds * 600'000 / (retries + 1) / 4096);
+    const uint64_t asked = resend_milliseconds * 1'000'000 / 4096;
+    timeout = static_cast<uint8_t>(std::clamp<int>(std::bit_width(asked > 0 ? asked : each), 8, 31));
   }
 
   // A receive for each message that may be on its way to this rank: as many as the mailbox has slots, and RTRs, reports
@@ -75,6 +79,8 @@ struct VerbsOptions {
     from("verbs.partitionKey", device.partition);
     from("verbs.serviceLevel", service_level);
     from("verbs.trafficClass", traffic_class);
+    from("verbs.timeout", resend_milliseconds);
+    from("verbs.retries", retries);
     from.choice("verbs.eager", eager, {{"write", Eager::write}, {"send", Eager::send}});
     from("verbs.cacheEntries", cache_entries);
     from("verbs.cacheBytes", cache_bytes);
