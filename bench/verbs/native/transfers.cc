@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "engine/engine.h"
+#include "fabric/cards/host_bootstrap.h"
 #include "fabric/verbs/available.h"
-#include "fabric/verbs/host_bootstrap.h"
 #include "fabric/verbs/verbs_fabric.h"
 
 #if NBC_HAS_VERBS
@@ -55,7 +55,7 @@ class RankOfTwo {
     verbs.eager_limit = kEagerLimit;
     EngineOptions options;
     options.libof.eager_limit = kEagerLimit;
-    auto bootstrap = std::make_unique<verbs::HostBootstrap>(segment, rank, kEagerLimit);
+    auto bootstrap = std::make_unique<cards::HostBootstrap>(segment, rank, kEagerLimit);
     engine_ = std::make_unique<Engine>(std::make_unique<verbs::VerbsFabric>(std::move(bootstrap), verbs), options,
                                        slots_, [] {});
     group_.members = {0, 1};
