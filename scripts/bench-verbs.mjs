@@ -13,26 +13,30 @@ import { measureHosts } from './bench-verbs/hosts.mjs';
 import { measureOverlap } from './bench-verbs/overlap.mjs';
 import { tables } from './bench-verbs/tables.mjs';
 import { measureTransfers } from './bench-verbs/transfers.mjs';
+import { measureUcx } from './bench-verbs/ucx.mjs';
 import { build } from './build.mjs';
 import { ROOT, timed } from './test/process.mjs';
 
-/** For each guest. */
-const LIMIT_SECONDS = 470;
 const RESULTS = join(ROOT, 'build/bench-verbs-results');
 
 /** Each writes what it found to RESULTS/TITLE.json, again and again as it gets on, and returns what went wrong. */
-const PARTS = { transfers: measureTransfers, overlap: measureOverlap, hosts: measureHosts };
-/** What needs two guests. */
-const APART = ['hosts'];
+const PARTS = { transfers: measureTransfers, overlap: measureOverlap, ucx: measureUcx, hosts: measureHosts };
+/** Who runs which parts, with how much time for all of them. */
+const GUESTS = [
+  { parts: ['transfers', 'overlap'], options: ['--link', 'both'], seconds: 470 },
+  { parts: ['ucx'], options: ['--link', 'both'], seconds: 600 },
+  { parts: ['hosts'], options: ['--peers', '2'], seconds: 900 },
+];
 
 const HELP = `Usage: npm run bench:verbs -- [options] [${Object.keys(PARTS).join('|')}]
 
 Boots a kernel with two software RDMA devices, rxc and rxd, that are joined by a link, and measures two ranks on them:
   transfers   latency and bandwidth from JavaScript and of the engine alone, beside perftest's, in turns
   overlap     overhead and overlap of ibcast, igather and ialltoall with 0, 1 and 10 ms of delay on the link
+  ucx         operations over verbs and TCP, and over UCX on the same devices
   hosts       half a round trip between two such kernels, over verbs and TCP, beside perftest's
 
-Prints tables in Markdown. Takes up to ten minutes; the machine should have nothing else to do.
+Prints tables in Markdown. Takes up to half an hour; the machine should have nothing else to do.
 
 Options:
   --quick        few repetitions and sizes: shows that it works
@@ -98,20 +102,20 @@ function say(text) {
 /** On the host. Returns the exit status. */
 function bootAndPrint() {
   build();
-  const made = spawnSync('make', ['-s', '-C', 'bench/verbs/native'], { cwd: ROOT, stdio: 'inherit' });
-  if (made.status !== 0) return 1;
+  if (chosen.includes('transfers')) {
+    const made = spawnSync('make', ['-s', '-C', 'bench/verbs/native'], { cwd: ROOT, stdio: 'inherit' });
+    if (made.status !== 0) return 1;
+  }
   rmSync(RESULTS, { recursive: true, force: true });
   mkdirSync(RESULTS, { recursive: true });
 
   let well = true;
-  for (const [apart, guests] of [
-    [false, ['--link', 'both']],
-    [true, ['--peers', '2']],
-  ]) {
-    const parts = chosen.filter((title) => APART.includes(title) === apart);
-    if (parts.length === 0) continue;
-    const own = ['node', 'scripts/bench-verbs.mjs', '--in-guest', ...(values.quick ? ['--quick'] : []), ...parts];
-    const guest = [...guests, '--results', RESULTS, '--timeout', `${LIMIT_SECONDS}`, '--', ...own];
+  for (const { parts, options, seconds } of GUESTS) {
+    const titles = parts.filter((title) => chosen.includes(title));
+    if (titles.length === 0) continue;
+    const own = ['node', 'scripts/bench-verbs.mjs', '--in-guest', ...(values.quick ? ['--quick'] : []), ...titles];
+    const guest = [...options, '--results', RESULTS, '--timeout', `${seconds}`, '--', ...own];
+    // Ranks of two guests prove to each other that they belong together.
     const env = { ...process.env, NBC_SECRET: randomBytes(16).toString('hex') };
     const { status, signal } = spawnSync(join(ROOT, 'scripts/rdma-guest'), guest, { cwd: ROOT, env, stdio: 'inherit' });
     if (status !== 0) say(`bench:verbs: not everything was measured (${signal ?? `exit code ${status}`}); this was:`);

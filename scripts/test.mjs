@@ -21,6 +21,7 @@ A FILTER runs a part, all of it:
   model              the model of the doorbell, checked by spin
   fuzz               the fuzzers of what reads bytes from a network
   tcp/               what can run over any transport, over TCP; tcp/exits, for example: one file of it
+  ucx/               the same over UCX, on its tcp and its shared memory; ucx-tcp/, ucx-sm/: on one of them
   anything else      the test files in TypeScript whose name contains it, for example nbcrun
 --grep PATTERN       of those in TypeScript, only tests whose title matches
 
@@ -28,7 +29,7 @@ NBC_REQUIRE_ALL=1 in the environment: what is left out counts as failed.`;
 
 const QUICK = `npm test covers: the native tests (not under sanitizers, nor large_test), a model of the protocol and a mutation,
 and the test files in TypeScript but for Slurm, the guest, the documentation site and bench/patterns, each scenario
-once and in one progress mode, two of them over TCP also.
+once and in one progress mode, two of them over TCP and over UCX also.
 npm run test:all adds: sanitizers, arm64, all of the model, fuzzers, verbs in a guest, Slurm, and every combination.`;
 const ALL =
   'npm run test:all covers everything: native tests plain, under ASan and TSan, for arm64, model, fuzzers, TypeScript, verbs.';

@@ -7,6 +7,7 @@
 import assert from 'node:assert/strict';
 import { BRIEF, reports, runRanks } from './helpers.js';
 import { LIMIT_S } from './support/limit.js';
+import { witnessLanes } from './support/ucx-lanes.js';
 
 /** The simulator has the others (schedules/algorithms.test.ts). */
 const SIZES = [1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 17];
@@ -19,6 +20,9 @@ const IN_BRIEF = (process.env['NBC_TEST_RANKS'] ?? '2,3,4,5,8').split(',').map(N
 /** What counts data that went past the mailboxes. */
 const MOVED =
   { verbs: 'workRequests', tcp: 'bytesReceived', ucx: 'ucxPuts' }[process.env.NBC_TRANSPORT ?? ''] ?? 'mappedBytes';
+
+/** Where the test names the networks of UCX, they are those that it uses. */
+const WITNESSED = process.env['NBC_TRANSPORT'] === 'ucx' && process.env['UCX_TLS'] !== undefined;
 
 /** Of each rank. */
 const LEAST_CASES = 300;
@@ -52,14 +56,15 @@ describe('collectives', () => {
       const eagerLimit = small ? '255' : undefined;
       const limit = eagerLimit === undefined ? '' : `, eager limit ${eagerLimit}`;
       it(`are right on ${size} rank${size > 1 ? 's' : ''}, progress '${mode}'${limit}, form '${form}'`, async () => {
-        const env = { NBC_EAGER_LIMIT: eagerLimit };
         const [turn, jobs] = shareOf(size, mode);
-        const results = await runRanks('collectives', {
-          size,
-          args: [mode, form, `${turn}`, `${jobs}`],
-          env,
-          limitS: LIMIT_S.long,
-        });
+        const run = (env: Record<string, string>) =>
+          runRanks('collectives', {
+            size,
+            args: [mode, form, `${turn}`, `${jobs}`],
+            env: { ...env, NBC_EAGER_LIMIT: eagerLimit },
+            limitS: LIMIT_S.long,
+          });
+        const results = WITNESSED && size > 1 ? await witnessLanes(size, run) : await run({});
         for (const { cases, stats } of reports<Report>(results)) {
           assert(cases > LEAST_CASES / jobs, 'the cases were run');
           if (size === 1) continue;

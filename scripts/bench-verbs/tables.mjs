@@ -1,10 +1,11 @@
 /** The figures as Markdown. */
 
 /** Of what the parts found, by their titles; those that are missing are left out. */
-export function tables({ transfers, overlap, hosts }) {
+export function tables({ transfers, overlap, ucx, hosts }) {
   const found = [];
   if (transfers?.length > 0) found.push(latencies(transfers), bandwidths(transfers));
   if (overlap?.length > 0) found.push(overlaps(overlap));
+  if (ucx?.length > 0) found.push(besideUcx(ucx));
   if (hosts?.length > 0) found.push(betweenHosts(hosts));
   return found.length > 0 ? `\n${found.join('\n\n')}` : '\nNothing was measured.';
 }
@@ -64,6 +65,20 @@ function overlaps(rows) {
     ]),
   );
   return markdown(head, body, 2);
+}
+
+function besideUcx(rows) {
+  const sides = unique(rows.map(({ side }) => side));
+  const body = unique(rows.map(({ op }) => op)).flatMap((op) =>
+    unique(rows.map(({ bytes }) => bytes)).map((bytes) => [
+      op,
+      size(bytes),
+      ...sides.map((side) =>
+        digits(rows.find((each) => each.side === side && each.op === op && each.bytes === bytes)?.us),
+      ),
+    ]),
+  );
+  return markdown(['start + wait, µs', 'size', ...sides], body, 2);
 }
 
 const unique = (values) => [...new Set(values)];

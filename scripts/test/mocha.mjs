@@ -88,7 +88,10 @@ const NOT_QUICK_OF = {
   training: /one variant/,
 };
 
-/** The same tests over other networks, of those whose jobs can run over any transport: each scenario once. */
+/** Of files that a network does not have as a whole, and of all in the quick run: each scenario once. */
+const BRIEFLY = { NBC_TEST_BRIEF: '1' };
+
+/** The same tests over other networks, of those whose jobs can run over any transport. */
 const NETWORKS = {
   tcp: {
     files: [
@@ -109,16 +112,28 @@ const NETWORKS = {
       'waiting',
     ],
     quick: ['collectives', 'communicator'],
-    env: { NBC_TRANSPORT: 'tcp', NBC_TEST_BRIEF: '1', NBC_TEST_RUNS: '4', NBC_TEST_RANKS: '2,3,5' },
+    whole: [],
+    env: { NBC_TRANSPORT: 'tcp', NBC_TEST_RUNS: '4', NBC_TEST_RANKS: '2,3,5' },
   },
-  ucx: {
+  'ucx-tcp': {
     files: ['collectives', 'exits', 'p2p'],
-    quick: ['p2p'],
-    env: { NBC_TRANSPORT: 'ucx', NBC_TEST_BRIEF: '1', NBC_TEST_RUNS: '6', NBC_TEST_RANKS: '2,3' },
+    quick: ['collectives', 'p2p'],
+    whole: ['collectives'],
+    env: { NBC_TRANSPORT: 'ucx', UCX_TLS: 'tcp', NBC_TEST_RANKS: '2,3' },
+  },
+  // The shared memory of UCX.
+  'ucx-sm': {
+    files: ['collectives', 'exits', 'p2p'],
+    quick: ['collectives'],
+    whole: ['collectives'],
+    env: { NBC_TRANSPORT: 'ucx', UCX_TLS: 'sm,self', NBC_TEST_RANKS: '2,3' },
   },
 };
 
-/** A filter is a part of a file's name; "tcp/" or "ucx/" in front of it means over that network. */
+/**
+ * A filter is a part of a file's name; "tcp/" or "ucx/" in front of it means over that network, "ucx-tcp/" or "ucx-sm/"
+ * over one of UCX's.
+ */
 export function tasks(filters, { all, grep }) {
   const files = readdirSync(join(ROOT, 'test'), { recursive: true })
     .filter((path) => path.endsWith('.test.ts'))
@@ -127,15 +142,18 @@ export function tasks(filters, { all, grep }) {
   files.sort((a, b) => order(a) - order(b) || a.localeCompare(b));
   const quick = filters.length === 0 && !all;
   const wanted = (name, other) => (filters.length === 0 ? all || other : filters.some((part) => name.includes(part)));
-  const overNetworks = Object.entries(NETWORKS).flatMap(([network, { files: those, quick: few, env }]) => {
-    const named = filters.filter((filter) => filter.startsWith(`${network}/`) || filter === network);
+  const overNetworks = Object.entries(NETWORKS).flatMap(([network, { files: those, quick: few, whole, env }]) => {
+    // What the filters name of it: all, or a part of a file's name.
+    const named = filters
+      .map((filter) => filter.split('/'))
+      .filter(([first]) => first === network || first === network.split('-')[0])
+      .map(([, ...rest]) => rest.join('/'));
     const asked = (file) =>
-      filters.length === 0
-        ? all || few.includes(file)
-        : named.some((filter) => `${network}/${file}.test`.includes(filter));
+      filters.length === 0 ? all || few.includes(file) : named.some((part) => `${file}.test`.startsWith(part));
+    const envOf = (file) => (whole.includes(file) && !quick ? env : { ...BRIEFLY, ...env });
     return those
       .filter((file) => files.includes(file) && asked(file))
-      .map((file) => task(file, `${network}/${file}.test`, { env, grep }));
+      .map((file) => task(file, `${network}/${file}.test`, { env: envOf(file), grep }));
   });
   return [
     ...files

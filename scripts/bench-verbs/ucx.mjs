@@ -1,0 +1,61 @@
+/**
+ * The same operations over our own networks and over UCX: for each network one nbcbench, in which the two take turns.
+ */
+import { readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { run } from '../test/process.mjs';
+
+/** Our transport, the same one as UCX has it, and what both have to use. */
+const TCP = { ours: 'tcp', title: 'TCP', theirs: 'UCX on `tcp`', env: { UCX_TLS: 'tcp', UCX_NET_DEVICES: 'lo' } };
+const SM = { ours: 'shm', title: 'shm', theirs: 'UCX on `sm`', env: { UCX_TLS: 'sm,self' } };
+/** UCX connects by datagrams, which Soft-RoCE delivers between link-local addresses only. */
+const VERBS = {
+  ours: 'verbs',
+  title: 'verbs',
+  theirs: 'UCX on `rc_verbs`',
+  env: {
+    NBC_VERBS_DEVICE: 'rxe0',
+    UCX_TLS: 'rc_verbs,ud_verbs:aux',
+    UCX_NET_DEVICES: 'rxe0:1',
+    UCX_IB_GID_INDEX: '0',
+  },
+};
+
+/** In the guest. */
+export const measureUcx = (how) => measure([VERBS, TCP], how);
+/** On this machine. */
+export const measureUcxHere = (how) => measure([SM, TCP], how);
+
+/** Rows { side, op, bytes, us }. Returns what went wrong. */
+async function measure(networks, { quick, save, say }) {
+  const found = [];
+  const failures = [];
+  for (const { ours, title, theirs, env } of networks) {
+    say(`ucx: ${title} and ${theirs}`);
+    const file = join(tmpdir(), `nbc-ucx-${process.pid}.json`);
+    const what = ['--ops', 'ibcast,ialltoall,iallreduce', '--sizes', '8,64K,1M', '--buffers', 'plain'];
+    const where = ['--ranks', '2', '--transport', `${ours},ucx`];
+    const times = ['--repetitions', quick ? '10' : '200', '--max-seconds', quick ? '0.5' : '2', '--json', file];
+    const { ok, how } = await run('node', ['dist/bench/nbcbench/main.js', ...what, ...where, ...times], {
+      live: true,
+      seconds: 230,
+      env,
+    });
+    if (!ok) failures.push(`nbcbench, ${title}: ${how}`);
+    for (const { transport, op, bytes, blocking_us } of read(file))
+      found.push({ side: transport === 'ucx' ? theirs : title, op, bytes, us: blocking_us });
+    rmSync(file, { force: true });
+    save(found);
+  }
+  return failures;
+}
+
+/** nbcbench writes its rows at its end, also when not everything could be measured. */
+function read(file) {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8'));
+  } catch {
+    return []; // it has said why
+  }
+}
