@@ -99,7 +99,7 @@ const JIT_LIMIT_MS = 1500;
 /**
  * How far ahead, in µs, rank 0 sets the common start at first, and at most, where others learn of it too late. A
  * rate-limited link saves up for a later burst what nobody sends meanwhile, so that is no time to be generous with;
- * over Soft-RoCE, which UCX may use too, they learn of it much later.
+ * over Soft-RoCE they learn of it much later.
  */
 const FIRST_LEAD = 20;
 const MOST_LEAD = 100;
@@ -199,7 +199,7 @@ export async function measure(
 }
 
 const mostLead = ({ implementation }: Team): number =>
-  ['verbs', 'ucx'].includes(implementation.transport) ? MOST_LEAD_VERBS : MOST_LEAD;
+  implementation.transport === 'verbs' ? MOST_LEAD_VERBS : MOST_LEAD;
 
 /** Gives the ranks more time to learn of the common start; much more if none of their repetitions counted. */
 function giveTime(team: Team, none: boolean): void {
