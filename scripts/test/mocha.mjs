@@ -88,7 +88,7 @@ const NOT_QUICK_OF = {
   training: /one variant/,
 };
 
-/** Of files that a network does not have as a whole, and of all in the quick run: each scenario once. */
+/** Of files that a network does not have as a whole, and of all that are not asked for by name: each scenario once. */
 const BRIEFLY = { NBC_TEST_BRIEF: '1' };
 
 /** The same tests over other networks, of those whose jobs can run over any transport. */
@@ -150,7 +150,7 @@ export function tasks(filters, { all, grep }) {
       .map(([, ...rest]) => rest.join('/'));
     const asked = (file) =>
       filters.length === 0 ? all || few.includes(file) : named.some((part) => `${file}.test`.startsWith(part));
-    const envOf = (file) => (whole.includes(file) && !quick ? env : { ...BRIEFLY, ...env });
+    const envOf = (file) => (whole.includes(file) && filters.length > 0 ? env : { ...BRIEFLY, ...env });
     return those
       .filter((file) => files.includes(file) && asked(file))
       .map((file) => task(file, `${network}/${file}.test`, { env: envOf(file), grep }));
