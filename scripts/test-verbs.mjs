@@ -241,8 +241,8 @@ const STEPS = [
       NBC_TRANSPORT=ucx node dist/cli/nbcrun.js -n 2 --label out/test/programs/collectives.js thread once`),
   },
   {
-    title: 'ucx-all',
-    what: 'only if it is named: all that every fabric has to do, and all collectives on two and on three ranks: takes six minutes',
+    title: 'rc_verbs',
+    what: 'only if it is named: UCX over rc_verbs, all that every fabric has to do, and all collectives on two and on three ranks: takes six minutes',
     seconds: 700,
     named: true,
     // Ranks that are named together would share the variants.
