@@ -47,8 +47,13 @@ void need_ucx() {
   }
 }
 
-// What UCX may use from now on.
-void use(const std::string& networks) { setenv("UCX_TLS", networks.c_str(), 1); }
+// What UCX may use from now on. UCX_NET_DEVICES names a device of the networks in NBC_TEST_UCX_TLS, which others do not
+// have.
+void use(const std::string& networks) {
+  setenv("UCX_TLS", networks.c_str(), 1);
+  const char* const given = std::getenv("NBC_TEST_UCX_TLS");
+  if (given == nullptr || networks != given) unsetenv("UCX_NET_DEVICES");
+}
 
 std::unique_ptr<UcxFabric> make_fabric(const std::shared_ptr<job::Segment>& segment, Rank rank, uint32_t eager_limit) {
   return std::make_unique<UcxFabric>(std::make_unique<cards::HostBootstrap>(segment, rank, eager_limit), eager_limit);
