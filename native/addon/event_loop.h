@@ -9,8 +9,8 @@ namespace nbc::addon {
 
 class EventLoopPoll {
  public:
-  // null: the environment is not Node.js, or libuv refuses. Does not keep the event loop alive. The descriptor stays the
-  // caller's, must be a datagram socket, and must outlive the object; one datagram is taken out before each call.
+  // null: the environment is not Node.js, or libuv refuses. Does not keep the event loop alive. The descriptor stays
+  // the caller's, must be a datagram socket, and must outlive the object; one datagram is taken out before each call.
   static std::unique_ptr<EventLoopPoll> start(napi_env env, int descriptor, napi_value callback);
   ~EventLoopPoll();
   EventLoopPoll(const EventLoopPoll&) = delete;

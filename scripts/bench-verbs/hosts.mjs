@@ -1,6 +1,6 @@
 /**
  * Half a round trip between two guests, which both run this: perftest's, and nbcbench's over verbs and over TCP, one
- * after the other, round after round. Each side has one process in each guest, bound to processor 1, since the other one
+ * after the other, round after round. Each side has one process in each guest, bound to processor 1: the other one
  * serves the network.
  */
 import { setTimeout as delay } from 'node:timers/promises';

@@ -17,7 +17,7 @@ function named(): { lanes: readonly string[]; auxiliary: readonly string[] } {
   return { lanes, auxiliary: names.filter((name) => name.endsWith(':aux')).map((name) => name.split(':')[0]) };
 }
 
-/** Runs a job whose ranks have the given variables; asserts that UCX carried it over what UCX_TLS names, and no other. */
+/** Runs a job whose ranks have the given variables; asserts that UCX carried it over what UCX_TLS names only. */
 export async function witnessLanes<T>(ranks: number, job: (env: Record<string, string>) => Promise<T>): Promise<T> {
   const folder = mkdtempSync(join(tmpdir(), 'nbc-ucx-'));
   try {
