@@ -242,7 +242,7 @@ const STEPS = [
   },
   {
     title: 'rc_verbs',
-    what: 'only if it is named: UCX over rc_verbs, all that every fabric has to do, and all collectives on two and on three ranks: takes six minutes',
+    what: 'only if it is named: UCX over rc_verbs, all that every fabric has to do, and all collectives on two and on three ranks; takes four minutes',
     seconds: 700,
     named: true,
     // Ranks that are named together would share the variants.
