@@ -1,10 +1,7 @@
 /**
  * The same operations over our own networks and over UCX: for each network one nbcbench, in which the two take turns.
  */
-import { readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { run } from '../test/process.mjs';
+import { nbcbench } from './nbcbench.mjs';
 
 /** Our transport, the same one as UCX has it, and what both have to use. */
 const TCP = { ours: 'tcp', title: 'TCP', theirs: 'UCX on `tcp`', env: { UCX_TLS: 'tcp', UCX_NET_DEVICES: 'lo' } };
@@ -33,30 +30,15 @@ async function measure(networks, { quick, save, say }) {
   const failures = [];
   for (const { ours, title, theirs, env } of networks) {
     say(`ucx: ${title} and ${theirs}`);
-    const file = join(tmpdir(), `nbc-ucx-${process.pid}.json`);
     const what = ['--ops', 'ibcast,ialltoall,iallreduce', '--sizes', '8,64K,1M', '--buffers', 'plain'];
     // In the guest a common instant becomes known too late, over TCP and over UCX.
     const where = ['--ranks', '2', '--transport', `${ours},ucx`, '--start', 'barrier'];
-    const times = ['--repetitions', quick ? '10' : '200', '--max-seconds', quick ? '0.5' : '2', '--json', file];
-    const { ok, how } = await run('node', ['dist/bench/nbcbench/main.js', ...what, ...where, ...times], {
-      live: true,
-      seconds: 230,
-      env,
-    });
-    if (!ok) failures.push(`nbcbench, ${title}: ${how}`);
-    for (const { transport, op, bytes, blocking_us } of read(file))
+    const times = ['--repetitions', quick ? '10' : '200', '--max-seconds', quick ? '0.5' : '2'];
+    const { rows, why } = await nbcbench([...what, ...where, ...times], { seconds: 230, env });
+    if (why !== undefined) failures.push(`nbcbench, ${title}: ${why}`);
+    for (const { transport, op, bytes, blocking_us } of rows)
       found.push({ side: transport === 'ucx' ? theirs : title, op, bytes, us: blocking_us });
-    rmSync(file, { force: true });
     save(found);
   }
   return failures;
-}
-
-/** nbcbench writes its rows at its end, also when not everything could be measured. */
-function read(file) {
-  try {
-    return JSON.parse(readFileSync(file, 'utf8'));
-  } catch {
-    return []; // it has said why
-  }
 }
