@@ -48,7 +48,7 @@ Engine::Engine(std::unique_ptr<Fabric> fabric, const EngineOptions& options, std
   slots_->set_world(UserWork::publish(user_work_));
   if (options_.trace_events > 0) {
     trace_ = std::make_unique<Trace>(options_.trace_events);
-    libof_.observe(this);
+    libof_.observe(observer());
   }
   if (options_.progress_thread) thread_ = std::thread([this] { background(); });
 }
@@ -128,6 +128,7 @@ void Engine::activate(Operation& operation) {
   by_slot_[operation.slot] = &operation;
   active_.push(&operation);
   operation.number = ++counters_.started;
+  operation.traced = nullptr;
   operation.began = now_milliseconds();
 }
 
@@ -161,7 +162,7 @@ bool Engine::start_plan(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, 
   Group& group = *plan->group;
   if (!group.known) know(plan->group);
   Operation& operation = new_operation(slot);
-  traced.starts(operation.number);
+  traced.starts(operation);
   operation.context = group.context;
   operation.tag = group.next_tag++;
   operation.signature = plan->signature;
@@ -176,7 +177,7 @@ bool Engine::start_messages(const std::shared_ptr<LoadedPlan>& plan, uint32_t sl
   TracedCall traced(*this, Trace::Call::start);
   enter();
   Operation& operation = new_operation(slot);
-  traced.starts(operation.number);
+  traced.starts(operation);
   operation.use(plan, std::move(send), std::move(receive));
   operation.use_tags(send_tag, receive_tag);
   run_messages(operation);
@@ -220,7 +221,8 @@ void Engine::run_messages(Operation& operation) {
 }
 
 void Engine::run_plan(Operation& operation) {
-  if (trace_ != nullptr) trace_->operation(operation.number, operation.loaded->number_in(*trace_));
+  if (trace_ != nullptr)
+    operation.traced = trace_->operation(operation.number, operation.loaded->number_in(*trace_));
   if (const uint64_t bytes = operation.plan->role_bytes[static_cast<size_t>(Role::temporary)]; bytes > 0) {
     operation.temporary = temporary_.take(bytes);
     if (operation.temporary.data == nullptr) refuse_memory(operation, bytes);
@@ -245,7 +247,7 @@ bool Engine::message(Group& group, uint32_t slot, Pinned buffer, Rank peer, uint
   enter();
   if (fabric_->alarmed()) libof_.look_around(true);
   Operation& operation = new_operation(slot);
-  traced.starts(operation.number);
+  traced.starts(operation);
   operation.loaded.reset();
   operation.buffers[0] = std::move(buffer);
   operation.buffers[1] = {};  // see give_back()
@@ -267,7 +269,8 @@ void Engine::refuse_message(Operation& operation) {
 }
 
 void Engine::run_message(Operation& operation, Rank peer, const libof::MessageKey& key, bool sends) {
-  if (trace_ != nullptr) trace_->operation(operation.number, sends ? Trace::kSendName : Trace::kReceiveName);
+  if (trace_ != nullptr)
+    operation.traced = trace_->operation(operation.number, sends ? Trace::kSendName : Trace::kReceiveName);
   operation.last_round = true;
   const Pinned& pin = operation.buffers[0];
   const bool complete = sends ? libof_.isend(operation, peer, key, pin.data, pin.bytes)
@@ -351,7 +354,7 @@ Engine::Restart Engine::restart(uint32_t slot) {
   if (fabric_->alarmed()) libof_.look_around(true);
   Operation& operation = *persistent.operation;
   activate(operation);
-  traced.starts(operation.number);
+  traced.starts(operation);
   if (operation.loaded == nullptr && persistent.group->revoked()) {
     refuse_message(operation);
   } else if (operation.loaded == nullptr) {
@@ -430,7 +433,7 @@ Trace::Lists Engine::read_trace() {
   if (trace_ == nullptr) return {};
   enter();
   try {
-    Trace::Lists lists = trace_->read();
+    Trace::Lists lists = trace_->read(libof_);
     leave();
     return lists;
   } catch (...) {

@@ -219,8 +219,9 @@ class Engine : private libof::Calls, private libof::Observer {
     std::shared_ptr<LoadedPlan> loaded;  // null: a single message
     uint32_t round = 0;                  // next round to start
     uint32_t slot = 0;
-    uint64_t number = 0;  // of its start, for traces
-    int64_t began = 0;    // now_milliseconds() at its start, for reports
+    uint64_t number = 0;              // of its start, for traces
+    Trace::Record* traced = nullptr;  // null: there is none
+    int64_t began = 0;                // now_milliseconds() at its start, for reports
     uint32_t tag = 0;
     uint64_t context = 0;
     uint32_t repetition = 0;  // number of the start of a persistent collective, from 0; wraps
@@ -287,8 +288,10 @@ class Engine : private libof::Calls, private libof::Observer {
   Status describe(Status::Caller caller) const;
   void set_metering(Metering metering, bool in_wait);
   void set_metering(uint8_t listeners);
-  void moved(const libof::Request& request, libof::State state) override;
-  void at_once(const libof::MessageKey& key, Rank peer, size_t bytes, libof::State first) override;
+  libof::Observer* observer();
+  // While the meter is on.
+  void moved(libof::Request& request, libof::State state) override;
+  void at_once(const libof::MessageInfo& message, libof::State first) override;
   void time_passes() {
     if (trace_ != nullptr) trace_->time_passes();
   }
@@ -417,18 +420,30 @@ class Engine::TracedCall {
   TracedCall(Engine& engine, Trace::Call which)
       : trace_(engine.trace_.get()), which_(which), began_(trace_ == nullptr ? 0 : trace_->ticks()) {}
   ~TracedCall() {
-    if (trace_ != nullptr) trace_->call(which_, began_, ended_ != 0 ? ended_ : trace_->ticks(), started_);
+    if (trace_ == nullptr) return;
+    const uint64_t ended = ended_ != 0 ? ended_ : trace_->ticks();
+    if (record_ != nullptr) {
+      trace_->ended(*record_, ended);
+    } else if (started_ != nullptr) {
+      trace_->started(started_->traced, began_, ended);
+    } else {
+      trace_->call(which_, began_, ended);
+    }
   }
   TracedCall(const TracedCall&) = delete;
   TracedCall& operator=(const TracedCall&) = delete;
 
   // By the owner of the engine: this call starts that operation.
-  void starts(uint64_t operation) {
-    started_ = operation;
+  void starts(const Operation& operation) {
+    started_ = &operation;
     if (trace_ != nullptr) trace_->happens_at(began_);
   }
   // It ends where it has begun.
   void ends_at_once() { ended_ = began_; }
+  // What has to be written of it is written now, because a message is awaited.
+  void lasts() {
+    if (trace_ != nullptr) record_ = &trace_->call(which_, began_);
+  }
   // By the owner of the engine: it ends with the last event.
   void ends() {
     if (trace_ != nullptr) ended_ = trace_->stamp();
@@ -439,7 +454,8 @@ class Engine::TracedCall {
   Trace::Call which_;
   uint64_t began_;
   uint64_t ended_ = 0;  // 0: not known yet
-  uint64_t started_ = 0;
+  Trace::Record* record_ = nullptr;
+  const Operation* started_ = nullptr;
 };
 
 }  // namespace nbc

@@ -40,8 +40,8 @@ class Meter {
       received_ += request.got;  // 0 of a send
     }
   }
-  void at_once(size_t bytes, libof::State first) {
-    (first == libof::State::eager_send_init ? sent_ : received_) += bytes;
+  void at_once(const libof::MessageInfo& message, libof::State first) {
+    (first == libof::State::eager_send_init ? sent_ : received_) += message.bytes;
   }
 
   Metered read() const {

@@ -98,7 +98,7 @@ void Engine::report_failure(Operation& operation) {
 }
 
 void Engine::finish(Operation& operation) {
-  if (trace_ != nullptr) trace_->end(operation.number, operation.error);
+  if (trace_ != nullptr) trace_->end(operation.traced, operation.error);
   libof_.remove_ready(operation);
   if (operation.buffers_in_use) {
     // The temporary memory is not used again, and nothing is released.

@@ -1,24 +1,16 @@
 #include "engine/trace.h"
 
+#include <algorithm>
 #include <new>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <utility>
 
 namespace nbc {
 namespace {
 
 // Microseconds. Tests with a shorter pause between them are one event: programs test in loops.
 constexpr double kPause = 20;
-
-// Bits of a record's head: from where on.
-constexpr uint32_t kWhich = 4;  // a call, or a state; four bits, as the kind has
-constexpr uint32_t kContext = 8, kContexts = 1 << 16;
-constexpr uint32_t kBytes = 24;
-
-template <typename Kind>
-constexpr uint32_t head_of(Trace::Kind kind, Kind which) {
-  return static_cast<uint32_t>(kind) | static_cast<uint32_t>(which) << kWhich;
-}
 
 template <typename Number>
 double word(Number number) {
@@ -49,17 +41,22 @@ Trace::Trace(size_t most) : pause_(clock_.ticks_in(kPause)), calls_(most), event
   number_of("irecv");
 }
 
-void Trace::call(Call which, uint64_t began, uint64_t ended, uint64_t operation) {
-  clock_.anchor_if_due(ended);
+void Trace::call(Call which, uint64_t began, uint64_t ended) {
   if (which == Call::test) {
     Record* const last = calls_.last();
-    if (last != nullptr && last->head == head_of(Kind::call, which) && began - (last->time + last->last) < pause_) {
-      last->last = ended - last->time;
-      ++last->words[0];
-      return;
+    const bool again = last != nullptr && last->head == head_of(Entry::call, which);
+    if (again && began - (last->time + last->words[0]) < pause_) {
+      ++last->number;
+      return this->ended(*last, ended);
     }
   }
-  calls_.add() = {began, head_of(Kind::call, which), {1, static_cast<uint32_t>(operation), 0}, ended - began};
+  this->ended(call(which, began), ended);
+}
+
+void Trace::started(Record* operation, uint64_t began, uint64_t ended) {
+  if (operation == nullptr) return call(Call::start, began, ended);
+  clock_.anchor_if_due(ended);
+  operation->words[1] = ended - began;
 }
 
 uint32_t Trace::number_of(const std::string& name) {
@@ -68,103 +65,109 @@ uint32_t Trace::number_of(const std::string& name) {
   return found->second;
 }
 
-// A number that has no room in a record stands for contexts that have none: more than any program has communicators.
-uint32_t Trace::number_of(uint64_t context) {
-  if (context == last_context_ && !contexts_.empty()) return last_context_number_;
-  const auto [found, is_new] = context_numbers_.try_emplace(context, static_cast<uint32_t>(contexts_.size()));
-  if (is_new) contexts_.push_back(context);
-  last_context_ = context;
-  return last_context_number_ = found->second;
-}
-
-void Trace::operation(uint64_t number, uint32_t name) {
-  events_.add() = {stamp(), static_cast<uint32_t>(Kind::operation), {static_cast<uint32_t>(number), name, 0}, 0};
-}
-
-// The first round begins with its operation: one record has both.
-void Trace::round(uint64_t number, uint32_t round) {
-  Record* const last = events_.last();
-  if (last != nullptr && last->head == static_cast<uint32_t>(Kind::operation) && last->time == stamp() &&
-      last->words[0] == static_cast<uint32_t>(number)) {
-    last->words[2] = round;
+// A state that a message comes to later, or that another message has brought about, has a time of its own. A receive
+// that waits for its eager message has no record until it goes on: the message completes it in most cases.
+void Trace::moved(libof::Request& request, libof::State state) {
+  using libof::State;
+  if (state == State::recv_waiting_eager) {
+    request.noted = stamp();
     return;
   }
-  events_.add() = {stamp(), static_cast<uint32_t>(Kind::round), {static_cast<uint32_t>(number), round, 0}, 0};
-}
-
-void Trace::end(uint64_t number, Error error) {
-  const auto code = static_cast<uint32_t>(error);
-  events_.add() = {stamp(), static_cast<uint32_t>(Kind::end), {static_cast<uint32_t>(number), code, 0}, 0};
-}
-
-void Trace::driving(uint64_t began) {
-  events_.add() = {began, static_cast<uint32_t>(Kind::driving), {}, ticks() - began};
-}
-
-void Trace::message(uint32_t head, uint64_t time, uint32_t id, Rank peer, const libof::MessageKey& key,
-                    uint64_t bytes) {
-  const uint32_t context = number_of(key.context);
-  if (context >= kContexts) return events_.leave_out();
-  head |= context << kContext | static_cast<uint32_t>(bytes >> 32) << kBytes;
-  events_.add() = {time, head, {id, peer, key.tag}, uint64_t{key.sequence} << 32 | static_cast<uint32_t>(bytes)};
-}
-
-// A state that a message comes to later, or that another message has brought about, has a time of its own.
-void Trace::moved(const libof::Request& request, libof::State state) {
-  const bool begins = state == libof::State::eager_send_init || state == libof::State::recv_waiting_eager;
-  if (!begins) stamp_ = ticks();
-  message(head_of(Kind::message, state), stamp(), request.id, request.peer, request.key, request.bytes);
+  if (state != State::eager_send_init) stamp_ = ticks();
+  if (const uint64_t began = std::exchange(request.noted, 0)) {
+    const uint64_t lasted = stamp_ - began;
+    if (state == State::done && lasted <= UINT32_MAX) {
+      const uint32_t head = head_of(Entry::received, State::recv_waiting_eager);
+      return message(began, head, static_cast<uint32_t>(lasted), request);
+    }
+    message(began, head_of(Entry::message, State::recv_waiting_eager), 0, request);
+  }
+  message(stamp(), head_of(Entry::message, state), 0, request);
 }
 
 // What is received has come, perhaps after the call has begun that takes it.
-void Trace::at_once(const libof::MessageKey& key, Rank peer, size_t bytes, libof::State first) {
+void Trace::at_once(const libof::MessageInfo& message, libof::State first) {
   if (first == libof::State::recv_waiting_eager) stamp_ = ticks();
-  message(head_of(Kind::at_once, first), stamp(), 0, peer, key, bytes);
+  this->message(stamp(), head_of(Entry::at_once, first), 0, message);
 }
 
 // --- reading ---------------------------------------------------------------------------------------------------------
 
-Trace::Event Trace::read(const Record& record) const {
-  constexpr uint32_t kBits = (1u << kWhich) - 1;
-  const auto kind = static_cast<Kind>(record.head & kBits);
-  const uint32_t which = record.head >> kWhich & kBits;
-  const auto& words = record.words;
+void Trace::read_call(const Record& record, Lists& lists) const {
   const double time = clock_.microseconds(record.time);
-  const auto event = [&](double a, double b = 0, double c = 0, double d = 0, double e = 0, double f = 0) {
-    return Event{word(kind), time, {a, b, c, d, e, f}};
-  };
-  const auto duration = [&] { return clock_.microseconds(record.time + record.last) - time; };
-  switch (kind) {
-    case Kind::call:
-      return event(duration(), which, words[0], words[1]);
-    case Kind::driving:
-      return event(duration());
-    case Kind::operation:
-      return event(words[0], words[1], words[2]);
-    case Kind::round:
-    case Kind::end:
-      return event(words[0], words[1]);
-    case Kind::at_once:
-    case Kind::message:
-      break;
-  }
-  const uint64_t bytes = uint64_t{record.head >> kBytes} << 32 | static_cast<uint32_t>(record.last);
-  const double context = word(contexts_[record.head >> kContext & (kContexts - 1)]);
-  const uint32_t id = kind == Kind::message ? words[0] : which;
-  Event found = event(id, words[1], context, words[2], word(record.last >> 32), word(bytes));
-  if (kind == Kind::message) found.kind += which;
-  return found;
+  const double duration = after(record, record.words[0]) - time;
+  lists.calls.push_back({word(Kind::call), time, {duration, word(record.head >> kWhich), word(record.number), 0}});
 }
 
-Trace::Lists Trace::read() {
+void Trace::read_operation(const Record& record, Lists& lists, std::vector<Event>& ends) const {
+  const auto& [name, call, lasted, unused] = record.words;
+  const double number = word(record.number);
+  const double time = clock_.microseconds(record.time);
+  if (call > 0)
+    lists.calls.push_back({word(Kind::call), time, {after(record, call) - time, word(Call::start), 1, number}});
+  lists.events.push_back({word(Kind::operation), time, {number, word(name)}});
+  if ((record.head & kHasRounds) != 0) lists.events.push_back({word(Kind::round), time, {number, 1}});
+  const uint32_t error = record.head >> kWhich & kWhichMask;
+  if (lasted != kGoesOn) ends.push_back({word(Kind::end), after(record, lasted), {number, word(error)}});
+}
+
+void Trace::read_message(const Record& record, Lists& lists) const {
+  using libof::State;
+  libof::MessageInfo message;
+  std::memcpy(&message, record.words, sizeof(message));
+  const auto& [context, tag, sequence] = message.key;
+  const auto entry = static_cast<Entry>(record.head & kEntry);
+  const auto state = static_cast<State>(record.head >> kWhich);
+  const double id = entry == Entry::message ? word(message.id) : kNoId;
+  const auto add = [&, &context = context, &tag = tag, &sequence = sequence](State to, uint64_t later) {
+    lists.events.push_back({word(Kind::message) + word(to),
+                            after(record, later),
+                            {id, word(message.peer), word(context), word(tag), word(sequence), word(message.bytes)}});
+  };
+  add(state, 0);
+  if (entry == Entry::message) return;
+  if (state == State::eager_send_init) add(State::eager_sending, 0);
+  add(State::done, record.number);
+}
+
+// The ends of operations come after all that happens in them.
+Trace::Lists Trace::read(const libof::LibOF& libof) {
   clock_.anchor();
   Lists lists;
+  std::vector<Event> ends;
   lists.names = names_;
   lists.left_out = calls_.left_out() + events_.left_out();
-  lists.calls.reserve(static_cast<size_t>(calls_.end() - calls_.begin()));
-  for (const Record& record : calls_) lists.calls.push_back(read(record));
-  lists.events.reserve(static_cast<size_t>(events_.end() - events_.begin()));
-  for (const Record& record : events_) lists.events.push_back(read(record));
+  for (const Record& record : calls_) read_call(record, lists);
+  for (const Record& record : events_) {
+    const double time = clock_.microseconds(record.time);
+    switch (static_cast<Entry>(record.head & kEntry)) {
+      case Entry::call:
+        break;  // is in the other list
+      case Entry::operation:
+        read_operation(record, lists, ends);
+        break;
+      case Entry::round:
+        lists.events.push_back({word(Kind::round), time, {word(record.number), word(record.words[0])}});
+        break;
+      case Entry::driving:
+        lists.events.push_back({word(Kind::driving), time, {after(record, record.words[0]) - time}});
+        break;
+      case Entry::at_once:
+      case Entry::received:
+      case Entry::message:
+        read_message(record, lists);
+        break;
+    }
+  }
+  libof.visit_requests([&](const libof::Request& request) {
+    if (request.noted == 0) return;
+    Record record{request.noted, head_of(Entry::message, request.state), 0, {}};
+    std::memcpy(record.words, static_cast<const libof::MessageInfo*>(&request), sizeof(record.words));
+    read_message(record, lists);
+  });
+  lists.events.insert(lists.events.end(), ends.begin(), ends.end());
+  std::stable_sort(lists.calls.begin(), lists.calls.end(),
+                   [](const Event& one, const Event& other) { return one.time < other.time; });
   return lists;
 }
 

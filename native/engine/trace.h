@@ -1,36 +1,42 @@
-// What happens in an engine, event by event, for the option `trace`. src/trace/events.ts has the same layout.
+// What happens in an engine, event by event, for the option `trace`. src/trace/events.ts has the same layout of events.
 //
-// An operation of 8 bytes takes a microsecond and has eight events, so an event must cost some nanoseconds:
-// - A record is short, and lies in memory that was touched before.
+// An operation of 8 bytes takes a microsecond and has ten events, so an event must cost some nanoseconds:
+// - Events that belong together are one record, to which the later ones add their times: an operation has its first
+//   round, the call that has started it, and its end; a message, unless it needs a rendezvous, its begin and its end.
+// - A record lies in memory that was touched before, and takes few instructions: the program, V8 and the engine take
+//   turns in the processor's instruction cache, and what comes once in a turn is paid for by its lines of code.
 // - What happens in one go shares a reading of the clock: what a call starts has the time at which the call began, and
 //   what follows from a message has the time at which it came. Only what a message's arrow ends at has its own.
+// - What can be written while a message is on its way is written then.
 //
-// Threads: the calling thread alone writes the list of calls, and has the clock's anchors. The owner of the engine
-// writes all others.
+// Threads: the calling thread alone writes the list of calls and the durations of calls, and has the clock's anchors.
+// The owner of the engine writes all others.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "engine/ticks.h"
-#include "libof/request.h"
+#include "libof/libof.h"
 
 namespace nbc {
 
-class Trace {
+class Trace final : public libof::Observer {
  public:
   enum class Kind : uint32_t {
     call,       // duration, which call, how many without a pause between them, number of the operation that it started
-    operation,  // number, name, the round that begins with it or 0
+    operation,  // number, name
     round,      // number of the operation, of the round from 1 on
     end,        // number of the operation, error
     driving,    // duration: the progress thread had the engine
-    at_once,    // a message without a request: its first state, peer, context, tag, sequence, bytes
-    message,    // + libof::State: id while it lives, peer, context, tag, sequence, bytes
+    message,    // + libof::State: id while it lives or kNoId, peer, context, tag, sequence, bytes
   };
   enum class Call : uint32_t { start, test, wait, look, startall };
+  // Of a message whose states follow each other in the list.
+  static constexpr double kNoId = -1;
   // As read. Times are microseconds of CLOCK_MONOTONIC; what has a duration has the time of its beginning.
   struct Event {
     double kind;
@@ -38,19 +44,41 @@ class Trace {
     double words[6];
   };
   struct Lists {
-    std::vector<Event> calls;
-    std::vector<Event> events;
+    std::vector<Event> calls;        // in the order of their times
+    std::vector<Event> events;       // of each operation, and of each message, in the order in which they happened
     std::vector<std::string> names;  // of operations: events have their places in this list
-    uint64_t left_out = 0;           // events for which there was no room
+    uint64_t left_out = 0;           // records for which there was no room
   };
+  struct Record {
+    uint64_t time;  // ticks
+    uint32_t head;  // its kind, and a call, an error or a state
+    uint32_t number;
+    uint64_t words[4];
+  };
+  static_assert(sizeof(Record) == 48);
 
-  // `most`: events of each list. Takes the memory of all of them.
+  // `most`: records of each list. Takes the memory of all of them.
   explicit Trace(size_t most);
 
   uint64_t ticks() const { return clock_.ticks(); }
 
-  // By the calling thread, at the end of a call. A test right behind another one makes that one longer.
-  void call(Call which, uint64_t began, uint64_t ended, uint64_t operation);
+  // By the calling thread, when a call begins that may last: the record, to which ended() adds the end.
+  Record& call(Call which, uint64_t began) {
+    Record& record = calls_.add();
+    record.time = began;
+    record.head = head_of(Entry::call, which);
+    record.number = 1;
+    return record;
+  }
+  void ended(Record& call, uint64_t ended) {
+    clock_.anchor_if_due(ended);
+    call.words[0] = ended - call.time;
+  }
+  // By the calling thread, at the end of a call that has started no operation. A test right behind another one makes
+  // that one longer.
+  void call(Call which, uint64_t began, uint64_t ended);
+  // By the calling thread, at the end of a call that has started this operation; null: it has no record.
+  void started(Record* operation, uint64_t began, uint64_t ended);
 
   // By the owner of the engine. What is noted from now on happens at this time, until a message comes or time_passes().
   void happens_at(uint64_t ticks) { stamp_ = ticks; }
@@ -61,26 +89,61 @@ class Trace {
   // By the owner of the engine.
   static constexpr uint32_t kSendName = 0, kReceiveName = 1;  // of single messages
   uint32_t number_of(const std::string& name);
-  void operation(uint64_t number, uint32_t name);
-  void round(uint64_t number, uint32_t round);
-  void end(uint64_t number, Error error);
-  void driving(uint64_t began);
-  void moved(const libof::Request& request, libof::State state);
-  void at_once(const libof::MessageKey& key, Rank peer, size_t bytes, libof::State first);
+  // Null: there is no room.
+  Record* operation(uint64_t number, uint32_t name) {
+    if (!events_.has_room()) return events_.leave_out(), nullptr;
+    Record& record = add(stamp(), head_of(Entry::operation), static_cast<uint32_t>(number));
+    record.words[0] = name;
+    record.words[1] = 0;
+    record.words[2] = kGoesOn;
+    return &record;
+  }
+  void round(Record* operation, uint32_t round) {
+    if (operation == nullptr) return;
+    if (round == 1) {
+      operation->head |= kHasRounds;  // of which the first begins with its operation
+    } else {
+      add(stamp(), head_of(Entry::round), operation->number).words[0] = round;
+    }
+  }
+  void end(Record* operation, Error error) {
+    if (operation == nullptr) return;
+    operation->head |= static_cast<uint32_t>(error) << kWhich;
+    operation->words[2] = stamp() - operation->time;
+  }
+  void driving(uint64_t began) { add(began, head_of(Entry::driving)).words[0] = ticks() - began; }
+  void moved(libof::Request& request, libof::State state) override;
+  void at_once(const libof::MessageInfo& message, libof::State first) override;
 
-  // By the calling thread, as the owner of the engine.
-  Lists read();
+  // By the calling thread, as the owner of the engine. What has begun last is in no record yet, but in this one's
+  // requests.
+  Lists read(const libof::LibOF& libof);
 
  private:
-  // Of a message, `head` has its state, the number of its context, and the bits of its bytes from 32 on; `last` has its
-  // sequence and the rest of its bytes. Of others, `head` may have a call, and `last` a duration.
-  struct Record {
-    uint64_t time;  // ticks
-    uint32_t head;  // the kind, and see above
-    uint32_t words[3];
-    uint64_t last;
+  // Kinds of records. The number, and words, are:
+  enum class Entry : uint32_t {
+    call,       // how many; its duration
+    operation,  // number; name, duration of the call or 0, its own duration or kGoesOn
+    round,      // number of the operation; of the round
+    driving,    // its duration
+    at_once,    // a message without a request, with its first state: 0; MessageInfo
+    received,   // one for which an eager message came: how long it took; MessageInfo
+    message,    // a state of one: 0; MessageInfo
   };
-  static_assert(sizeof(Record) == 32);
+
+  // Bits of a record's head.
+  static constexpr uint32_t kEntry = (1 << 3) - 1;
+  static constexpr uint32_t kWhich = 3, kWhichMask = (1 << 5) - 1;
+  static constexpr uint32_t kHasRounds = 1 << 8;
+  static constexpr uint64_t kGoesOn = UINT64_MAX;
+
+  static constexpr uint32_t head_of(Entry entry, uint32_t which = 0) {
+    return static_cast<uint32_t>(entry) | which << kWhich;
+  }
+  template <typename Which>
+  static constexpr uint32_t head_of(Entry entry, Which which) {
+    return head_of(entry, static_cast<uint32_t>(which));
+  }
 
   class Records {
    public:
@@ -88,6 +151,7 @@ class Trace {
     ~Records();
     Records(const Records&) = delete;
     Records& operator=(const Records&) = delete;
+    bool has_room() const { return next_ != end_; }
     // The next one; one that nobody reads if there is no room.
     Record& add() {
       if (next_ == end_) {
@@ -114,9 +178,26 @@ class Trace {
     Record scrap_{};
   };
 
-  void message(uint32_t head, uint64_t time, uint32_t id, Rank peer, const libof::MessageKey& key, uint64_t bytes);
-  uint32_t number_of(uint64_t context);
-  Event read(const Record& record) const;
+  Record& add(uint64_t time, uint32_t head, uint32_t number = 0) {
+    Record& record = events_.add();
+    record.time = time;
+    record.head = head;
+    record.number = number;
+    return record;
+  }
+  // Word by word: what was written so a moment ago is not read together without a stall.
+  void message(uint64_t time, uint32_t head, uint32_t number, const libof::MessageInfo& message) {
+    static_assert(sizeof(message) == sizeof(Record::words));
+    uint64_t* const words = add(time, head, number).words;
+    words[0] = message.key.context;
+    words[1] = uint64_t{message.key.sequence} << 32 | message.key.tag;
+    words[2] = message.bytes;
+    words[3] = uint64_t{message.id} << 32 | message.peer;
+  }
+  double after(const Record& record, uint64_t ticks) const { return clock_.microseconds(record.time + ticks); }
+  void read_call(const Record& record, Lists& lists) const;
+  void read_operation(const Record& record, Lists& lists, std::vector<Event>& ends) const;
+  void read_message(const Record& record, Lists& lists) const;
 
   TickClock clock_;
   uint64_t pause_;
@@ -125,10 +206,6 @@ class Trace {
   uint64_t stamp_ = 0;  // 0: none
   std::vector<std::string> names_;
   std::unordered_map<std::string, uint32_t> numbers_;  // of names
-  std::vector<uint64_t> contexts_;
-  std::unordered_map<uint64_t, uint32_t> context_numbers_;
-  uint64_t last_context_ = 0;  // and its number: messages of a context come in series
-  uint32_t last_context_number_ = 0;
 };
 
 }  // namespace nbc

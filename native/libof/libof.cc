@@ -59,7 +59,7 @@ Request* LibOF::new_request(RequestOwner& owner, Peer& peer, const MessageKey& k
   request->length = Length::exact;
   request->error = Error::none;
   request->got = 0;
-  request->poison = 0;
+  request->poison = request->noted = 0;
   ++owner.outstanding;
   ++live_requests_;
   set_state(*request, state);
@@ -73,10 +73,16 @@ uint64_t LibOF::comparisons() const {
   return all;
 }
 
-void LibOF::visit_requests(const RequestOwner& owner, const std::function<void(const Request&)>& visit) const {
+void LibOF::visit_requests(const std::function<void(const Request&)>& visit) const {
   for (const Request& request : pool_) {
-    if (request.owner == &owner && request.state != State::done) visit(request);
+    if (request.state != State::done) visit(request);
   }
+}
+
+void LibOF::visit_requests(const RequestOwner& owner, const std::function<void(const Request&)>& visit) const {
+  visit_requests([&](const Request& request) {
+    if (request.owner == &owner) visit(request);
+  });
 }
 
 bool LibOF::idle() const {
@@ -155,7 +161,7 @@ bool LibOF::isend(RequestOwner& owner, Rank rank, const MessageKey& key, const v
       if (!peer.asynchronous) {
         write_eager(peer, EagerKind::message, key, buffer, bytes, nullptr, owner.signature);
         ++counters_.eager_sent;
-        if (observer_ != nullptr) observer_->at_once(key, rank, bytes, State::eager_send_init);
+        if (observer_ != nullptr) observer_->at_once({key, bytes, rank}, State::eager_send_init);
         return true;
       }
       Request* request = new_request(owner, peer, key, data, bytes, State::eager_send_init);
@@ -215,7 +221,7 @@ bool LibOF::irecv(RequestOwner& owner, Rank rank, const MessageKey& key, void* b
       const Error error = poisoned ? Error::abandoned : differs ? Error::calls_differ : Error::truncated;
       complete(*request, error, bytes, message->bytes);
     } else if (observer_ != nullptr) {
-      observer_->at_once(key, rank, message->bytes, State::recv_waiting_eager);
+      observer_->at_once({key, message->bytes, rank}, State::recv_waiting_eager);
     }
     std::free(message);
     report(peer, false);

@@ -72,10 +72,10 @@ class Calls {
 class Observer {
  public:
   virtual ~Observer() = default;
-  // The message has come to this state. Of a new one, it is the first.
-  virtual void moved(const Request& request, State state) = 0;
+  // The message has come to this state. Of a new one, it is the first. May write `noted`.
+  virtual void moved(Request& request, State state) = 0;
   // A message that needed no request: it began in this state, and went through all others at once.
-  virtual void at_once(const MessageKey& key, Rank peer, size_t bytes, State first) = 0;
+  virtual void at_once(const MessageInfo& message, State first) = 0;
 };
 
 class LibOF {
@@ -174,6 +174,7 @@ class LibOF {
   // For tests: keys that were compared in searches for receives.
   uint64_t comparisons() const;
   // Those of this owner that are not complete.
+  void visit_requests(const std::function<void(const Request&)>& visit) const;
   void visit_requests(const RequestOwner& owner, const std::function<void(const Request&)>& visit) const;
   // For tests: no request is alive, and no message is kept.
   bool idle() const;

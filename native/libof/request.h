@@ -48,16 +48,20 @@ struct RequestOwner {
 // Which messages a receive takes: those that are as long as its buffer, or shorter ones, too.
 enum class Length : uint8_t { exact, at_most };
 
-struct Request {
+// What an observer keeps of a message: together, so that it is copied in two instructions.
+struct MessageInfo {
   MessageKey key;
+  uint64_t bytes = 0;
+  Rank peer = 0;
+  uint32_t id = 0;  // of its request: index in the pool
+};
+
+struct Request : MessageInfo {
   Request* previous = nullptr;
   Request* next = nullptr;
   RequestOwner* owner = nullptr;
   std::byte* buffer = nullptr;  // of a send: only read
-  size_t bytes = 0;
-  Rank peer = 0;
-  uint32_t id = 0;          // index in the pool
-  uint32_t generation = 0;  // tells a late immediate from one for this use of the entry
+  uint32_t generation = 0;      // tells a late immediate from one for this use of the entry
   State state = State::done;
   bool announced = false;  // an RTS was written for this send
   bool rtr_asked = false;  // an RTR was queued or written for this receive
@@ -73,6 +77,7 @@ struct Request {
   uint64_t got = 0;           // bytes that arrived
   Poison poison = 0;          // of a receive that was given up: tells its sender; else what the peer has told
   ExposedBuffer exposed;      // rtr_written: where the peer may write
+  uint64_t noted = 0;         // the observer's own; 0 when a request begins
   bool combines = false;      // and the fabric combines what comes there
   Combining combining;        // kernel is null: nothing is to be combined
 

@@ -39,11 +39,11 @@ struct Node : libof::Observer {
   Node(FakeNetwork& network, Rank rank, const Options& options) : fabric(network.rank(rank)), of(fabric, options) {}
 
   void trace() { of.observe(this); }
-  void moved(const libof::Request& request, State state) override { traced.push_back({request.key, state}); }
-  void at_once(const MessageKey& key, Rank, size_t, State first) override {
-    traced.push_back({key, first});
-    if (first == State::eager_send_init) traced.push_back({key, State::eager_sending});
-    traced.push_back({key, State::done});
+  void moved(libof::Request& request, State state) override { traced.push_back({request.key, state}); }
+  void at_once(const libof::MessageInfo& message, State first) override {
+    traced.push_back({message.key, first});
+    if (first == State::eager_send_init) traced.push_back({message.key, State::eager_sending});
+    traced.push_back({message.key, State::done});
   }
   std::vector<State> states_of(const MessageKey& key) const {
     std::vector<State> states;

@@ -7,7 +7,7 @@
 const WORDS = 8;
 
 /** As Trace::Kind has them. */
-export const Kind = { CALL: 0, OPERATION: 1, ROUND: 2, END: 3, DRIVING: 4, AT_ONCE: 5, MESSAGE: 6 } as const;
+export const Kind = { CALL: 0, OPERATION: 1, ROUND: 2, END: 3, DRIVING: 4, MESSAGE: 5 } as const;
 
 /** As Trace::Call has them. */
 export const CALLS = ['start', 'test', 'wait', 'look', 'startall'] as const;
@@ -68,7 +68,7 @@ export interface DrivingEvent extends Timed {
 export interface MessageEvent extends Timed {
   kind: 'message';
   state: MessageState;
-  /** While it lives no other message has it. */
+  /** While it lives no other message has it; or -1 for one whose states follow each other. */
   id: number;
   peer: number;
   /** Equal on both ends of a message, and on no other message between the two ranks. */
@@ -80,24 +80,8 @@ export type TraceEvent = CallEvent | OperationEvent | RoundEvent | EndEvent | Dr
 
 /** Decodes a list. @param names of operations */
 export function* eventsOf(list: Float64Array, names: readonly string[]): Generator<TraceEvent> {
-  for (let at = 0; at < list.length; at += WORDS) {
-    const event = list.subarray(at, at + WORDS);
-    if (event[0] === Kind.AT_ONCE) yield* statesAtOnce(event);
-    else yield eventAt(event, names);
-    if (event[0] === Kind.OPERATION && event[4] > 0) {
-      yield { kind: 'round', time: event[1], operation: event[2], round: event[4] };
-    }
-  }
+  for (let at = 0; at < list.length; at += WORDS) yield eventAt(list.subarray(at, at + WORDS), names);
 }
-
-/** Of a message that needed no request, so that it has no id: all its states have one time. */
-function* statesAtOnce([, time, first, b, c, d, e, f]: Float64Array): Generator<TraceEvent> {
-  const states = MESSAGE_STATES[first] === 'eager_send_init' ? SENT_AT_ONCE : RECEIVED_AT_ONCE;
-  for (const state of states) yield { kind: 'message', time, state, id: -1, peer: b, key: `${c}/${d}/${e}`, bytes: f };
-}
-
-const SENT_AT_ONCE: readonly MessageState[] = ['eager_send_init', 'eager_sending', 'done'];
-const RECEIVED_AT_ONCE: readonly MessageState[] = ['recv_waiting_eager', 'done'];
 
 function eventAt([kind, time, a, b, c, d, e, f]: Float64Array, names: readonly string[]): TraceEvent {
   switch (kind) {
