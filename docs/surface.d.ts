@@ -180,6 +180,7 @@ export class Communicator {
   cart(options: CartOptions): Promise<CartCommunicator | null>;
   distGraph(options: GraphOptions): Promise<GraphCommunicator>;
   stats(): Stats;
+  peers(): PeerNetwork[];
   utilization(one?: Utilization, two?: Utilization): Utilization;
   close(): Promise<void>;
   revoke(): void;
@@ -286,6 +287,8 @@ export class NeighborCommunicator extends Communicator {
 
 export type NeighborOperationName = Entry['name'];
 
+export type Network = 'shm' | 'tcp' | 'ucx' | 'unknown' | 'verbs';
+
 export const OPERATORS: readonly Op[];
 
 export class Op {
@@ -331,6 +334,11 @@ export class PeerClosedError extends PeerLostError {
 export class PeerLostError extends NbcError {
   readonly reason: 'closed' | 'unreachable';
   constructor(code: string, reason: PeerLostError['reason'], message: string, context?: ErrorContext);
+}
+
+export interface PeerNetwork {
+  network: Network;
+  why?: string;
 }
 
 export type PersistentForm<Method extends (...args: never[]) => Request> = (

@@ -20,6 +20,7 @@ import {
   show,
 } from './errors.js';
 import { connect, type Context, duplicate, splitByColor } from './groups.js';
+import type { Network } from './native.js';
 import { errorFromNative, throwMismatch } from './native-errors.js';
 import { type AlgorithmOf, OPERATIONS, type OperationName } from './operations/index.js';
 import { type Data, isLayout } from './layouts.js';
@@ -78,6 +79,13 @@ const UINT32_MAX = 2 ** 32 - 1;
 
 /** Highest tag of a point-to-point message. */
 export const MAX_TAG = 32767;
+
+/** How a rank reaches another one: {@link Communicator.peers}. */
+export interface PeerNetwork {
+  network: Network;
+  /** Why it is not reached by verbs, with `transport: 'auto'` on several hosts. */
+  why?: string;
+}
 
 /**
  * A group of ranks. `init()` returns the one that has all of them; `dup` and `split` make others.
@@ -700,6 +708,19 @@ export class Communicator {
   stats(): Stats {
     this.requireOpen('stats');
     return this.world.native.stats();
+  }
+
+  /**
+   * What carries messages to each rank of this communicator, itself included, in the order of ranks; and why not verbs.
+   * Once known, it does not change.
+   */
+  peers(): PeerNetwork[] {
+    this.requireOpen('peers');
+    const networks = this.world.native.networks();
+    return Array.from(this.members, (rank) => {
+      const why = this.world.reasons?.[rank];
+      return { network: networks[rank], ...(why ? { why } : {}) };
+    });
   }
 
   /**

@@ -45,9 +45,17 @@ export { IN_PLACE } from './views.js';
 export type { InPlace } from './views.js';
 export type { Stats } from './counters.js';
 export type { OperationEvent } from './observed.js';
+export type { Network } from './native.js';
 export type { Utilization } from './utilization.js';
 export { CartCommunicator, Communicator, GraphCommunicator, MAX_TAG, NeighborCommunicator } from './communicator.js';
-export type { Agreed, CartOptions, CollectiveOptions, GraphOptions, PersistentForm } from './communicator.js';
+export type {
+  Agreed,
+  CartOptions,
+  CollectiveOptions,
+  GraphOptions,
+  PeerNetwork,
+  PersistentForm,
+} from './communicator.js';
 export { dimsCreate } from './topologies.js';
 export type { NeighborOperationName } from './operations/neighbor.js';
 export type { Parts } from './operations/parts.js';

@@ -54,7 +54,7 @@ async function open(options: InitOptions, stop: Stop): Promise<Communicator> {
     endpoints = await meet(native, bootstrap, settings, undefined, stop);
     const { rank, size, host, thread } = bootstrap;
     const { jobFd, transport, tcp, networks, neighbours } = endpoints;
-    const job = { rank, size, host, jobFd, thread, launched: true, transport, tcp, ways: networks?.ways, neighbours };
+    const job = { rank, size, host, jobFd, thread, launched: true, transport, tcp, ...networks, neighbours };
     world = openWorld(native, job, settings, trace);
     if (settings.debug && networks !== undefined) process.stderr.write(`node-nbc: ${describeWays(rank, networks)}\n`);
   } catch (thrown) {

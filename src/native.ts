@@ -43,12 +43,20 @@ export interface NativeJob {
   tcp?: NativeTcp | undefined;
   /** By which network each rank is reached, with 'auto' in a job on several hosts. */
   ways?: readonly Way[] | undefined;
+  /** Why not by verbs, by rank; '': for no reason. Native code has no use for it. */
+  reasons?: readonly string[] | undefined;
   /**
    * Process ids of ranks that share memory with this one, by rank; 0: not to be watched. When one ends, its rank has
    * left.
    */
   neighbours?: number[] | undefined;
 }
+
+/**
+ * What carries messages to a rank, as option `transport` names it. 'unknown': with 'auto' its host decides, and it has
+ * not opened its world yet.
+ */
+export type Network = 'shm' | 'tcp' | 'verbs' | 'ucx' | 'unknown';
 
 /** 'none': this rank, and those of its host. */
 export type Way = 'none' | 'tcp' | 'verbs';
@@ -314,6 +322,8 @@ export interface Native {
   trace(): NativeTrace;
   /** Counters since open(). */
   stats(): Stats;
+  /** What carries messages to each rank of the world. */
+  networks(): Network[];
   /**
    * A clock, and how long this thread was in calls that wait since the first call of this, in milliseconds. From that
    * call on, waits read the clock.

@@ -37,6 +37,8 @@ export class World {
   readonly size: number;
   /** The host of each rank, as a number, where ranks met through a directory; undefined: all are on one. */
   readonly hosts: readonly number[] | undefined;
+  /** Why each rank is not reached by verbs; '': for no reason. Undefined: there was nothing to choose. */
+  readonly reasons: readonly string[] | undefined;
   /** Default time limit in milliseconds; -1: none. */
   readonly timeout: number;
   /** Option `startall`, in microseconds. */
@@ -70,6 +72,7 @@ export class World {
     this.rank = job.rank;
     this.size = job.size;
     this.hosts = job.tcp?.hosts;
+    this.reasons = job.reasons;
     this.timeout = timeout > 0 ? timeout : -1;
     this.startall = startall;
     this.manual = progress === 'manual';

@@ -3,6 +3,7 @@
  * one job; and what happens without either. NBC_TEST_DEVICE=1 says that there is one (scripts/test-verbs.mjs).
  */
 import assert from 'node:assert/strict';
+import type { Network, PeerNetwork } from 'node-nbc';
 import { describeJob, type JobOptions, type RankResult, reports, runJob, runRanks } from './helpers.js';
 
 const DEVICE = process.env['NBC_TEST_DEVICE'] === '1';
@@ -16,7 +17,7 @@ function twoHosts(scenario: string, more: (rank: number) => Environment = () => 
 }
 
 type Environment = Record<string, string | undefined>;
-type Counters = Record<string, number> & { peers: unknown };
+type Counters = Record<string, number> & { peers: number[]; networks: PeerNetwork[] };
 
 interface Networks {
   name: string;
@@ -61,6 +62,12 @@ for (const { name, moved, peers, more } of NETWORKS) {
         counters.map((one) => one.peers),
         peers,
       );
+      for (const [rank, { networks }] of counters.entries()) {
+        const others = networks.filter((_, other) => other !== rank);
+        const by = (...names: Network[]) => others.filter(({ network }) => names.includes(network)).length;
+        assert.deepEqual([by('shm'), by('verbs'), by('tcp')], peers[rank], JSON.stringify(networks));
+        for (const { network, why } of others) assert.equal(network === 'tcp', why?.includes('device') === true, why);
+      }
       for (const host of [counters.slice(0, 2), counters.slice(2)]) {
         // Between the two of a host at least 300 001 bytes each way, from alloc() memory and from other; either of them
         // may copy.

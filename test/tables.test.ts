@@ -176,8 +176,10 @@ describe('stats()', () => {
     it(`has the counters whose rows name '${transport}', and no others`, async () => {
       const world = await init({ transport });
       const names = Object.keys(world.stats()).sort();
+      const peers = world.peers();
       await world.close();
       assert.deepEqual(names, expected(...fabrics));
+      assert.deepEqual(peers, [{ network: transport }]);
     });
   }
 

@@ -53,6 +53,30 @@ Napi::Value stats(const Napi::CallbackInfo& info) {
   return object;
 }
 
+const char* name_of(Network network) {
+  switch (network) {
+    case Network::shm:
+      return "shm";
+    case Network::tcp:
+      return "tcp";
+    case Network::verbs:
+      return "verbs";
+    case Network::ucx:
+      return "ucx";
+    case Network::unknown:
+      break;
+  }
+  return "unknown";
+}
+
+// By rank of the world.
+Napi::Value networks(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  const auto names = Napi::Array::New(env);
+  for (const Network network : require_open(env).engine().networks()) names.Set(names.Length(), name_of(network));
+  return names;
+}
+
 Napi::Value metered(const Napi::CallbackInfo& info) {
   const Metered found = require_open(info.Env()).engine().metered();
   const auto object = Napi::Object::New(info.Env());
@@ -117,6 +141,7 @@ void export_reports(Napi::Env env, Napi::Object exports) {
   exports.Set("awaited", Napi::Function::New(env, awaited));
   exports.Set("trace", Napi::Function::New(env, trace));
   exports.Set("stats", Napi::Function::New(env, stats));
+  exports.Set("networks", Napi::Function::New(env, networks));
   exports.Set("metered", Napi::Function::New(env, metered));
   exports.Set("names", Napi::Function::New(env, names));
 }

@@ -365,7 +365,7 @@ bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanosec
     return true;
   }
   enter();
-  traced.lasts();
+  traced.lasts(count == 1 ? by_slot_[slots[0]] : nullptr);
   if (meter_.is_on()) meter_.begin_wait();
   const bool limited = nanoseconds >= 0;
   const auto limit = limited ? Clock::now() + std::chrono::nanoseconds(nanoseconds) : Clock::time_point::max();

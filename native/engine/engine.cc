@@ -221,8 +221,7 @@ void Engine::run_messages(Operation& operation) {
 }
 
 void Engine::run_plan(Operation& operation) {
-  if (trace_ != nullptr)
-    operation.traced = trace_->operation(operation.number, operation.loaded->number_in(*trace_));
+  if (trace_ != nullptr) operation.traced = trace_->operation(operation.number, operation.loaded->number_in(*trace_));
   if (const uint64_t bytes = operation.plan->role_bytes[static_cast<size_t>(Role::temporary)]; bytes > 0) {
     operation.temporary = temporary_.take(bytes);
     if (operation.temporary.data == nullptr) refuse_memory(operation, bytes);
@@ -446,6 +445,14 @@ void Engine::visit_counters(const CounterVisitor& visit) {
   enter();
   add_counters(visit);
   leave();
+}
+
+std::vector<Network> Engine::networks() {
+  std::vector<Network> found(fabric_->size());
+  enter();
+  for (Rank peer = 0; peer < found.size(); ++peer) found[peer] = fabric_->network_to(peer);
+  leave();
+  return found;
 }
 
 void Engine::add_counters(const CounterVisitor& visit) const {

@@ -207,6 +207,8 @@ class Engine : private libof::Calls, private libof::Observer {
   Trace::Lists read_trace();
   // Adds all counters to the visitor; takes the lock.
   void visit_counters(const CounterVisitor& visit);
+  // By rank.
+  std::vector<Network> networks();
 
  private:
   // In bytes of a plain copy (Local::cost()). A round with less local work than kAtOnce does it where it starts; one
@@ -421,6 +423,7 @@ class Engine::TracedCall {
       : trace_(engine.trace_.get()), which_(which), began_(trace_ == nullptr ? 0 : trace_->ticks()) {}
   ~TracedCall() {
     if (trace_ == nullptr) return;
+    if (waited_) return;
     const uint64_t ended = ended_ != 0 ? ended_ : trace_->ticks();
     if (record_ != nullptr) {
       trace_->ended(*record_, ended);
@@ -440,13 +443,21 @@ class Engine::TracedCall {
   }
   // It ends where it has begun.
   void ends_at_once() { ended_ = began_; }
-  // What has to be written of it is written now, because a message is awaited.
-  void lasts() {
-    if (trace_ != nullptr) record_ = &trace_->call(which_, began_);
+  // By the owner of the engine. What has to be written of it is written now, because a message is awaited. `operation`:
+  // the only one that it waits for, or null.
+  void lasts(const Operation* operation) {
+    if (trace_ == nullptr) return;
+    if (operation != nullptr && trace_->waits(operation->traced, began_)) {
+      awaited_ = operation->traced;
+    } else {
+      record_ = &trace_->call(which_, began_);
+    }
   }
   // By the owner of the engine: it ends with the last event.
   void ends() {
-    if (trace_ != nullptr) ended_ = trace_->stamp();
+    if (trace_ == nullptr) return;
+    ended_ = trace_->stamp();
+    waited_ = awaited_ != nullptr && trace_->waited(*awaited_);
   }
 
  private:
@@ -455,6 +466,8 @@ class Engine::TracedCall {
   uint64_t began_;
   uint64_t ended_ = 0;  // 0: not known yet
   Trace::Record* record_ = nullptr;
+  Trace::Record* awaited_ = nullptr;
+  bool waited_ = false;  // and its record says so
   const Operation* started_ = nullptr;
 };
 

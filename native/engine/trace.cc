@@ -100,11 +100,15 @@ void Trace::read_call(const Record& record, Lists& lists) const {
 }
 
 void Trace::read_operation(const Record& record, Lists& lists, std::vector<Event>& ends) const {
-  const auto& [name, call, lasted, unused] = record.words;
+  const auto& [name, call, lasted, waited] = record.words;
   const double number = word(record.number);
   const double time = clock_.microseconds(record.time);
   if (call > 0)
     lists.calls.push_back({word(Kind::call), time, {after(record, call) - time, word(Call::start), 1, number}});
+  if (waited > 0 && lasted != kGoesOn) {
+    const double began = after(record, waited);
+    lists.calls.push_back({word(Kind::call), began, {after(record, lasted) - began, word(Call::wait), 1, 0}});
+  }
   lists.events.push_back({word(Kind::operation), time, {number, word(name)}});
   if ((record.head & kHasRounds) != 0) lists.events.push_back({word(Kind::round), time, {number, 1}});
   const uint32_t error = record.head >> kWhich & kWhichMask;

@@ -2,7 +2,8 @@
 //
 // An operation of 8 bytes takes a microsecond and has ten events, so an event must cost some nanoseconds:
 // - Events that belong together are one record, to which the later ones add their times: an operation has its first
-//   round, the call that has started it, and its end; a message, unless it needs a rendezvous, its begin and its end.
+//   round, the call that has started it, the call that has waited for it, and its end; a message, unless it needs a
+//   rendezvous, its begin and its end.
 // - A record lies in memory that was touched before, and takes few instructions: the program, V8 and the engine take
 //   turns in the processor's instruction cache, and what comes once in a turn is paid for by its lines of code.
 // - What happens in one go shares a reading of the clock: what a call starts has the time at which the call began, and
@@ -80,6 +81,20 @@ class Trace final : public libof::Observer {
   // By the calling thread, at the end of a call that has started this operation; null: it has no record.
   void started(Record* operation, uint64_t began, uint64_t ended);
 
+  // By the calling thread, as the owner of the engine: a call waits for this operation alone. False: it has to be in a
+  // record of its own.
+  bool waits(Record* operation, uint64_t began) {
+    if (operation == nullptr || operation->words[3] != 0) return false;
+    operation->words[3] = began - operation->time;
+    return true;
+  }
+  // The call ends. True: with the operation, so that nothing is to be added. False: without it, as if it had not been.
+  bool waited(Record& operation) {
+    if (operation.words[2] != kGoesOn) return true;
+    operation.words[3] = 0;
+    return false;
+  }
+
   // By the owner of the engine. What is noted from now on happens at this time, until a message comes or time_passes().
   void happens_at(uint64_t ticks) { stamp_ = ticks; }
   void time_passes() { stamp_ = 0; }
@@ -96,6 +111,7 @@ class Trace final : public libof::Observer {
     record.words[0] = name;
     record.words[1] = 0;
     record.words[2] = kGoesOn;
+    record.words[3] = 0;
     return &record;
   }
   void round(Record* operation, uint32_t round) {
@@ -115,15 +131,15 @@ class Trace final : public libof::Observer {
   void moved(libof::Request& request, libof::State state) override;
   void at_once(const libof::MessageInfo& message, libof::State first) override;
 
-  // By the calling thread, as the owner of the engine. What has begun last is in no record yet, but in this one's
-  // requests.
+  // By the calling thread, as the owner of the engine. Receives that wait for their eager message are in no
+  // record yet, but among the requests of `libof`.
   Lists read(const libof::LibOF& libof);
 
  private:
   // Kinds of records. The number, and words, are:
   enum class Entry : uint32_t {
     call,       // how many; its duration
-    operation,  // number; name, duration of the call or 0, its own duration or kGoesOn
+    operation,  // number; name, duration of its start or 0, of itself or kGoesOn, time to the wait for it or 0
     round,      // number of the operation; of the round
     driving,    // its duration
     at_once,    // a message without a request, with its first state: 0; MessageInfo

@@ -154,12 +154,17 @@ inline std::string other_setting(Rank peer, const std::string& option, const std
          "; it must be equal on all ranks";
 }
 
+// What carries messages to a peer. Unknown: the peer has not opened yet, and what it says of its host decides.
+enum class Network { shm, tcp, verbs, ucx, unknown };
+
 class Fabric {
  public:
   virtual ~Fabric() = default;
 
   virtual Rank rank() const = 0;
   virtual Rank size() const = 0;
+  // The same as long as the fabric lives, once it is known.
+  virtual Network network_to(Rank peer) const = 0;
 
   virtual Connect connect(Rank peer) = 0;
   // Why connect() gave refused or broken, or why memory could not be exposed (peer: this rank).

@@ -84,6 +84,7 @@ class ThreadFabric final : public FarFabric {
 
   Rank rank() const override { return rank_; }
   Rank size() const override { return network_.size(); }
+  nbc::Network network_to(Rank) const override { return nbc::Network::tcp; }
   Connect connect(Rank peer) override {
     if (boxes_[peer] == nullptr) boxes_[peer] = std::make_unique<Boxes>();
     return Connect::ready;

@@ -153,6 +153,29 @@ TEST(events_in_one_go_share_a_time) {
   CHECK(std::abs(calls[0].time + calls[0].words[0] - events[8].time) < 0.001);
 }
 
+// A wait ends with its operation, and is in its record; another one, or one that gives up, is not.
+TEST(an_operation_has_the_call_that_waits_for_it) {
+  Traced traced(4);
+  Trace& trace = traced.trace;
+  trace.happens_at(1000);
+  Trace::Record* const operation = trace.operation(1, Trace::kSendName);
+  CHECK(!trace.waits(nullptr, 1100));
+  CHECK(trace.waits(operation, 1100));
+  CHECK(!trace.waits(operation, 1150));
+  CHECK(!trace.waited(*operation));
+  CHECK(traced.read().calls.empty());
+  CHECK(trace.waits(operation, 1200));
+  trace.happens_at(1300);
+  trace.end(operation, Error::none);
+  CHECK(trace.waited(*operation));
+  const auto& [calls, events, names, left_out] = traced.read();
+  CHECK_EQ(calls.size(), 1u);
+  CHECK_EQ(events.size(), 2u);
+  CHECK(calls[0].words[1] == static_cast<double>(Trace::Call::wait));
+  CHECK(calls[0].time > events[0].time && calls[0].time < events[1].time);
+  CHECK(std::abs(calls[0].time + calls[0].words[0] - events[1].time) < 0.001);
+}
+
 TEST(an_operation_says_how_it_ended) {
   Traced traced(2);
   Trace& trace = traced.trace;

@@ -25,7 +25,10 @@ async function collectives(): Promise<void> {
   const { mappedBytes, crossMemoryBytes, workRequests, framesReceived } = world.stats();
   const { peersByMemory = 0, peersByVerbs = 0, peersByTcp = 0 } = world.stats();
   const peers = [peersByMemory, peersByVerbs, peersByTcp];
-  report({ mappedBytes, crossMemoryBytes, workRequests, framesReceived, peers });
+  report({ mappedBytes, crossMemoryBytes, workRequests, framesReceived, peers, networks: world.peers() });
+  // In the order of the ranks of a communicator.
+  const backwards = await world.split(0, -world.rank);
+  assert.deepEqual(backwards!.peers(), world.peers().reverse());
   await world.close();
 }
 

@@ -25,6 +25,12 @@ void MixedFabric::take(Rank peer, Route way) {
   if (way == Route::network) route(peer, *far_);
 }
 
+Network MixedFabric::network_to(Rank peer) const {
+  const Route way = routes_[peer] == Route::unknown ? near_->route_to(peer) : routes_[peer];
+  if (way == Route::unknown) return Network::unknown;
+  return way == Route::network ? far_->network_to(peer) : near_->network_to(peer);
+}
+
 // Until the peer has opened nobody knows which way it is to be reached, so neither side begins. Where there is none,
 // shared memory says why.
 Connect MixedFabric::connect(Rank peer) {

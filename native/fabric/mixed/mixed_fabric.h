@@ -41,6 +41,7 @@ class MixedFabric final : public ByPeer<Fabric> {
               std::vector<job::Route> routes = {});
   ~MixedFabric() override { announce_closed(); }
 
+  Network network_to(Rank peer) const override;
   Connect connect(Rank peer) override;
   std::string why(Rank peer) const override;
   const std::shared_ptr<ExposedMemory>& memory() const override { return far_->memory(); }

@@ -48,6 +48,7 @@ class ShmFabric final : public Fabric {
 
   Rank rank() const override { return options_.rank; }
   Rank size() const override { return segment_->size(); }
+  Network network_to(Rank) const override { return Network::shm; }
   Connect connect(Rank peer) override;
   std::string why(Rank peer) const override;
   Mailbox outbox(Rank peer) override { return mailbox(peer, rank()); }

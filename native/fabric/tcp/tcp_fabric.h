@@ -60,6 +60,7 @@ class TcpFabric final : public FarFabric, private ConnectionOwner {
 
   Rank rank() const override { return identity_.rank; }
   Rank size() const override { return identity_.size; }
+  Network network_to(Rank) const override { return Network::tcp; }
   Connect connect(Rank peer) override;
   std::string why(Rank peer) const override;
   Mailbox outbox(Rank peer) override;

@@ -44,6 +44,7 @@ class UcxFabric final : public Fabric {
 
   Rank rank() const override { return rank_; }
   Rank size() const override { return size_; }
+  Network network_to(Rank) const override { return Network::ucx; }
   Connect connect(Rank peer) override;
   std::string why(Rank peer) const override { return links_[peer].why; }
   Mailbox outbox(Rank peer) override { return mailbox(peer == rank_ ? self_->bytes : links_[peer].boxes->out); }

@@ -54,6 +54,7 @@ class VerbsFabric : public FarFabric {
 
   Rank rank() const override { return rank_; }
   Rank size() const override { return size_; }
+  Network network_to(Rank) const override { return Network::verbs; }
   Connect connect(Rank peer) override;
   std::string why(Rank peer) const override { return peer == rank_ ? registrations_.why() : links_[peer].why; }
   Mailbox outbox(Rank peer) override;
