@@ -414,7 +414,7 @@ TEST(a_trace_has_every_event_or_counts_it) {
       me.wait(receive);
     }
     const Trace::Lists lists = me.engine->read_trace();
-    // Ten waits, and the starts of operations that have a record. What begins and ends in one record has several events.
+    // Ten waits, and the starts of operations that have a record. What begins and ends in one record has more events.
     const auto operations = static_cast<size_t>(count(lists.events, Trace::Kind::operation));
     CHECK(operations > 0 && operations < 10);
     CHECK_EQ(lists.calls.size(), 10 + operations);

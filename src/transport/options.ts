@@ -230,7 +230,8 @@ const COMMON = {
   debug: flag('NBC_DEBUG', false),
   /**
    * How many records a trace holds of calls, and how many of all else (default 262 144). An operation is one, with the
-   * call that starts it; a message is one to four. What comes later is left out, and counted. Variable NBC_TRACE_EVENTS.
+   * call that starts it; a message is one to four. What comes later is left out, and counted. Variable
+   * NBC_TRACE_EVENTS.
    */
   traceEvents: native(integer('NBC_TRACE_EVENTS', TRACE_EVENTS, MAX_TRACE_EVENTS, '', 1)),
 };
