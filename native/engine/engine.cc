@@ -127,7 +127,7 @@ void Engine::activate(Operation& operation) {
   slots_->set(operation.slot, static_cast<int32_t>(SlotState::pending));
   by_slot_[operation.slot] = &operation;
   active_.push(&operation);
-  operation.number = ++counters_.started;
+  ++counters_.started;
   operation.traced = nullptr;
   operation.began = now_milliseconds();
 }
@@ -221,7 +221,7 @@ void Engine::run_messages(Operation& operation) {
 }
 
 void Engine::run_plan(Operation& operation) {
-  if (trace_ != nullptr) operation.traced = trace_->operation(operation.number, operation.loaded->number_in(*trace_));
+  if (trace_ != nullptr) operation.traced = trace_->operation(counters_.started, operation.loaded->number_in(*trace_));
   if (const uint64_t bytes = operation.plan->role_bytes[static_cast<size_t>(Role::temporary)]; bytes > 0) {
     operation.temporary = temporary_.take(bytes);
     if (operation.temporary.data == nullptr) refuse_memory(operation, bytes);
@@ -269,7 +269,7 @@ void Engine::refuse_message(Operation& operation) {
 
 void Engine::run_message(Operation& operation, Rank peer, const libof::MessageKey& key, bool sends) {
   if (trace_ != nullptr)
-    operation.traced = trace_->operation(operation.number, sends ? Trace::kSendName : Trace::kReceiveName);
+    operation.traced = trace_->operation(counters_.started, sends ? Trace::kSendName : Trace::kReceiveName);
   operation.last_round = true;
   const Pinned& pin = operation.buffers[0];
   const bool complete = sends ? libof_.isend(operation, peer, key, pin.data, pin.bytes)

@@ -221,7 +221,6 @@ class Engine : private libof::Calls, private libof::Observer {
     std::shared_ptr<LoadedPlan> loaded;  // null: a single message
     uint32_t round = 0;                  // next round to start
     uint32_t slot = 0;
-    uint64_t number = 0;              // of its start, for traces
     Trace::Record* traced = nullptr;  // null: there is none
     int64_t began = 0;                // now_milliseconds() at its start, for reports
     uint32_t tag = 0;
@@ -422,8 +421,7 @@ class Engine::TracedCall {
   TracedCall(Engine& engine, Trace::Call which)
       : trace_(engine.trace_.get()), which_(which), began_(trace_ == nullptr ? 0 : trace_->ticks()) {}
   ~TracedCall() {
-    if (trace_ == nullptr) return;
-    if (waited_) return;
+    if (trace_ == nullptr || awaited_ != nullptr) return;
     const uint64_t ended = ended_ != 0 ? ended_ : trace_->ticks();
     if (record_ != nullptr) {
       trace_->ended(*record_, ended);
@@ -457,7 +455,7 @@ class Engine::TracedCall {
   void ends() {
     if (trace_ == nullptr) return;
     ended_ = trace_->stamp();
-    waited_ = awaited_ != nullptr && trace_->waited(*awaited_);
+    if (awaited_ != nullptr && !trace_->waited(*awaited_)) awaited_ = nullptr;
   }
 
  private:
@@ -466,8 +464,7 @@ class Engine::TracedCall {
   uint64_t began_;
   uint64_t ended_ = 0;  // 0: not known yet
   Trace::Record* record_ = nullptr;
-  Trace::Record* awaited_ = nullptr;
-  bool waited_ = false;  // and its record says so
+  Trace::Record* awaited_ = nullptr;  // of the operation, which has this call, too
   const Operation* started_ = nullptr;
 };
 

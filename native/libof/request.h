@@ -48,7 +48,7 @@ struct RequestOwner {
 // Which messages a receive takes: those that are as long as its buffer, or shorter ones, too.
 enum class Length : uint8_t { exact, at_most };
 
-// What an observer keeps of a message: together, so that it is copied in two instructions.
+// What an observer keeps of a message.
 struct MessageInfo {
   MessageKey key;
   uint64_t bytes = 0;
