@@ -214,7 +214,8 @@ class Fabric {
   virtual bool flushed() const { return true; }
 
   // The buffer must stay until put_done arrives with the cookie. With an error nothing is written:
-  // the immediate is delivered with it, and the number of bytes is only told.
+  // the immediate is delivered with it, and the number of bytes is only told. Where the buffer cannot be read, both
+  // ends get Error::memory.
   virtual void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
                    void* cookie) = 0;
   // The put with this cookie is given up: what is not written yet need not be written, and then the peer gets the

@@ -341,6 +341,10 @@ void LibOF::on_immediate(const Completion& completion) {
     receive.got = completion.bytes;
     receive.error = completion.error;
     if (receive.error == Error::abandoned) receive.poison = poison_told(completion.bytes);
+    if (receive.error == Error::memory) {  // the sender had none
+      receive.error = Error::abandoned;
+      receive.poison = poison_of(completion.peer, Error::memory);
+    }
     if (receive.error == Error::none && !receive.takes(receive.got)) receive.error = Error::truncated;
     receive.owner->combined |= receive.combines;
     finish_receive(peer, receive);

@@ -149,7 +149,7 @@ void LibOF::withdraw(Peer& peer, EarlyRtr& rtr, uint64_t poison, bool asks) {
 void LibOF::refused(Request& send, const ExposedBuffer& told) {
   send.poison = poison_told(told.address);
   --sends_pending_;
-  complete(send, Error::system);
+  complete(send, Error::abandoned);
 }
 
 void LibOF::start_data(Peer& peer, Request& send, const Rtr& rtr) {

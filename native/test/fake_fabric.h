@@ -170,6 +170,7 @@ class FakeFabric final : public SleeplessFabric {
   void put(Rank peer, const ExposedBuffer& to, const LocalBuffer& from, uint32_t immediate, Error error,
            void* cookie) override {
     CHECK(immediate < 1u << kImmediateBits);
+    if (refuse_to_read && error == Error::none) error = Error::memory;
     const FakeNetwork::Pair& pair = network_.pair(rank_, peer);
     FakeNetwork::Arrival arrival{to,
                                  {},
@@ -177,7 +178,8 @@ class FakeFabric final : public SleeplessFabric {
                                  pair.delivered + pair.writes.size()};
     if (from.bytes > 0 && error == Error::none) arrival.data.assign(from.data, from.data + from.bytes);
     network_.pair(rank_, peer).puts.push_back(std::move(arrival));
-    const Completion done{Completion::Kind::put_done, Error::none, peer, 0, 0, cookie};
+    const Error unread = error == Error::memory ? error : Error::none;
+    const Completion done{Completion::Kind::put_done, unread, peer, 0, 0, cookie};
     if (asynchronous(peer)) {
       local_puts_.push_back(done);
     } else {
@@ -229,6 +231,7 @@ class FakeFabric final : public SleeplessFabric {
   uint64_t commits = 0;
   size_t prepares_from = SIZE_MAX;  // buffers so large are not prepared yet
   bool refuse_to_expose = false;
+  bool refuse_to_read = false;  // what is to be put
   bool revokes = true;  // at once; otherwise not until this is true
   uint32_t retractions = 0;
   // The connection ends: what is on its way from this rank to the peer is lost, and the peer's writes do not arrive any

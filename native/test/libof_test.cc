@@ -1189,7 +1189,23 @@ TEST(memory_that_cannot_be_exposed_fails_both_sides) {
       for_dummy.check_data();
     }
     CHECK_EQ(receive.error, Error::memory);
-    CHECK_EQ(send->error, Error::system);
+    CHECK_EQ(send->error, Error::abandoned);
+    CHECK_EQ(send->poison, libof::poison_of(1, Error::memory));
+    CHECK(receive.memory.untouched());
+    job.check_idle();
+  }
+}
+
+TEST(memory_that_cannot_be_read_fails_both_sides) {
+  for (const bool asynchronous : {false, true}) {
+    PumpedJob job(2, asynchronous);
+    job[0].fabric.refuse_to_read = true;
+    Receive receive(job[1], 0, kKey, 1000, 1);
+    const Send send(job[0], 1, kKey, 1000, 1);
+    job.pump();
+    CHECK_EQ(send.error, Error::memory);
+    CHECK_EQ(receive.error, Error::abandoned);
+    CHECK_EQ(receive.poison, libof::poison_of(0, Error::memory));
     CHECK(receive.memory.untouched());
     job.check_idle();
   }
@@ -1684,7 +1700,7 @@ TEST(the_answer_to_a_revoke_waits_for_an_rtr_slot) {
   for (uint32_t i = 0; i < libof::kRtrSlots; ++i) {
     const Send send(job[1], 0, {1, 3, i}, 1000, i);
     job.pump();
-    CHECK_EQ(send.error, Error::system);
+    CHECK_EQ(send.error, Error::abandoned);
   }
   Send send(job[0], 1, kKey, 5000, 5);
   job.pump();

@@ -163,9 +163,9 @@ void VerbsFabric::put(Rank peer, const ExposedBuffer& to, const LocalBuffer& fro
       local_key = put.registration->mr->lkey;
     } else {
       // The receiver waits for this: it learns that nothing comes.
-      arrived_.push({Completion::Kind::put_done, Error::memory, peer, 0, 0, cookie});
+      error = Error::memory;
+      arrived_.push({Completion::Kind::put_done, error, peer, 0, 0, cookie});
       put.cookie = nullptr;
-      error = Error::system;
     }
   }
   ++awaited_;
