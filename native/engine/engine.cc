@@ -432,7 +432,7 @@ Trace::Lists Engine::read_trace() {
   if (trace_ == nullptr) return {};
   enter();
   try {
-    Trace::Lists lists = trace_->read(libof_);
+    Trace::Lists lists = trace_->read();
     leave();
     return lists;
   } catch (...) {

@@ -4,7 +4,6 @@
 #include <new>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <utility>
 
 namespace nbc {
 namespace {
@@ -65,22 +64,25 @@ uint32_t Trace::number_of(const std::string& name) {
   return found->second;
 }
 
-// A state that a message comes to later, or that another message has brought about, has a time of its own. A receive
-// that waits for its eager message has no record until it goes on: the message completes it in most cases.
+// A state that a message comes to later, or that another message has brought about, has a time of its own.
 void Trace::moved(libof::Request& request, libof::State state) {
   using libof::State;
   if (state == State::recv_waiting_eager) {
+    if (begun_ != nullptr) write_begun();
+    begun_ = &request;
     request.noted = stamp();
     return;
   }
   if (state != State::eager_send_init) stamp_ = ticks();
-  if (const uint64_t began = std::exchange(request.noted, 0)) {
-    const uint64_t lasted = stamp_ - began;
-    if (state == State::done && lasted <= UINT32_MAX) {
-      const uint32_t head = head_of(Entry::received, State::recv_waiting_eager);
-      return message(began, head, static_cast<uint32_t>(lasted), request);
+  if (request.noted != 0) {
+    if (begun_ == &request) write_begun();
+    Record& record = *reinterpret_cast<Record*>(std::exchange(request.noted, 0));
+    const uint64_t lasted = stamp_ - record.time;
+    if (state == State::done && lasted < kWaits) {
+      record.number = static_cast<uint32_t>(lasted);
+      return;
     }
-    message(began, head_of(Entry::message, State::recv_waiting_eager), 0, request);
+    record.head = head_of(Entry::message, State::recv_waiting_eager);
   }
   message(stamp(), head_of(Entry::message, state), 0, request);
 }
@@ -89,6 +91,7 @@ void Trace::moved(libof::Request& request, libof::State state) {
 void Trace::at_once(const libof::MessageInfo& message, libof::State first) {
   if (first == libof::State::recv_waiting_eager) stamp_ = ticks();
   this->message(stamp(), head_of(Entry::at_once, first), 0, message);
+  if (begun_ != nullptr) write_begun();
 }
 
 // --- reading ---------------------------------------------------------------------------------------------------------
@@ -122,21 +125,23 @@ void Trace::read_message(const Record& record, Lists& lists) const {
   const auto& [context, tag, sequence] = message.key;
   const auto entry = static_cast<Entry>(record.head & kEntry);
   const auto state = static_cast<State>(record.head >> kWhich);
-  const double id = entry == Entry::message ? word(message.id) : kNoId;
+  const bool one_state = entry == Entry::message || record.number == kWaits;
+  const double id = one_state ? word(message.id) : kNoId;
   const auto add = [&, &context = context, &tag = tag, &sequence = sequence](State to, uint64_t later) {
     lists.events.push_back({word(Kind::message) + word(to),
                             after(record, later),
                             {id, word(message.peer), word(context), word(tag), word(sequence), word(message.bytes)}});
   };
   add(state, 0);
-  if (entry == Entry::message) return;
+  if (one_state) return;
   if (state == State::eager_send_init) add(State::eager_sending, 0);
   add(State::done, record.number);
 }
 
 // The ends of operations come after all that happens in them.
-Trace::Lists Trace::read(const libof::LibOF& libof) {
+Trace::Lists Trace::read() {
   clock_.anchor();
+  if (begun_ != nullptr) write_begun();
   Lists lists;
   std::vector<Event> ends;
   lists.names = names_;
@@ -163,12 +168,6 @@ Trace::Lists Trace::read(const libof::LibOF& libof) {
         break;
     }
   }
-  libof.visit_requests([&](const libof::Request& request) {
-    if (request.noted == 0) return;
-    Record record{request.noted, head_of(Entry::message, request.state), 0, {}};
-    std::memcpy(record.words, static_cast<const libof::MessageInfo*>(&request), sizeof(record.words));
-    read_message(record, lists);
-  });
   lists.events.insert(lists.events.end(), ends.begin(), ends.end());
   std::stable_sort(lists.calls.begin(), lists.calls.end(),
                    [](const Event& one, const Event& other) { return one.time < other.time; });

@@ -8,7 +8,7 @@
 //   turns in the processor's instruction cache, and what comes once in a turn is paid for by its lines of code.
 // - What happens in one go shares a reading of the clock: what a call starts has the time at which the call began, and
 //   what follows from a message has the time at which it came. Only what a message's arrow ends at has its own.
-// - What can be written while a message is on its way is written then.
+// - What can be written while a message is on its way is written then: a receive only after the send that follows it.
 //
 // Threads: the calling thread alone writes the list of calls and the durations of calls, and has the clock's anchors.
 // The owner of the engine writes all others.
@@ -18,6 +18,7 @@
 #include <cstring>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "engine/ticks.h"
@@ -131,9 +132,8 @@ class Trace final : public libof::Observer {
   void moved(libof::Request& request, libof::State state) override;
   void at_once(const libof::MessageInfo& message, libof::State first) override;
 
-  // By the calling thread, as the owner of the engine. Receives that wait for their eager message are in no
-  // record yet, but among the requests of `libof`.
-  Lists read(const libof::LibOF& libof);
+  // By the calling thread, as the owner of the engine.
+  Lists read();
 
  private:
   // Kinds of records. The number, and words, are:
@@ -143,7 +143,7 @@ class Trace final : public libof::Observer {
     round,      // number of the operation; of the round
     driving,    // its duration
     at_once,    // a message without a request, with its first state: 0; MessageInfo
-    received,   // one for which an eager message came: how long it took; MessageInfo
+    received,   // one that an eager message completes: how long it took, or kWaits; MessageInfo
     message,    // a state of one: 0; MessageInfo
   };
 
@@ -152,6 +152,7 @@ class Trace final : public libof::Observer {
   static constexpr uint32_t kWhich = 3, kWhichMask = (1 << 5) - 1;
   static constexpr uint32_t kHasRounds = 1 << 8;
   static constexpr uint64_t kGoesOn = UINT64_MAX;
+  static constexpr uint32_t kWaits = UINT32_MAX;
 
   static constexpr uint32_t head_of(Entry entry, uint32_t which = 0) {
     return static_cast<uint32_t>(entry) | which << kWhich;
@@ -202,13 +203,20 @@ class Trace final : public libof::Observer {
     return record;
   }
   // Word by word: what was written so a moment ago is not read together without a stall.
-  void message(uint64_t time, uint32_t head, uint32_t number, const libof::MessageInfo& message) {
+  Record& message(uint64_t time, uint32_t head, uint32_t number, const libof::MessageInfo& message) {
     static_assert(sizeof(message) == sizeof(Record::words));
-    uint64_t* const words = add(time, head, number).words;
-    words[0] = message.key.context;
-    words[1] = uint64_t{message.key.sequence} << 32 | message.key.tag;
-    words[2] = message.bytes;
-    words[3] = uint64_t{message.id} << 32 | message.peer;
+    Record& record = add(time, head, number);
+    record.words[0] = message.key.context;
+    record.words[1] = uint64_t{message.key.sequence} << 32 | message.key.tag;
+    record.words[2] = message.bytes;
+    record.words[3] = uint64_t{message.id} << 32 | message.peer;
+    return record;
+  }
+  // `noted` becomes the record, in place of the time.
+  void write_begun() {
+    libof::Request& receive = *std::exchange(begun_, nullptr);
+    const uint32_t head = head_of(Entry::received, libof::State::recv_waiting_eager);
+    receive.noted = reinterpret_cast<uint64_t>(&message(receive.noted, head, kWaits, receive));
   }
   double after(const Record& record, uint64_t ticks) const { return clock_.microseconds(record.time + ticks); }
   void read_call(const Record& record, Lists& lists) const;
@@ -219,7 +227,8 @@ class Trace final : public libof::Observer {
   uint64_t pause_;
   Records calls_;
   Records events_;
-  uint64_t stamp_ = 0;  // 0: none
+  uint64_t stamp_ = 0;               // 0: none
+  libof::Request* begun_ = nullptr;  // the last receive that waits for an eager message, while it has no record
   std::vector<std::string> names_;
   std::unordered_map<std::string, uint32_t> numbers_;  // of names
 };

@@ -44,7 +44,7 @@ TEST(ticks_ascend_as_times_do) {
 // A rank whose messages are traced, and whose peer does nothing.
 struct Traced {
   explicit Traced(size_t most) : trace(most), of(network.rank(0), libof::Options()) { of.observe(&trace); }
-  Trace::Lists read() { return trace.read(of); }
+  Trace::Lists read() { return trace.read(); }
   check::FakeNetwork network{2, false};
   Trace trace;
   libof::LibOF of;
