@@ -207,9 +207,9 @@ void Engine::moved(libof::Request& request, libof::State state) {
   if (trace_ != nullptr) trace_->moved(request, state);
 }
 
-void Engine::at_once(const libof::MessageInfo& message, libof::State first) {
+void Engine::at_once(const libof::RequestOwner& owner, const libof::MessageInfo& message, libof::State first) {
   meter_.at_once(message, first);
-  if (trace_ != nullptr) trace_->at_once(message, first);
+  if (trace_ != nullptr) trace_->at_once(owner, message, first);
 }
 
 Metered Engine::metered() {

@@ -220,8 +220,15 @@ void Engine::run_messages(Operation& operation) {
   run_plan(operation);
 }
 
+void Engine::note_start(Operation& operation, uint32_t source) {
+  operation.traced =
+      trace_->operation(counters_.started, source, operation.context, operation.tag, operation.repetition);
+  // The meter counts all messages.
+  operation.noted = meter_.is_on() ? nullptr : trace_->exchange(operation.traced);
+}
+
 void Engine::run_plan(Operation& operation) {
-  if (trace_ != nullptr) operation.traced = trace_->operation(counters_.started, operation.loaded->number_in(*trace_));
+  if (trace_ != nullptr) note_start(operation, operation.loaded->source_in(*trace_));
   if (const uint64_t bytes = operation.plan->role_bytes[static_cast<size_t>(Role::temporary)]; bytes > 0) {
     operation.temporary = temporary_.take(bytes);
     if (operation.temporary.data == nullptr) refuse_memory(operation, bytes);
@@ -268,8 +275,7 @@ void Engine::refuse_message(Operation& operation) {
 }
 
 void Engine::run_message(Operation& operation, Rank peer, const libof::MessageKey& key, bool sends) {
-  if (trace_ != nullptr)
-    operation.traced = trace_->operation(counters_.started, sends ? Trace::kSendName : Trace::kReceiveName);
+  if (trace_ != nullptr) note_start(operation, sends ? Trace::kSends : Trace::kReceives);
   operation.last_round = true;
   const Pinned& pin = operation.buffers[0];
   const bool complete = sends ? libof_.isend(operation, peer, key, pin.data, pin.bytes)

@@ -105,17 +105,17 @@ struct Group {
 struct LoadedPlan {
   Plan plan;
   std::string name;             // of the operation that it was made for: for traces and reports
-  uint32_t number = kNoNumber;  // of the name, in the trace of its engine
+  uint32_t source = kNoSource;  // its own, in the trace of its engine
   std::shared_ptr<Group> group;
   UserOperator op;                           // what its REDUCE elements with the operator USER mean
   Signature signature = 0;                   // of the call that it is for
   uint64_t bytes = Mismatch::kUnknownBytes;  // that its caller names, for texts
   bool messages = false;                     // its transfers are point-to-point messages: see start_messages()
 
-  static constexpr uint32_t kNoNumber = UINT32_MAX;  // nobody has asked for it
-  uint32_t number_in(Trace& trace) {
-    if (number == kNoNumber) number = trace.number_of(name);
-    return number;
+  static constexpr uint32_t kNoSource = UINT32_MAX;  // nobody has asked for it
+  uint32_t source_in(Trace& trace) {
+    if (source == kNoSource) source = trace.source_of(name, messages ? nullptr : &plan);
+    return source;
   }
 };
 
@@ -266,6 +266,7 @@ class Engine : private libof::Calls, private libof::Observer {
   bool start_plan(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, const Use& use);
   Operation& new_persistent(uint32_t slot, std::shared_ptr<Group> group);
   void run_plan(Operation& operation);
+  void note_start(Operation& operation, uint32_t source);
   void refuse_memory(Operation& operation, uint64_t bytes);
   void run_messages(Operation& operation);
   void refuse_message(Operation& operation);
@@ -292,7 +293,7 @@ class Engine : private libof::Calls, private libof::Observer {
   libof::Observer* observer();
   // While the meter is on.
   void moved(libof::Request& request, libof::State state) override;
-  void at_once(const libof::MessageInfo& message, libof::State first) override;
+  void at_once(const libof::RequestOwner& owner, const libof::MessageInfo& message, libof::State first) override;
   void time_passes() {
     if (trace_ != nullptr) trace_->time_passes();
   }

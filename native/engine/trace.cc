@@ -1,6 +1,7 @@
 #include "engine/trace.h"
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -36,8 +37,8 @@ Trace::Records::~Records() { munmap(first_, bytes_); }
 // --- writing ---------------------------------------------------------------------------------------------------------
 
 Trace::Trace(size_t most) : pause_(clock_.ticks_in(kPause)), calls_(most), events_(most) {
-  number_of("isend");
-  number_of("irecv");
+  source_of("isend", nullptr);
+  source_of("irecv", nullptr);
 }
 
 void Trace::call(Call which, uint64_t began, uint64_t ended) {
@@ -53,9 +54,24 @@ void Trace::call(Call which, uint64_t began, uint64_t ended) {
 }
 
 void Trace::started(Record* operation, uint64_t began, uint64_t ended) {
-  if (operation == nullptr) return call(Call::start, began, ended);
+  const uint64_t lasted = ended - began;
+  if (operation == nullptr || lasted > UINT32_MAX) return call(Call::start, began, ended);
   clock_.anchor_if_due(ended);
-  operation->words[1] = ended - began;
+  operation->operation.call = static_cast<uint32_t>(lasted);
+}
+
+uint32_t Trace::source_of(const std::string& name, const Plan* plan) {
+  if (!events_.has_room()) return 0;
+  Source source{number_of(name), false, {}, {}};
+  if (plan != nullptr && !plan->rounds.empty()) {
+    const Round& round = plan->rounds.front();
+    const uint32_t sends = round.send_last - round.send_first, receives = round.receive_last - round.receive_first;
+    if (sends == 1) source.send = plan->sends[round.send_first];
+    if (receives == 1) source.receive = plan->receives[round.receive_first];
+    source.exchanges = sends <= 1 && receives <= 1 && sends + receives > 0;
+  }
+  sources_.push_back(source);
+  return static_cast<uint32_t>(sources_.size() - 1);
 }
 
 uint32_t Trace::number_of(const std::string& name) {
@@ -67,15 +83,14 @@ uint32_t Trace::number_of(const std::string& name) {
 // A state that a message comes to later, or that another message has brought about, has a time of its own.
 void Trace::moved(libof::Request& request, libof::State state) {
   using libof::State;
+  if (request.owner->noted != nullptr && in_exchange(request, state)) return;
   if (state == State::recv_waiting_eager) {
-    if (begun_ != nullptr) write_begun();
-    begun_ = &request;
-    request.noted = stamp();
+    const uint32_t head = head_of(Entry::received, state);
+    request.noted = reinterpret_cast<uint64_t>(&message(stamp(), head, kWaits, request));
     return;
   }
   if (state != State::eager_send_init) stamp_ = ticks();
   if (request.noted != 0) {
-    if (begun_ == &request) write_begun();
     Record& record = *reinterpret_cast<Record*>(std::exchange(request.noted, 0));
     const uint64_t lasted = stamp_ - record.time;
     if (state == State::done && lasted < kWaits) {
@@ -87,11 +102,44 @@ void Trace::moved(libof::Request& request, libof::State state) {
   message(stamp(), head_of(Entry::message, state), 0, request);
 }
 
+// Of an operation whose first round is an exchange. True: that is all there is to write. False: the message has records
+// of its own, from the first of its states on.
+bool Trace::in_exchange(const libof::Request& request, libof::State state) {
+  using libof::State;
+  Record& record = *static_cast<Record*>(request.owner->noted);
+  switch (state) {
+    case State::eager_send_init:
+    case State::send_waiting_rtr:
+      record.head |= kSendApart;
+      return false;
+    case State::rndv_recv_init:
+      record.head |= kReceiveApart;
+      return false;
+    default:
+      break;
+  }
+  if (request.state != State::recv_waiting_eager) return false;
+  stamp_ = ticks();
+  const uint64_t lasted = stamp_ - record.time;
+  if (state == State::done && lasted < kWaits) {
+    record.operation.came = static_cast<uint32_t>(lasted);
+    return true;
+  }
+  record.head |= kReceiveApart;
+  message(record.time, head_of(Entry::message, State::recv_waiting_eager), 0, request);
+  return false;
+}
+
 // What is received has come, perhaps after the call has begun that takes it.
-void Trace::at_once(const libof::MessageInfo& message, libof::State first) {
+void Trace::at_once(const libof::RequestOwner& owner, const libof::MessageInfo& message, libof::State first) {
   if (first == libof::State::recv_waiting_eager) stamp_ = ticks();
+  if (owner.noted != nullptr) {  // a receive: nobody tells of such a send
+    Record& record = *static_cast<Record*>(owner.noted);
+    record.head |= kCameBefore;
+    record.operation.came = static_cast<uint32_t>(std::min<uint64_t>(stamp_ - record.time, kWaits - 1));
+    return;
+  }
   this->message(stamp(), head_of(Entry::at_once, first), 0, message);
-  if (begun_ != nullptr) write_begun();
 }
 
 // --- reading ---------------------------------------------------------------------------------------------------------
@@ -103,7 +151,7 @@ void Trace::read_call(const Record& record, Lists& lists) const {
 }
 
 void Trace::read_operation(const Record& record, Lists& lists, std::vector<Event>& ends) const {
-  const auto& [name, call, lasted, waited] = record.words;
+  const auto& [lasted, waited, context, tag, repetition, source, call, came] = record.operation;
   const double number = word(record.number);
   const double time = clock_.microseconds(record.time);
   if (call > 0)
@@ -112,10 +160,33 @@ void Trace::read_operation(const Record& record, Lists& lists, std::vector<Event
     const double began = after(record, waited);
     lists.calls.push_back({word(Kind::call), began, {after(record, lasted) - began, word(Call::wait), 1, 0}});
   }
-  lists.events.push_back({word(Kind::operation), time, {number, word(name)}});
+  lists.events.push_back({word(Kind::operation), time, {number, word(sources_[source].name)}});
   if ((record.head & kHasRounds) != 0) lists.events.push_back({word(Kind::round), time, {number, 1}});
   const uint32_t error = record.head >> kWhich & kWhichMask;
+  const bool began = (record.head & kHasRounds) != 0 && error != static_cast<uint32_t>(Error::too_many_requests);
+  if (began && (record.head & kExchanges) != 0) read_exchange(record, lists);
   if (lasted != kGoesOn) ends.push_back({word(Kind::end), after(record, lasted), {number, word(error)}});
+}
+
+// As if its messages had records of their own.
+void Trace::read_exchange(const Record& record, Lists& lists) const {
+  using libof::State;
+  const auto& [lasted, waited, context, tag, repetition, source, call, came] = record.operation;
+  const auto read = [&, &context = context, &tag = tag, &repetition = repetition](
+                        const Transfer& t, Entry entry, State first, uint64_t time, uint32_t number) {
+    const libof::MessageKey key{context, tag, t.sequence + repetition * t.of};
+    Record one{time, head_of(entry, first), number, {}};
+    write(one, {key, t.bytes, t.peer, record.number | kIdByOperation});
+    read_message(one, lists);
+  };
+  const auto& [name, exchanges, send, receive] = sources_[source];
+  if (send && (record.head & kSendApart) == 0) read(*send, Entry::at_once, State::eager_send_init, record.time, 0);
+  if (!receive || (record.head & kReceiveApart) != 0) return;
+  if ((record.head & kCameBefore) != 0) {
+    read(*receive, Entry::at_once, State::recv_waiting_eager, record.time + came, 0);
+  } else {
+    read(*receive, Entry::received, State::recv_waiting_eager, record.time, came);
+  }
 }
 
 void Trace::read_message(const Record& record, Lists& lists) const {
@@ -141,7 +212,6 @@ void Trace::read_message(const Record& record, Lists& lists) const {
 // The ends of operations come after all that happens in them.
 Trace::Lists Trace::read() {
   clock_.anchor();
-  if (begun_ != nullptr) write_begun();
   Lists lists;
   std::vector<Event> ends;
   lists.names = names_;

@@ -4,23 +4,26 @@
 // - Events that belong together are one record, to which the later ones add their times: an operation has its first
 //   round, the call that has started it, the call that has waited for it, and its end; a message, unless it needs a
 //   rendezvous, its begin and its end.
+// - What follows from something else is not written. Where the first round of a collective is an *exchange*, a send, a
+//   receive or one of both, its plan tells what they are. So the record of the operation adds when the message came.
 // - A record lies in memory that was touched before, and takes few instructions: the program, V8 and the engine take
 //   turns in the processor's instruction cache, and what comes once in a turn is paid for by its lines of code.
 // - What happens in one go shares a reading of the clock: what a call starts has the time at which the call began, and
 //   what follows from a message has the time at which it came. Only what a message's arrow ends at has its own.
-// - What can be written while a message is on its way is written then: a receive only after the send that follows it.
+// - What can be written while a message is on its way is written then.
 //
 // Threads: the calling thread alone writes the list of calls and the durations of calls, and has the clock's anchors.
 // The owner of the engine writes all others.
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "engine/plan.h"
 #include "engine/ticks.h"
 #include "libof/libof.h"
 
@@ -51,13 +54,25 @@ class Trace final : public libof::Observer {
     std::vector<std::string> names;  // of operations: events have their places in this list
     uint64_t left_out = 0;           // records for which there was no room
   };
-  struct Record {
+  struct OperationWords {
+    uint64_t lasted;  // or kGoesOn
+    uint64_t waited;  // time from its beginning to the wait for it, or 0
+    uint64_t context;
+    uint32_t tag, repetition;
+    uint32_t source;
+    uint32_t call;  // duration of its start, or 0. The calling thread writes it, the owner of the engine all others
+    uint32_t came;  // time to the message of its exchange, or kWaits
+  };
+  struct alignas(64) Record {
     uint64_t time;  // ticks
     uint32_t head;  // its kind, and a call, an error or a state
     uint32_t number;
-    uint64_t words[4];
+    union {
+      uint64_t words[6];
+      OperationWords operation;
+    };
   };
-  static_assert(sizeof(Record) == 48);
+  static_assert(sizeof(Record) == 64);
 
   // `most`: records of each list. Takes the memory of all of them.
   explicit Trace(size_t most);
@@ -85,14 +100,14 @@ class Trace final : public libof::Observer {
   // By the calling thread, as the owner of the engine: a call waits for this operation alone. False: it has to be in a
   // record of its own.
   bool waits(Record* operation, uint64_t began) {
-    if (operation == nullptr || operation->words[3] != 0) return false;
-    operation->words[3] = began - operation->time;
+    if (operation == nullptr || operation->operation.waited != 0) return false;
+    operation->operation.waited = began - operation->time;
     return true;
   }
   // The call ends. True: with the operation, so that nothing is to be added. False: without it, as if it had not been.
   bool waited(Record& operation) {
-    if (operation.words[2] != kGoesOn) return true;
-    operation.words[3] = 0;
+    if (operation.operation.lasted != kGoesOn) return true;
+    operation.operation.waited = 0;
     return false;
   }
 
@@ -103,17 +118,21 @@ class Trace final : public libof::Observer {
   uint64_t stamp() { return stamp_ != 0 ? stamp_ : stamp_ = ticks(); }
 
   // By the owner of the engine.
-  static constexpr uint32_t kSendName = 0, kReceiveName = 1;  // of single messages
-  uint32_t number_of(const std::string& name);
-  // Null: there is no room.
-  Record* operation(uint64_t number, uint32_t name) {
+  static constexpr uint32_t kSends = 0, kReceives = 1;  // sources of single messages
+  // `plan`: whose first round may be an exchange; null: none is. A new source with each call, as long as there is room.
+  uint32_t source_of(const std::string& name, const Plan* plan);
+  // `context`, `tag` and `repetition` give its messages their keys. Null: there is no room.
+  Record* operation(uint64_t number, uint32_t source, uint64_t context, uint32_t tag, uint32_t repetition) {
     if (!events_.has_room()) return events_.leave_out(), nullptr;
     Record& record = add(stamp(), head_of(Entry::operation), static_cast<uint32_t>(number));
-    record.words[0] = name;
-    record.words[1] = 0;
-    record.words[2] = kGoesOn;
-    record.words[3] = 0;
+    record.operation = {kGoesOn, 0, context, tag, repetition, source, 0, kWaits};
     return &record;
+  }
+  // For the operation's `noted`: its first round is an exchange, and the record has it. Null: it is none.
+  Record* exchange(Record* operation) {
+    if (operation == nullptr || !sources_[operation->operation.source].exchanges) return nullptr;
+    operation->head |= kExchanges;
+    return operation;
   }
   void round(Record* operation, uint32_t round) {
     if (operation == nullptr) return;
@@ -126,11 +145,11 @@ class Trace final : public libof::Observer {
   void end(Record* operation, Error error) {
     if (operation == nullptr) return;
     operation->head |= static_cast<uint32_t>(error) << kWhich;
-    operation->words[2] = stamp() - operation->time;
+    operation->operation.lasted = stamp() - operation->time;
   }
   void driving(uint64_t began) { add(began, head_of(Entry::driving)).words[0] = ticks() - began; }
   void moved(libof::Request& request, libof::State state) override;
-  void at_once(const libof::MessageInfo& message, libof::State first) override;
+  void at_once(const libof::RequestOwner& owner, const libof::MessageInfo& message, libof::State first) override;
 
   // By the calling thread, as the owner of the engine.
   Lists read();
@@ -139,7 +158,7 @@ class Trace final : public libof::Observer {
   // Kinds of records. The number, and words, are:
   enum class Entry : uint32_t {
     call,       // how many; its duration
-    operation,  // number; name, duration of its start or 0, of itself or kGoesOn, time to the wait for it or 0
+    operation,  // number; OperationWords
     round,      // number of the operation; of the round
     driving,    // its duration
     at_once,    // a message without a request, with its first state: 0; MessageInfo
@@ -151,8 +170,12 @@ class Trace final : public libof::Observer {
   static constexpr uint32_t kEntry = (1 << 3) - 1;
   static constexpr uint32_t kWhich = 3, kWhichMask = (1 << 5) - 1;
   static constexpr uint32_t kHasRounds = 1 << 8;
+  static constexpr uint32_t kExchanges = 1 << 9;                            // with its first round, apart from:
+  static constexpr uint32_t kSendApart = 1 << 10, kReceiveApart = 1 << 11;  // its message has records of its own
+  static constexpr uint32_t kCameBefore = 1 << 12;                          // the message was there before the receive
   static constexpr uint64_t kGoesOn = UINT64_MAX;
   static constexpr uint32_t kWaits = UINT32_MAX;
+  static constexpr uint32_t kIdByOperation = 1u << 31;  // no request has so large an id
 
   static constexpr uint32_t head_of(Entry entry, uint32_t which = 0) {
     return static_cast<uint32_t>(entry) | which << kWhich;
@@ -161,6 +184,13 @@ class Trace final : public libof::Observer {
   static constexpr uint32_t head_of(Entry entry, Which which) {
     return head_of(entry, static_cast<uint32_t>(which));
   }
+
+  // What the messages of an exchange have, but for their keys.
+  struct Source {
+    uint32_t name;
+    bool exchanges = false;
+    std::optional<Transfer> send, receive;
+  };
 
   class Records {
    public:
@@ -202,33 +232,32 @@ class Trace final : public libof::Observer {
     record.number = number;
     return record;
   }
-  // Word by word: what was written so a moment ago is not read together without a stall.
   Record& message(uint64_t time, uint32_t head, uint32_t number, const libof::MessageInfo& message) {
-    static_assert(sizeof(message) == sizeof(Record::words));
     Record& record = add(time, head, number);
+    write(record, message);
+    return record;
+  }
+  // Word by word: what was written so a moment ago is not read together without a stall.
+  static void write(Record& record, const libof::MessageInfo& message) {
     record.words[0] = message.key.context;
     record.words[1] = uint64_t{message.key.sequence} << 32 | message.key.tag;
     record.words[2] = message.bytes;
     record.words[3] = uint64_t{message.id} << 32 | message.peer;
-    return record;
   }
-  // `noted` becomes the record, in place of the time.
-  void write_begun() {
-    libof::Request& receive = *std::exchange(begun_, nullptr);
-    const uint32_t head = head_of(Entry::received, libof::State::recv_waiting_eager);
-    receive.noted = reinterpret_cast<uint64_t>(&message(receive.noted, head, kWaits, receive));
-  }
+  bool in_exchange(const libof::Request& request, libof::State state);
   double after(const Record& record, uint64_t ticks) const { return clock_.microseconds(record.time + ticks); }
   void read_call(const Record& record, Lists& lists) const;
   void read_operation(const Record& record, Lists& lists, std::vector<Event>& ends) const;
+  void read_exchange(const Record& record, Lists& lists) const;
   void read_message(const Record& record, Lists& lists) const;
+  uint32_t number_of(const std::string& name);
 
   TickClock clock_;
   uint64_t pause_;
   Records calls_;
   Records events_;
-  uint64_t stamp_ = 0;               // 0: none
-  libof::Request* begun_ = nullptr;  // the last receive that waits for an eager message, while it has no record
+  uint64_t stamp_ = 0;  // 0: none
+  std::vector<Source> sources_;
   std::vector<std::string> names_;
   std::unordered_map<std::string, uint32_t> numbers_;  // of names
 };

@@ -62,7 +62,11 @@ Request* LibOF::new_request(RequestOwner& owner, Peer& peer, const MessageKey& k
   request->poison = request->noted = 0;
   ++owner.outstanding;
   ++live_requests_;
-  set_state(*request, state);
+  if (state == State::recv_waiting_eager && owner.noted != nullptr) {
+    request->state = state;
+  } else {
+    set_state(*request, state);
+  }
   return request;
 }
 
@@ -92,8 +96,8 @@ bool LibOF::idle() const {
 }
 
 void LibOF::set_state(Request& request, State state) {
-  request.state = state;
   if (observer_ != nullptr) observer_->moved(request, state);
+  request.state = state;
 }
 
 void LibOF::complete(Request& request, Error error, uint64_t expected, uint64_t got) {
@@ -161,7 +165,8 @@ bool LibOF::isend(RequestOwner& owner, Rank rank, const MessageKey& key, const v
       if (!peer.asynchronous) {
         write_eager(peer, EagerKind::message, key, buffer, bytes, nullptr, owner.signature);
         ++counters_.eager_sent;
-        if (observer_ != nullptr) observer_->at_once({key, bytes, rank}, State::eager_send_init);
+        if (observer_ != nullptr && owner.noted == nullptr)
+          observer_->at_once(owner, {key, bytes, rank}, State::eager_send_init);
         return true;
       }
       Request* request = new_request(owner, peer, key, data, bytes, State::eager_send_init);
@@ -221,7 +226,7 @@ bool LibOF::irecv(RequestOwner& owner, Rank rank, const MessageKey& key, void* b
       const Error error = poisoned ? Error::abandoned : differs ? Error::calls_differ : Error::truncated;
       complete(*request, error, bytes, message->bytes);
     } else if (observer_ != nullptr) {
-      observer_->at_once({key, message->bytes, rank}, State::recv_waiting_eager);
+      observer_->at_once(owner, {key, message->bytes, rank}, State::recv_waiting_eager);
     }
     std::free(message);
     report(peer, false);

@@ -72,10 +72,13 @@ class Calls {
 class Observer {
  public:
   virtual ~Observer() = default;
-  // The message has come to this state. Of a new one, it is the first. May write `noted`.
+  // The message comes to this state; the request still has the one before. Of a new one, it is the first. May write
+  // the request's `noted`.
   virtual void moved(Request& request, State state) = 0;
   // A message that needed no request: it began in this state, and went through all others at once.
-  virtual void at_once(const MessageInfo& message, State first) = 0;
+  virtual void at_once(const RequestOwner& owner, const MessageInfo& message, State first) = 0;
+  // Where the owner's `noted` is not null, the observer is not told of what is usual: of a send that needs no request,
+  // and that a receive waits for an eager message.
 };
 
 class LibOF {

@@ -38,6 +38,7 @@ struct RequestOwner {
   Poison poison = 0;
   // The two buffers of the user that its messages come from or go to, if they do; others are in exposed memory.
   const Pinned* pins = nullptr;
+  void* noted = nullptr;  // the observer's own: see Observer
   RequestOwner* next_ready = nullptr;
   bool is_ready = false;   // is in LibOF's list of ready owners
   bool cancelled = false;  // see LibOF::cancel()

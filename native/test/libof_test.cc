@@ -40,7 +40,7 @@ struct Node : libof::Observer {
 
   void trace() { of.observe(this); }
   void moved(libof::Request& request, State state) override { traced.push_back({request.key, state}); }
-  void at_once(const libof::MessageInfo& message, State first) override {
+  void at_once(const libof::RequestOwner& /*owner*/, const libof::MessageInfo& message, State first) override {
     traced.push_back({message.key, first});
     if (first == State::eager_send_init) traced.push_back({message.key, State::eager_sending});
     traced.push_back({message.key, State::done});
