@@ -62,16 +62,17 @@ void Trace::started(Record* operation, uint64_t began, uint64_t ended) {
 
 uint32_t Trace::source_of(const std::string& name, const Plan* plan) {
   if (!events_.has_room()) return 0;
-  Source source{number_of(name), false, {}, {}};
+  Source source{number_of(name), {}, {}};
+  uint32_t exchanges = 0;
   if (plan != nullptr && !plan->rounds.empty()) {
     const Round& round = plan->rounds.front();
     const uint32_t sends = round.send_last - round.send_first, receives = round.receive_last - round.receive_first;
     if (sends == 1) source.send = plan->sends[round.send_first];
     if (receives == 1) source.receive = plan->receives[round.receive_first];
-    source.exchanges = sends <= 1 && receives <= 1 && sends + receives > 0;
+    if (sends <= 1 && receives <= 1 && sends + receives > 0) exchanges = kExchange;
   }
   sources_.push_back(source);
-  return static_cast<uint32_t>(sources_.size() - 1);
+  return static_cast<uint32_t>(sources_.size() - 1) << 1 | exchanges;
 }
 
 uint32_t Trace::number_of(const std::string& name) {
@@ -83,7 +84,15 @@ uint32_t Trace::number_of(const std::string& name) {
 // A state that a message comes to later, or that another message has brought about, has a time of its own.
 void Trace::moved(libof::Request& request, libof::State state) {
   using libof::State;
-  if (request.owner->noted != nullptr && in_exchange(request, state)) return;
+  if (request.owner->noted != nullptr) {
+    if (state == State::done && request.state == State::recv_waiting_eager) [[likely]] {
+      Record& record = *static_cast<Record*>(request.owner->noted);
+      stamp_ = ticks();
+      record.operation.came = stamp_ - record.time;
+      return;
+    }
+    leaves_exchange(request, state);
+  }
   if (state == State::recv_waiting_eager) {
     const uint32_t head = head_of(Entry::received, state);
     request.noted = reinterpret_cast<uint64_t>(&message(stamp(), head, kWaits, request));
@@ -102,32 +111,18 @@ void Trace::moved(libof::Request& request, libof::State state) {
   message(stamp(), head_of(Entry::message, state), 0, request);
 }
 
-// Of an operation whose first round is an exchange. True: that is all there is to write. False: the message has records
-// of its own, from the first of its states on.
-bool Trace::in_exchange(const libof::Request& request, libof::State state) {
+// A message of an exchange that does not go the usual way has records of its own, from the first of its states on.
+void Trace::leaves_exchange(const libof::Request& request, libof::State state) {
   using libof::State;
   Record& record = *static_cast<Record*>(request.owner->noted);
-  switch (state) {
-    case State::eager_send_init:
-    case State::send_waiting_rtr:
-      record.head |= kSendApart;
-      return false;
-    case State::rndv_recv_init:
-      record.head |= kReceiveApart;
-      return false;
-    default:
-      break;
+  if (state == State::eager_send_init || state == State::send_waiting_rtr) {
+    record.head |= kSendApart;
+  } else if (state == State::rndv_recv_init) {
+    record.head |= kReceiveApart;
+  } else if (request.state == State::recv_waiting_eager) {
+    record.head |= kReceiveApart;
+    message(record.time, head_of(Entry::message, State::recv_waiting_eager), 0, request);
   }
-  if (request.state != State::recv_waiting_eager) return false;
-  stamp_ = ticks();
-  const uint64_t lasted = stamp_ - record.time;
-  if (state == State::done && lasted < kWaits) {
-    record.operation.came = static_cast<uint32_t>(lasted);
-    return true;
-  }
-  record.head |= kReceiveApart;
-  message(record.time, head_of(Entry::message, State::recv_waiting_eager), 0, request);
-  return false;
 }
 
 // What is received has come, perhaps after the call has begun that takes it.
@@ -136,7 +131,7 @@ void Trace::at_once(const libof::RequestOwner& owner, const libof::MessageInfo& 
   if (owner.noted != nullptr) {  // a receive: nobody tells of such a send
     Record& record = *static_cast<Record*>(owner.noted);
     record.head |= kCameBefore;
-    record.operation.came = static_cast<uint32_t>(std::min<uint64_t>(stamp_ - record.time, kWaits - 1));
+    record.operation.came = stamp_ - record.time;
     return;
   }
   this->message(stamp(), head_of(Entry::at_once, first), 0, message);
@@ -151,7 +146,7 @@ void Trace::read_call(const Record& record, Lists& lists) const {
 }
 
 void Trace::read_operation(const Record& record, Lists& lists, std::vector<Event>& ends) const {
-  const auto& [lasted, waited, context, tag, repetition, source, call, came] = record.operation;
+  const auto& [lasted, waited, came, context, tag, repetition, source, call] = record.operation;
   const double number = word(record.number);
   const double time = clock_.microseconds(record.time);
   if (call > 0)
@@ -160,7 +155,7 @@ void Trace::read_operation(const Record& record, Lists& lists, std::vector<Event
     const double began = after(record, waited);
     lists.calls.push_back({word(Kind::call), began, {after(record, lasted) - began, word(Call::wait), 1, 0}});
   }
-  lists.events.push_back({word(Kind::operation), time, {number, word(sources_[source].name)}});
+  lists.events.push_back({word(Kind::operation), time, {number, word(sources_[source >> 1].name)}});
   if ((record.head & kHasRounds) != 0) lists.events.push_back({word(Kind::round), time, {number, 1}});
   const uint32_t error = record.head >> kWhich & kWhichMask;
   const bool began = (record.head & kHasRounds) != 0 && error != static_cast<uint32_t>(Error::too_many_requests);
@@ -171,42 +166,38 @@ void Trace::read_operation(const Record& record, Lists& lists, std::vector<Event
 // As if its messages had records of their own.
 void Trace::read_exchange(const Record& record, Lists& lists) const {
   using libof::State;
-  const auto& [lasted, waited, context, tag, repetition, source, call, came] = record.operation;
-  const auto read = [&, &context = context, &tag = tag, &repetition = repetition](
-                        const Transfer& t, Entry entry, State first, uint64_t time, uint32_t number) {
+  const auto& [lasted, waited, came, context, tag, repetition, source, call] = record.operation;
+  const auto read = [&, &context = context, &tag = tag, &repetition = repetition](const Transfer& t, State first,
+                                                                                 uint64_t time, uint64_t lasted) {
     const libof::MessageKey key{context, tag, t.sequence + repetition * t.of};
-    Record one{time, head_of(entry, first), number, {}};
+    Record one{time, head_of(Entry::at_once, first), 0, {}};
     write(one, {key, t.bytes, t.peer, record.number | kIdByOperation});
-    read_message(one, lists);
+    read_message(one, lasted, lists);
   };
-  const auto& [name, exchanges, send, receive] = sources_[source];
-  if (send && (record.head & kSendApart) == 0) read(*send, Entry::at_once, State::eager_send_init, record.time, 0);
+  const auto& [name, send, receive] = sources_[source >> 1];
+  if (send && (record.head & kSendApart) == 0) read(*send, State::eager_send_init, record.time, 0);
   if (!receive || (record.head & kReceiveApart) != 0) return;
-  if ((record.head & kCameBefore) != 0) {
-    read(*receive, Entry::at_once, State::recv_waiting_eager, record.time + came, 0);
-  } else {
-    read(*receive, Entry::received, State::recv_waiting_eager, record.time, came);
-  }
+  const bool came_before = (record.head & kCameBefore) != 0;
+  read(*receive, State::recv_waiting_eager, came_before ? record.time + came : record.time, came_before ? 0 : came);
 }
 
-void Trace::read_message(const Record& record, Lists& lists) const {
+// `lasted`: to its end, or kGoesOn if that is not here.
+void Trace::read_message(const Record& record, uint64_t lasted, Lists& lists) const {
   using libof::State;
   libof::MessageInfo message;
   std::memcpy(&message, record.words, sizeof(message));
   const auto& [context, tag, sequence] = message.key;
-  const auto entry = static_cast<Entry>(record.head & kEntry);
   const auto state = static_cast<State>(record.head >> kWhich);
-  const bool one_state = entry == Entry::message || record.number == kWaits;
-  const double id = one_state ? word(message.id) : kNoId;
+  const double id = lasted == kGoesOn ? word(message.id) : kNoId;
   const auto add = [&, &context = context, &tag = tag, &sequence = sequence](State to, uint64_t later) {
     lists.events.push_back({word(Kind::message) + word(to),
                             after(record, later),
                             {id, word(message.peer), word(context), word(tag), word(sequence), word(message.bytes)}});
   };
   add(state, 0);
-  if (one_state) return;
+  if (lasted == kGoesOn) return;
   if (state == State::eager_send_init) add(State::eager_sending, 0);
-  add(State::done, record.number);
+  add(State::done, lasted);
 }
 
 // The ends of operations come after all that happens in them.
@@ -232,9 +223,13 @@ Trace::Lists Trace::read() {
         lists.events.push_back({word(Kind::driving), time, {after(record, record.words[0]) - time}});
         break;
       case Entry::at_once:
+        read_message(record, 0, lists);
+        break;
       case Entry::received:
+        read_message(record, record.number == kWaits ? kGoesOn : record.number, lists);
+        break;
       case Entry::message:
-        read_message(record, lists);
+        read_message(record, kGoesOn, lists);
         break;
     }
   }

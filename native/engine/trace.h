@@ -57,11 +57,11 @@ class Trace final : public libof::Observer {
   struct OperationWords {
     uint64_t lasted;  // or kGoesOn
     uint64_t waited;  // time from its beginning to the wait for it, or 0
+    uint64_t came;    // time to the message of its exchange, or kGoesOn
     uint64_t context;
     uint32_t tag, repetition;
     uint32_t source;
     uint32_t call;  // duration of its start, or 0. The calling thread writes it, the owner of the engine all others
-    uint32_t came;  // time to the message of its exchange, or kWaits
   };
   struct alignas(64) Record {
     uint64_t time;  // ticks
@@ -118,19 +118,20 @@ class Trace final : public libof::Observer {
   uint64_t stamp() { return stamp_ != 0 ? stamp_ : stamp_ = ticks(); }
 
   // By the owner of the engine.
-  static constexpr uint32_t kSends = 0, kReceives = 1;  // sources of single messages
+  static constexpr uint32_t kSends = 0, kReceives = 2;  // sources of single messages
   // `plan`: whose first round may be an exchange; null: none is. A new source with each call, as long as there is room.
   uint32_t source_of(const std::string& name, const Plan* plan);
   // `context`, `tag` and `repetition` give its messages their keys. Null: there is no room.
   Record* operation(uint64_t number, uint32_t source, uint64_t context, uint32_t tag, uint32_t repetition) {
-    if (!events_.has_room()) return events_.leave_out(), nullptr;
+    if (!events_.has_room()) [[unlikely]]
+      return events_.leave_out(), nullptr;
     Record& record = add(stamp(), head_of(Entry::operation), static_cast<uint32_t>(number));
-    record.operation = {kGoesOn, 0, context, tag, repetition, source, 0, kWaits};
+    record.operation = {kGoesOn, 0, kGoesOn, context, tag, repetition, source, 0};
     return &record;
   }
   // For the operation's `noted`: its first round is an exchange, and the record has it. Null: it is none.
-  Record* exchange(Record* operation) {
-    if (operation == nullptr || !sources_[operation->operation.source].exchanges) return nullptr;
+  static Record* exchange(Record* operation) {
+    if (operation == nullptr || (operation->operation.source & kExchange) == 0) return nullptr;
     operation->head |= kExchanges;
     return operation;
   }
@@ -188,9 +189,10 @@ class Trace final : public libof::Observer {
   // What the messages of an exchange have, but for their keys.
   struct Source {
     uint32_t name;
-    bool exchanges = false;
     std::optional<Transfer> send, receive;
   };
+  // A source is its place in the list, and in the last bit whether its first round is an exchange.
+  static constexpr uint32_t kExchange = 1;
 
   class Records {
    public:
@@ -244,12 +246,12 @@ class Trace final : public libof::Observer {
     record.words[2] = message.bytes;
     record.words[3] = uint64_t{message.id} << 32 | message.peer;
   }
-  bool in_exchange(const libof::Request& request, libof::State state);
+  [[gnu::cold]] void leaves_exchange(const libof::Request& request, libof::State state);
   double after(const Record& record, uint64_t ticks) const { return clock_.microseconds(record.time + ticks); }
   void read_call(const Record& record, Lists& lists) const;
   void read_operation(const Record& record, Lists& lists, std::vector<Event>& ends) const;
   void read_exchange(const Record& record, Lists& lists) const;
-  void read_message(const Record& record, Lists& lists) const;
+  void read_message(const Record& record, uint64_t lasted, Lists& lists) const;
   uint32_t number_of(const std::string& name);
 
   TickClock clock_;
