@@ -115,7 +115,10 @@ class Trace final : public libof::Observer {
   void happens_at(uint64_t ticks) { stamp_ = ticks; }
   void time_passes() { stamp_ = 0; }
   // Of the last event, if no time has passed since, or now.
-  uint64_t stamp() { return stamp_ != 0 ? stamp_ : stamp_ = ticks(); }
+  uint64_t stamp() {
+    if (stamp_ == 0) stamp_ = ticks();
+    return stamp_;
+  }
 
   // By the owner of the engine.
   static constexpr uint32_t kSends = 0, kReceives = 2;  // sources of single messages
@@ -123,11 +126,21 @@ class Trace final : public libof::Observer {
   uint32_t source_of(const std::string& name, const Plan* plan);
   // `context`, `tag` and `repetition` give its messages their keys. Null: there is no room.
   Record* operation(uint64_t number, uint32_t source, uint64_t context, uint32_t tag, uint32_t repetition) {
-    if (!events_.has_room()) [[unlikely]]
-      return events_.leave_out(), nullptr;
-    Record& record = add(stamp(), head_of(Entry::operation), static_cast<uint32_t>(number));
-    record.operation = {kGoesOn, 0, kGoesOn, context, tag, repetition, source, 0};
-    return &record;
+    Record* const record = events_.next();
+    if (record == nullptr) return nullptr;
+    record->time = stamp();
+    record->head = head_of(Entry::operation);
+    record->number = static_cast<uint32_t>(number);
+    // One by one: put together elsewhere and copied as one, they took 1 % of an operation of 8 bytes more.
+    OperationWords& words = record->operation;
+    words.lasted = words.came = kGoesOn;
+    words.waited = 0;
+    words.context = context;
+    words.tag = tag;
+    words.repetition = repetition;
+    words.source = source;
+    words.call = 0;
+    return record;
   }
   // For the operation's `noted`: its first round is an exchange, and the record has it. Null: it is none.
   static Record* exchange(Record* operation) {
@@ -201,21 +214,25 @@ class Trace final : public libof::Observer {
     Records(const Records&) = delete;
     Records& operator=(const Records&) = delete;
     bool has_room() const { return next_ != end_; }
-    // The next one; one that nobody reads if there is no room.
-    Record& add() {
-      if (next_ == end_) {
+    // Null: there is no room.
+    Record* next() {
+      if (next_ == end_) [[unlikely]] {
         ++left_out_;
-        return scrap_;
+        return nullptr;
       }
       // A store that misses the caches delays all that follow it, also the message that a peer waits for.
       __builtin_prefetch(next_ + kAhead, 1);
-      return *next_++;
+      return next_++;
+    }
+    // The next one; one that nobody reads if there is no room.
+    Record& add() {
+      Record* const record = next();
+      return record != nullptr ? *record : scrap_;
     }
     const Record* begin() const { return first_; }
     const Record* end() const { return next_; }
     Record* last() { return next_ == first_ ? nullptr : next_ - 1; }
     uint64_t left_out() const { return left_out_; }
-    void leave_out() { ++left_out_; }
 
    private:
     static constexpr size_t kAhead = 16;
