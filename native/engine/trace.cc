@@ -168,7 +168,7 @@ void Trace::read_exchange(const Record& record, Lists& lists) const {
   using libof::State;
   const auto& [lasted, waited, came, context, tag, repetition, source, call] = record.operation;
   const auto read = [&, &context = context, &tag = tag, &repetition = repetition](const Transfer& t, State first,
-                                                                                 uint64_t time, uint64_t lasted) {
+                                                                                  uint64_t time, uint64_t lasted) {
     const libof::MessageKey key{context, tag, t.sequence + repetition * t.of};
     Record one{time, head_of(Entry::at_once, first), 0, {}};
     write(one, {key, t.bytes, t.peer, record.number | kIdByOperation});

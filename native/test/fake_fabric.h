@@ -232,7 +232,7 @@ class FakeFabric final : public SleeplessFabric {
   size_t prepares_from = SIZE_MAX;  // buffers so large are not prepared yet
   bool refuse_to_expose = false;
   bool refuse_to_read = false;  // what is to be put
-  bool revokes = true;  // at once; otherwise not until this is true
+  bool revokes = true;          // at once; otherwise not until this is true
   uint32_t retractions = 0;
   // The connection ends: what is on its way from this rank to the peer is lost, and the peer's writes do not arrive any
   // more.
