@@ -177,8 +177,9 @@ void Trace::read_exchange(const Record& record, Lists& lists) const {
   const auto& [name, send, receive] = sources_[source >> 1];
   if (send && (record.head & kSendApart) == 0) read(*send, State::eager_send_init, record.time, 0);
   if (!receive || (record.head & kReceiveApart) != 0) return;
-  const bool came_before = (record.head & kCameBefore) != 0;
-  read(*receive, State::recv_waiting_eager, came_before ? record.time + came : record.time, came_before ? 0 : came);
+  if ((record.head & kCameBefore) != 0) return read(*receive, State::recv_waiting_eager, record.time + came, 0);
+  // One that was given up ends with its operation.
+  read(*receive, State::recv_waiting_eager, record.time, came == kGoesOn ? lasted : came);
 }
 
 // `lasted`: to its end, or kGoesOn if that is not here.

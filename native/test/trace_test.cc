@@ -303,6 +303,29 @@ TEST(a_receive_of_an_exchange_may_go_on_otherwise) {
   CHECK(events[2].time == events[0].time && events[3].time > events[2].time);
 }
 
+TEST(a_receive_of_an_exchange_that_is_given_up_ends_with_its_operation) {
+  Traced traced(10);
+  Trace& trace = traced.trace;
+  Plan plan;
+  plan.receives.push_back({1, 0, 1, Role::receive, 0, 8});
+  plan.rounds.push_back({0, 1, 0, 0, 0, 0, 0});
+  Trace::Record* const record = trace.operation(1, trace.source_of("ibcast", &plan), 5, 7, 0);
+  libof::RequestOwner operation;
+  operation.noted = trace.exchange(record);
+  trace.round(record, 1);
+  std::byte buffer[8];
+  traced.of.irecv(operation, 1, {5, 7, 0}, buffer, sizeof(buffer));
+  operation.error = Error::revoked;
+  traced.of.cancel(operation);
+  traced.of.give_up_cancelled();
+  trace.time_passes();
+  trace.end(record, Error::revoked);
+  const Trace::Lists lists = traced.read();
+  CHECK_EQ(lists.events.size(), 5u);
+  CHECK(is_state(lists.events[2], libof::State::recv_waiting_eager) && is_state(lists.events[3], libof::State::done));
+  CHECK(lists.events[2].words[0] == Trace::kNoId && lists.events[3].time == lists.events[4].time);
+}
+
 // Two messages one way, or none at all, are none.
 TEST(only_a_first_round_of_one_message_each_way_is_an_exchange) {
   Traced traced(10);
