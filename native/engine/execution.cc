@@ -29,8 +29,10 @@ void Engine::start_round(Operation& operation, const Round& round) {
   const bool combined = operation.combined;
   operation.combined = false;
   ++counters_.rounds;
-  if (trace_ != nullptr) trace_->round(operation.traced, operation.round);
-  if (operation.round > 1) operation.noted = nullptr;
+  if (trace_ != nullptr) {
+    trace_->round(operation.traced, operation.round);
+    if (operation.round > 1) operation.noted = nullptr;
+  }
   for (uint32_t i = round.receive_first; i < round.receive_last; ++i) {
     const Transfer& t = plan.receives[i];
     libof_.irecv(operation, t.peer, loaded.messages ? operation.receive_key : key_of(operation, t),

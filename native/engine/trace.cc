@@ -94,13 +94,12 @@ void Trace::moved(libof::Request& request, libof::State state) {
     leaves_exchange(request, state);
   }
   if (state == State::recv_waiting_eager) {
-    const uint32_t head = head_of(Entry::received, state);
-    request.noted = reinterpret_cast<uint64_t>(&message(stamp(), head, kWaits, request));
+    request.noted = &message(stamp(), head_of(Entry::received, state), kWaits, request);
     return;
   }
   if (state != State::eager_send_init) stamp_ = ticks();
-  if (request.noted != 0) {
-    Record& record = *reinterpret_cast<Record*>(std::exchange(request.noted, 0));
+  if (request.noted != nullptr) {
+    Record& record = *static_cast<Record*>(std::exchange(request.noted, nullptr));
     const uint64_t lasted = stamp_ - record.time;
     if (state == State::done && lasted < kWaits) {
       record.number = static_cast<uint32_t>(lasted);

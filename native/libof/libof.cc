@@ -59,7 +59,8 @@ Request* LibOF::new_request(RequestOwner& owner, Peer& peer, const MessageKey& k
   request->length = Length::exact;
   request->error = Error::none;
   request->got = 0;
-  request->poison = request->noted = 0;
+  request->poison = 0;
+  request->noted = nullptr;
   ++owner.outstanding;
   ++live_requests_;
   if (state == State::recv_waiting_eager && owner.noted != nullptr) {
@@ -77,16 +78,10 @@ uint64_t LibOF::comparisons() const {
   return all;
 }
 
-void LibOF::visit_requests(const std::function<void(const Request&)>& visit) const {
-  for (const Request& request : pool_) {
-    if (request.state != State::done) visit(request);
-  }
-}
-
 void LibOF::visit_requests(const RequestOwner& owner, const std::function<void(const Request&)>& visit) const {
-  visit_requests([&](const Request& request) {
-    if (request.owner == &owner) visit(request);
-  });
+  for (const Request& request : pool_) {
+    if (request.state != State::done && request.owner == &owner) visit(request);
+  }
 }
 
 bool LibOF::idle() const {

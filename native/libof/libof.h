@@ -176,8 +176,7 @@ class LibOF {
   uint32_t active_peers() const { return static_cast<uint32_t>(active_.size()); }
   // For tests: keys that were compared in searches for receives.
   uint64_t comparisons() const;
-  // Those that are not complete: all, or this owner's.
-  void visit_requests(const std::function<void(const Request&)>& visit) const;
+  // This owner's that are not complete.
   void visit_requests(const RequestOwner& owner, const std::function<void(const Request&)>& visit) const;
   // For tests: no request is alive, and no message is kept.
   bool idle() const;

@@ -78,7 +78,7 @@ struct Request : MessageInfo {
   uint64_t got = 0;           // bytes that arrived
   Poison poison = 0;          // of a receive that was given up: tells its sender; else what the peer has told
   ExposedBuffer exposed;      // rtr_written: where the peer may write
-  uint64_t noted = 0;         // the observer's own; 0 when a request begins
+  void* noted = nullptr;      // the observer's own; null when a request begins
   bool combines = false;      // and the fabric combines what comes there
   Combining combining;        // kernel is null: nothing is to be combined
 

@@ -120,7 +120,7 @@ TEST(a_receive_keeps_its_beginning) {
   CHECK(is_state(events[2], State::recv_waiting_eager) && has(events[2], {1, 0, 5, 7, 10, 0}));
   CHECK(is_state(events[3], State::recv_sending_rtr) && is_state(events[4], State::done));
   CHECK(events[2].time == events[0].time && events[1].time > events[0].time && events[3].time > events[1].time);
-  CHECK(eager.noted == 0 && other.noted == 0);
+  CHECK(eager.noted == nullptr && other.noted == nullptr);
 }
 
 // The peer sends nothing. To read a trace changes nothing.
@@ -248,29 +248,36 @@ TEST(an_exchange_reads_as_its_messages_would) {
         }
 }
 
-TEST(a_usual_exchange_is_one_record) {
-  Traced traced(1);
-  Trace& trace = traced.trace;
-  Plan plan;
-  plan.receives.push_back({1, 0, 1, Role::receive, 0, 8});
-  plan.rounds.push_back({0, 1, 0, 0, 0, 0, 0});
-  Trace::Record* const record = trace.operation(1, trace.source_of("ibcast", &plan), 5, 7, 0);
+// One whose first round has begun: it receives 8 bytes.
+struct Exchange : Traced {
+  explicit Exchange(size_t most) : Traced(most) {
+    Plan plan;
+    plan.receives.push_back({1, 0, 1, Role::receive, 0, 8});
+    plan.rounds.push_back({0, 1, 0, 0, 0, 0, 0});
+    record = trace.operation(1, trace.source_of("ibcast", &plan), 5, 7, 0);
+    operation.noted = trace.exchange(record);
+    trace.round(record, 1);
+  }
   libof::RequestOwner operation;
-  operation.noted = trace.exchange(record);
-  trace.round(record, 1);
+  Trace::Record* record;
+};
+
+TEST(a_usual_exchange_is_one_record) {
+  Exchange exchange(1);
+  Trace& trace = exchange.trace;
   std::byte buffer[8];
-  traced.of.irecv(operation, 1, {5, 7, 0}, buffer, sizeof(buffer));
-  const Trace::Lists waiting = traced.read();
+  exchange.of.irecv(exchange.operation, 1, {5, 7, 0}, buffer, sizeof(buffer));
+  const Trace::Lists waiting = exchange.read();
   CHECK_EQ(waiting.events.size(), 3u);
   CHECK(is_state(waiting.events[2], libof::State::recv_waiting_eager));
   CHECK_EQ(waiting.events[2].words[0], 0x80000001);  // no other message has this id
   libof::Request request = request_with({5, 7, 0});
-  request.owner = &operation;
+  request.owner = &exchange.operation;
   request.state = libof::State::recv_waiting_eager;
   trace.time_passes();
   move(trace, request, libof::State::done);
-  trace.end(record, Error::none);
-  const Trace::Lists lists = traced.read();
+  trace.end(exchange.record, Error::none);
+  const Trace::Lists lists = exchange.read();
   CHECK_EQ(lists.events.size(), 5u);
   CHECK_EQ(lists.left_out, 0u);
   CHECK(is_state(lists.events[3], libof::State::done) && has(lists.events[3], {Trace::kNoId, 1, 5, 7, 0, 8}));
@@ -280,23 +287,16 @@ TEST(a_usual_exchange_is_one_record) {
 // Its sender is congested: the receiver asks.
 TEST(a_receive_of_an_exchange_may_go_on_otherwise) {
   using libof::State;
-  Traced traced(10);
-  Trace& trace = traced.trace;
-  Plan plan;
-  plan.receives.push_back({1, 0, 1, Role::receive, 0, 8});
-  plan.rounds.push_back({0, 1, 0, 0, 0, 0, 0});
-  Trace::Record* const record = trace.operation(1, trace.source_of("ibcast", &plan), 5, 7, 0);
-  libof::RequestOwner operation;
-  operation.noted = trace.exchange(record);
-  trace.round(record, 1);
+  Exchange exchange(10);
+  Trace& trace = exchange.trace;
   trace.time_passes();
   libof::Request request = request_with({5, 7, 0}, 77);
-  request.owner = &operation;
+  request.owner = &exchange.operation;
   request.state = State::recv_waiting_eager;
   move(trace, request, State::recv_sending_rtr);
   move(trace, request, State::done);
-  trace.end(record, Error::none);
-  const auto& [calls, events, names, left_out] = traced.read();
+  trace.end(exchange.record, Error::none);
+  const auto& [calls, events, names, left_out] = exchange.read();
   CHECK_EQ(events.size(), 6u);
   CHECK(is_state(events[2], State::recv_waiting_eager) && has(events[2], {77, 0, 5, 7, 0, 0}));
   CHECK(is_state(events[3], State::recv_sending_rtr) && is_state(events[4], State::done));
@@ -304,23 +304,16 @@ TEST(a_receive_of_an_exchange_may_go_on_otherwise) {
 }
 
 TEST(a_receive_of_an_exchange_that_is_given_up_ends_with_its_operation) {
-  Traced traced(10);
-  Trace& trace = traced.trace;
-  Plan plan;
-  plan.receives.push_back({1, 0, 1, Role::receive, 0, 8});
-  plan.rounds.push_back({0, 1, 0, 0, 0, 0, 0});
-  Trace::Record* const record = trace.operation(1, trace.source_of("ibcast", &plan), 5, 7, 0);
-  libof::RequestOwner operation;
-  operation.noted = trace.exchange(record);
-  trace.round(record, 1);
+  Exchange exchange(10);
+  Trace& trace = exchange.trace;
   std::byte buffer[8];
-  traced.of.irecv(operation, 1, {5, 7, 0}, buffer, sizeof(buffer));
-  operation.error = Error::revoked;
-  traced.of.cancel(operation);
-  traced.of.give_up_cancelled();
+  exchange.of.irecv(exchange.operation, 1, {5, 7, 0}, buffer, sizeof(buffer));
+  exchange.operation.error = Error::revoked;
+  exchange.of.cancel(exchange.operation);
+  exchange.of.give_up_cancelled();
   trace.time_passes();
-  trace.end(record, Error::revoked);
-  const Trace::Lists lists = traced.read();
+  trace.end(exchange.record, Error::revoked);
+  const Trace::Lists lists = exchange.read();
   CHECK_EQ(lists.events.size(), 5u);
   CHECK(is_state(lists.events[2], libof::State::recv_waiting_eager) && is_state(lists.events[3], libof::State::done));
   CHECK(lists.events[2].words[0] == Trace::kNoId && lists.events[3].time == lists.events[4].time);
