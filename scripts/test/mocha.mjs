@@ -2,7 +2,7 @@
 import { mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { result } from './pool.mjs';
-import { ROOT, run } from './process.mjs';
+import { ROOT, WITHOUT_CERTIFICATES, run } from './process.mjs';
 
 const RESULTS = join(ROOT, 'build/test-results');
 
@@ -16,6 +16,8 @@ export const MOCHA = [
 
 /** Most of it is to compile, which cares for no time. */
 const IDLE = ['prebuilt'];
+/** They call npm, which may need certificates of its user. */
+const NPM = ['package', 'prebuilt'];
 /** They compare times, or want the whole machine for a virtual one: nothing else may run beside them. */
 const ALONE = ['control-delay', 'slow-link', 'rdma-guest'];
 /** The files that take longest; they start first, so that none of them runs at the end beside nothing. */
@@ -178,7 +180,9 @@ async function runFile(file, name, { env = {}, grep, without, live = false, idle
   if (grep !== undefined) args.push(`--grep=${grep}`);
   if (without !== undefined) args.push(`--grep=${without.source}`, '--invert');
   if (live && process.stdout.isTTY) args.push('--color');
-  const ended = await run(process.execPath, args, { live, idle, env: { ...env, NBC_TEST_RESULTS: results } });
+  const certificates = NPM.includes(file) ? {} : WITHOUT_CERTIFICATES;
+  const variables = { ...certificates, ...env, NBC_TEST_RESULTS: results };
+  const ended = await run(process.execPath, args, { live, idle, env: variables });
   return resultOf(name, ended, read(results));
 }
 
