@@ -1,6 +1,15 @@
 /** What npm would publish: installs in an empty project, and does what the README shows. */
 import assert from 'node:assert/strict';
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { BRIEF } from './helpers.js';
@@ -54,6 +63,27 @@ describe('the package', () => {
       /^(dist\/.*\.(js|d\.ts)|native\/.*\.(cc|h)|native\/Makefile|native\/addon\/exports\.map|prebuilds\/linux-(x64|arm64)\/nbc(\.node|-rank)|bench\/peers\/.*|bench\/METHOD\.md|docs\/[^/]*\.md|docs\/surface\.d\.ts|docs\/figures\/[^/]*\.(md|svg|txt)|(src\/schedules|docs\/guides|docs\/jobs|docs\/architecture|examples\/(calls|compression|fft3d|heat|statistics|survivor|training))\/.*|examples\/README\.md|[^/]+)$/;
     const strange = paths.filter((path) => !allowed.test(path) || /(^|\/)(test|build)\//.test(path));
     assert.deepEqual(strange, []);
+  });
+
+  it('loads little when it is imported', async () => {
+    const program = `const before = new Set(process.moduleLoadList); await import('node-nbc');
+      const loaded = process.moduleLoadList.filter((name) => !before.has(name)); // a stream to write to loads net
+      process.stderr.write(loaded.join());`;
+    const { stderr } = await runCommand(
+      process.execPath,
+      ['--input-type=module', '--eval', program],
+      {},
+      { cwd: project },
+    );
+    assert.match(stderr, /NativeModule worker_threads/);
+    // Who looks for other ranks loads them.
+    assert.doesNotMatch(stderr, /NativeModule (crypto|net|dgram|child_process)\b/);
+    const files = readdirSync(join(installed, 'dist'));
+    const wide = files.filter(
+      // V8 keeps a file with any other character with two bytes for each.
+      (file) => file.endsWith('.js') && /[^\0-\x7f]/.test(readFileSync(join(installed, 'dist', file), 'utf8')),
+    );
+    assert.deepEqual(wide, []);
   });
 
   it('holds what its documents refer to', () => {

@@ -1,6 +1,7 @@
 /** The address of this machine that a rank tells the others: what is asked for by NBC_TCP_ADDRESS, or found out. */
-import { BlockList, isIP, SocketAddress } from 'node:net';
+import type { BlockList } from 'node:net';
 import type { networkInterfaces } from 'node:os';
+import { net } from '../builtins.js';
 import { OptionError } from '../errors.js';
 
 /** The interfaces of a machine, as `os.networkInterfaces()` returns them. */
@@ -80,9 +81,9 @@ export async function chooseAddress(all: readonly string[][], mine: number, mach
 
 /** See {@link Machine}: what a socket that is connected to it has as its own address. No packet is sent for that. */
 export async function sourceTo(address: string): Promise<string | undefined> {
-  if (isIP(address) === 0) return undefined;
+  if (net().isIP(address) === 0) return undefined;
   const { createSocket } = await import('node:dgram'); // 1 ms, and most ranks need it not
-  const socket = createSocket(isIP(address) === 6 ? 'udp6' : 'udp4');
+  const socket = createSocket(net().isIP(address) === 6 ? 'udp6' : 'udp4');
   return new Promise<string | undefined>((resolve) => {
     socket.once('error', () => resolve(undefined));
     socket.once('connect', () => resolve(socket.address().address));
@@ -117,17 +118,17 @@ function listed(interfaces: Interfaces): string {
 
 /** All interfaces at once (0.0.0.0) are no address to connect to, and open a port where no rank needs one. */
 function isOneAddress(text: string): boolean {
-  const version = isIP(text);
+  const version = net().isIP(text);
   if (version === 0 || text.includes('%')) return false;
-  const { address } = new SocketAddress({ address: text, family: `ipv${version as 4 | 6}` });
+  const { address } = new (net().SocketAddress)({ address: text, family: `ipv${version as 4 | 6}` });
   return !['0.0.0.0', '::', '::ffff:0.0.0.0'].includes(address);
 }
 
 function networkOf(text: string): BlockList | undefined {
   const [, address = '', bits = ''] = /^([^/%]+)\/(\d{1,3})$/.exec(text) ?? [];
-  const version = isIP(address);
+  const version = net().isIP(address);
   if (version === 0 || Number(bits) > (version === 4 ? 32 : 128)) return undefined;
-  const network = new BlockList();
+  const network = new (net().BlockList)();
   network.addSubnet(address, Number(bits), `ipv${version as 4 | 6}`);
   return network;
 }

@@ -5,9 +5,9 @@
  *     a directory     each tells all others where it listens; ranks of one host then share a file that one of them
  *                     makes
  */
-import { randomBytes } from 'node:crypto';
 import { closeSync, constants, openSync, readFileSync, readlinkSync } from 'node:fs';
 import { hostname, networkInterfaces } from 'node:os';
+import { crypto } from '../builtins.js';
 import { BootstrapError, OptionError } from '../errors.js';
 import type { Native, NativeTcp } from '../native.js';
 import { allowedList, parseCpuList } from '../processors.js';
@@ -264,7 +264,7 @@ async function sharedKey(directory: Directory): Promise<string> {
 }
 
 function newKey(): string {
-  return randomBytes(32).toString('hex');
+  return crypto().randomBytes(32).toString('hex');
 }
 
 /**

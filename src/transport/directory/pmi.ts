@@ -4,7 +4,8 @@
  * answer; values have no blanks.
  */
 import { fstatSync } from 'node:fs';
-import { Socket } from 'node:net';
+import type { Socket } from 'node:net';
+import { net } from '../../builtins.js';
 import { BootstrapError } from '../../errors.js';
 import { NEVER, type Stop } from '../stop.js';
 import type { Directory } from './directory.js';
@@ -28,7 +29,7 @@ export interface PmiPlace {
 function socketOf({ rank, fd }: PmiPlace): Socket {
   try {
     if (!fstatSync(fd).isSocket()) throw new Error('it is no socket');
-    return new Socket({ fd, readable: true, writable: true });
+    return new (net().Socket)({ fd, readable: true, writable: true });
   } catch (error) {
     throw new BootstrapError(
       `descriptor ${fd} (PMI_FD) does not lead to a process manager: ${(error as Error).message}. If a rank started this process, ` +

@@ -1,5 +1,5 @@
 /** The directory of a launcher that serves PMIx: Open MPI's mpirun, Slurm's srun with --mpi=pmix, and others. */
-import { Socket } from 'node:net';
+import { net } from '../../builtins.js';
 import { BootstrapError } from '../../errors.js';
 import type { Native } from '../../native.js';
 import { NEVER, type Stop } from '../stop.js';
@@ -87,7 +87,7 @@ function failure(rank: number, error: unknown, more = ''): BootstrapError {
  * What comes from one of native's sockets. When the time limit passes first, this end closes the socket.
  */
 async function answer(fd: number, limitMs: number, what: string, stop: Stop): Promise<string[]> {
-  const socket = new Socket({ fd, readable: true, writable: false });
+  const socket = new (net().Socket)({ fd, readable: true, writable: false });
   socket.setEncoding('utf8');
   const limit = setTimeout(() => socket.destroy(new Late(`no answer to ${what}, within ${limitMs} ms`)), limitMs);
   const forget = stop.when((error) => socket.destroy(error));

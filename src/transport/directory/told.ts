@@ -2,7 +2,7 @@
  * What ranks tell each other before they are connected. It comes from outside: from another version of node-nbc,
  * perhaps, or from somebody who is no rank. So each value is looked at before anything is done with it.
  */
-import { isIP } from 'node:net';
+import { net } from '../../builtins.js';
 import { BootstrapError } from '../../errors.js';
 import type { Directory } from './directory.js';
 
@@ -41,7 +41,8 @@ export const isTextOf =
   (pattern: RegExp): Check<string> =>
   (value): value is string =>
     typeof value === 'string' && pattern.test(value);
-export const isAddress: Check<string> = (value): value is string => typeof value === 'string' && isIP(value) !== 0;
+export const isAddress: Check<string> = (value): value is string =>
+  typeof value === 'string' && net().isIP(value) !== 0;
 export const isAddresses: Check<string[]> = (value): value is string[] =>
   Array.isArray(value) && value.every(isAddress);
 export const isPort: Check<number> = (value): value is number => isWhole(value, 1, 65_535);

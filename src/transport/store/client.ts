@@ -1,5 +1,6 @@
 /** A rank's side of the store (server.ts). */
-import { createConnection, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
+import { net } from '../../builtins.js';
 import { BootstrapError } from '../../errors.js';
 import { NEVER, type Stop } from '../stop.js';
 import { Lines, LONGEST_LINE } from './lines.js';
@@ -162,7 +163,7 @@ export class StoreClient {
     const end = this.#deadline;
     let last: NodeJS.ErrnoException | undefined;
     for (;;) {
-      const socket = createConnection({ host, port });
+      const socket = net().createConnection({ host, port });
       const failure = await new Promise<NodeJS.ErrnoException | undefined>((resolve) => {
         let forget = (): void => undefined;
         const ended = (error?: Error): void => {

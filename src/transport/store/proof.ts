@@ -3,7 +3,7 @@
  * what they say. A store that only pretends to be one gets the proof of a client, and can try secrets until one fits;
  * so a secret has to be long and random.
  */
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { crypto } from '../../builtins.js';
 import { OptionError } from '../../errors.js';
 
 /** Characters. `openssl rand -hex 32` makes 64. */
@@ -36,14 +36,14 @@ export function checkJob(job: string): string {
 }
 
 export function newNonce(): string {
-  return randomBytes(16).toString('hex');
+  return crypto().randomBytes(16).toString('hex');
 }
 
 /** @param id what the server says: the number of the job */
 export function proofOf(side: 'client' | 'server', secret: string, said: Introduction, id = ''): string {
   const { serverNonce, clientNonce, rank, size, job } = said;
   const text = JSON.stringify(['node-nbc store', side, serverNonce, clientNonce, rank, size, job, id]);
-  return createHmac('sha256', secret).update(text).digest('hex');
+  return crypto().createHmac('sha256', secret).update(text).digest('hex');
 }
 
 /**
@@ -51,7 +51,8 @@ export function proofOf(side: 'client' | 'server', secret: string, said: Introdu
  * earlier attempt at this one, have another key although they have the same secret.
  */
 export function keyOf(secret: string, id: string): string {
-  return createHmac('sha256', secret)
+  return crypto()
+    .createHmac('sha256', secret)
     .update(JSON.stringify(['node-nbc job', id]))
     .digest('hex');
 }
@@ -65,5 +66,5 @@ export function proves(
 ): boolean {
   const expected = Buffer.from(proofOf(side, secret, said, id));
   const given = Buffer.from(typeof proof === 'string' ? proof : '');
-  return given.length === expected.length && timingSafeEqual(given, expected);
+  return given.length === expected.length && crypto().timingSafeEqual(given, expected);
 }

@@ -22,8 +22,8 @@
  * `timeout`), all fail, and learn which ranks are missing. They also fail when a rank leaves before the job has
  * started.
  */
-import { randomBytes } from 'node:crypto';
-import { createServer, type Server, type Socket } from 'node:net';
+import type { Server, Socket } from 'node:net';
+import { crypto, net } from '../../builtins.js';
 import { Lines } from './lines.js';
 import { type Introduction, newNonce, proofOf, proves } from './proof.js';
 
@@ -94,7 +94,7 @@ export class StoreServer {
   readonly #waiting = new Map<string, Waiting[]>();
   readonly #barriers = new Map<string, Barrier>();
   /** New for each store. */
-  readonly #id = randomBytes(16).toString('hex');
+  readonly #id = crypto().randomBytes(16).toString('hex');
   readonly #done = new Set<number>();
   /** Why the job cannot start any more. */
   #failure: string | undefined;
@@ -104,7 +104,7 @@ export class StoreServer {
 
   /** @throws the error of `listen`, for example EADDRINUSE */
   static async open(options: StoreServerOptions): Promise<StoreServer> {
-    const server = createServer();
+    const server = net().createServer();
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject);
       server.listen(options.port, options.host, resolve);

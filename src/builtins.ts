@@ -1,0 +1,11 @@
+/**
+ * Modules of Node.js that only ranks need that look for others: a thread of `runRanks()` has met them already. Loading
+ * these takes a fifth of what it takes to load the package, so the first who needs one loads it. They are parts of the
+ * executable, so this works also where no file can be opened any more.
+ */
+import { createRequire } from 'node:module';
+
+const require = createRequire(import.meta.url);
+
+export const crypto = (): typeof import('node:crypto') => require('node:crypto') as typeof import('node:crypto');
+export const net = (): typeof import('node:net') => require('node:net') as typeof import('node:net');
