@@ -319,6 +319,15 @@ TEST(a_receive_of_an_exchange_that_is_given_up_ends_with_its_operation) {
   CHECK(lists.events[2].words[0] == Trace::kNoId && lists.events[3].time == lists.events[4].time);
 }
 
+// Where the requests run out it may have none of its messages, so none is told of.
+TEST(an_exchange_that_found_no_request_has_no_message) {
+  Exchange exchange(1);
+  exchange.trace.end(exchange.record, Error::too_many_requests);
+  const Trace::Lists lists = exchange.read();
+  CHECK_EQ(lists.events.size(), 3u);
+  for (const Trace::Event& event : lists.events) CHECK(event.kind < static_cast<double>(Trace::Kind::message));
+}
+
 // Two messages one way, or none at all, are none.
 TEST(only_a_first_round_of_one_message_each_way_is_an_exchange) {
   Traced traced(10);
