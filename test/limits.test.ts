@@ -60,6 +60,28 @@ describe('a limit of address space', () => {
   });
 });
 
+describe('what a rank takes', () => {
+  it('is little memory of its own until it has many requests', async () => {
+    const measure = `import { readFileSync } from 'node:fs';
+      import { init } from 'node-nbc';
+      const anonymous = () => Number(/RssAnon:\\s+(\\d+)/.exec(readFileSync('/proc/self/status', 'latin1'))[1]);
+      gc();
+      const before = anonymous();
+      const world = await init();
+      console.log(anonymous() - before);
+      await world.close();`;
+    const { code, stdout, stderr } = await run(
+      process.execPath,
+      ['--expose-gc', '--input-type=module', '--eval', measure],
+      {},
+      { cwd: ROOT },
+    );
+    assert.equal(code, 0, stderr);
+    // KiB. A list with a place for each request that could be would be 8 MiB.
+    assert(Number(stdout) < 4096, `${stdout} KiB`);
+  });
+});
+
 describe('a limit of the size of files', () => {
   const limit = 'ulimit -f 1048576'; // in KiB
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <iterator>
 #include <mutex>
+#include <new>
 
 #include "engine/relax.h"
 #include "fabric/clock.h"
@@ -38,12 +39,11 @@ Engine::Engine(std::unique_ptr<Fabric> fabric, const EngineOptions& options, std
       slots_(std::move(slots)),
       notify_(std::move(notify)),
       temporary_(fabric_->memory()),
-      user_work_(std::make_shared<UserWork>(slots_->functions(),
-                                            [this] {
-                                              fabric_->ring_self(Sleeper::caller);
-                                              fabric_->ring_self(Sleeper::progress);
-                                            })),
-      by_slot_(new Operation* [kSlots] {}) {
+      user_work_(std::make_shared<UserWork>(slots_->functions(), [this] {
+        fabric_->ring_self(Sleeper::caller);
+        fabric_->ring_self(Sleeper::progress);
+      })) {
+  if (by_slot_ == nullptr) throw std::bad_alloc();
   libof_.set_calls(this);
   slots_->set_world(UserWork::publish(user_work_));
   if (options_.trace_events > 0) {

@@ -365,8 +365,9 @@ class Engine : private libof::Calls, private libof::Observer {
   std::deque<Operation> pool_;
   libof::List<Operation> free_;
   libof::List<Operation> active_;
-  std::unique_ptr<Operation*[]> by_slot_;
-  std::unordered_map<uint32_t, Persistent> persistent_;          // by slot
+  SlotMemory by_slot_memory_{kSlots * sizeof(Operation*)};
+  Operation** const by_slot_ = static_cast<Operation**>(by_slot_memory_.data());  // of what is pending; or nullptr
+  std::unordered_map<uint32_t, Persistent> persistent_;                           // by slot
   std::unordered_map<uint64_t, std::shared_ptr<Group>> groups_;  // by context, of the communicators that are open
   std::vector<std::shared_ptr<Group>> closed_groups_;            // with something pending when they were closed
   struct NewMismatch {

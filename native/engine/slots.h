@@ -20,18 +20,31 @@ constexpr uint32_t kExchange = 4096;
 
 enum class SlotState : int32_t { pending = 0, done = 1 };  // larger values: enum Error
 
+// Zeros, of which only the pages that have been touched take memory. Not huge ones: few slots are in use.
+class SlotMemory {
+ public:
+  explicit SlotMemory(size_t bytes) : bytes_(bytes) {
+    void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) return;
+    data_ = at;
+    madvise(data_, bytes, MADV_NOHUGEPAGE);
+  }
+  ~SlotMemory() {
+    if (data_ != nullptr) munmap(data_, bytes_);
+  }
+  SlotMemory(const SlotMemory&) = delete;
+  SlotMemory& operator=(const SlotMemory&) = delete;
+
+  void* data() const { return data_; }  // nullptr: there is none
+
+ private:
+  size_t bytes_;
+  void* data_ = nullptr;
+};
+
 class SlotTable {
  public:
-  SlotTable() {
-    void* at = mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    states_ = at == MAP_FAILED ? nullptr : static_cast<std::atomic<int32_t>*>(at);
-    static_assert((kSlots + kExchange) * sizeof(int32_t) % alignof(double) == 0);
-  }
-  ~SlotTable() {
-    if (states_ != nullptr) munmap(states_, bytes());
-  }
-  SlotTable(const SlotTable&) = delete;
-  SlotTable& operator=(const SlotTable&) = delete;
+  SlotTable() { static_assert((kSlots + kExchange) * sizeof(int32_t) % alignof(double) == 0); }
 
   bool valid() const { return states_ != nullptr; }
   void* data() const { return states_; }
@@ -52,7 +65,8 @@ class SlotTable {
   double* lengths() const { return reinterpret_cast<double*>(states_ + kSlots + kExchange); }
   std::atomic<int32_t>* tail() const { return reinterpret_cast<std::atomic<int32_t>*>(lengths() + kSlots); }
 
-  std::atomic<int32_t>* states_;
+  SlotMemory memory_{bytes()};
+  std::atomic<int32_t>* const states_ = static_cast<std::atomic<int32_t>*>(memory_.data());
 };
 
 }  // namespace nbc
