@@ -1,6 +1,6 @@
 /**
  * Modules of Node.js that only ranks need that look for others: a thread of `runRanks()` has met them already. Loading
- * these takes a fifth of what it takes to load the package, so the first who needs one loads it. They are parts of the
+ * these takes a tenth of what it takes to load the package, so the first who needs one loads it. They are parts of the
  * executable, so this works also where no file can be opened any more.
  */
 import { createRequire } from 'node:module';
