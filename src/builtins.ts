@@ -8,4 +8,5 @@ import { createRequire } from 'node:module';
 const require = createRequire(import.meta.url);
 
 export const crypto = (): typeof import('node:crypto') => require('node:crypto') as typeof import('node:crypto');
+export const dgram = (): typeof import('node:dgram') => require('node:dgram') as typeof import('node:dgram');
 export const net = (): typeof import('node:net') => require('node:net') as typeof import('node:net');

@@ -8,12 +8,6 @@ import { Limit } from './limit.mjs';
 export const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), '../..');
 
 /**
- * Node.js 20 reads the certificates that this variable names whenever it starts: with those of Debian a start takes
- * 155 ms of processor time, and 50 without. Tests start thousands.
- */
-export const WITHOUT_CERTIFICATES = { NODE_EXTRA_CA_CERTS: undefined };
-
-/**
  * Runs a program in the project's folder. `output` holds what it printed on both streams, in order of arrival; `live`
  * shows it too. A program that takes longer than `seconds` of an idle machine (limit.mjs) is killed; with `group`, so
  * is what it has started. With `idle` it and they get what no other process wants of the processors.

@@ -1,7 +1,7 @@
 /** The address of this machine that a rank tells the others: what is asked for by NBC_TCP_ADDRESS, or found out. */
 import type { BlockList } from 'node:net';
 import type { networkInterfaces } from 'node:os';
-import { net } from '../builtins.js';
+import { dgram, net } from '../builtins.js';
 import { OptionError } from '../errors.js';
 
 /** The interfaces of a machine, as `os.networkInterfaces()` returns them. */
@@ -82,8 +82,7 @@ export async function chooseAddress(all: readonly string[][], mine: number, mach
 /** See {@link Machine}: what a socket that is connected to it has as its own address. No packet is sent for that. */
 export async function sourceTo(address: string): Promise<string | undefined> {
   if (net().isIP(address) === 0) return undefined;
-  const { createSocket } = await import('node:dgram'); // 1 ms, and most ranks need it not
-  const socket = createSocket(net().isIP(address) === 6 ? 'udp6' : 'udp4');
+  const socket = dgram().createSocket(net().isIP(address) === 6 ? 'udp6' : 'udp4');
   return new Promise<string | undefined>((resolve) => {
     socket.once('error', () => resolve(undefined));
     socket.once('connect', () => resolve(socket.address().address));
