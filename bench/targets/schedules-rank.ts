@@ -60,15 +60,13 @@ for (const { name, parameters } of OPERATIONS) {
   const listed = parameters.some((parameter) => /counts$|s$/i.test(parameter));
   const all = Array.from({ length: repetitions }, (_, index) => call(name, 8 * (index + 1)));
   const run = (args: readonly unknown[]) => ghost[name](...args);
-  // Without data, it has one shape.
-  const shapes = parameters.length === 0 ? [all[0]] : all;
   const built = median(
-    shapes.map((args) => {
+    all.map((args) => {
       plans[name].release();
       return microseconds(() => run(args), 1);
     }),
   );
-  const [first, second] = [shapes[0], shapes[1] ?? shapes[0]];
+  const [first, second] = [all[0], all[1] ?? all[0]];
   run(first);
   run(second);
   const batch = listed ? LISTED_BATCH : BATCH;

@@ -15,11 +15,14 @@ export interface AlltoallwShape extends Shape {
 
 /** Everything at once. Each rank begins with its next neighbour, so that not all of them write to the same one. */
 function alltoallwLinear({ rank, size, inPlace, from, sends, recvs }: AlltoallwShape): Schedule {
-  const edges = (boxes: readonly Box[], direction: 1 | -1): Edge[] =>
-    Array.from({ length: size }, (_, distance) => {
+  const edges = (boxes: readonly Box[], direction: 1 | -1): Edge[] => {
+    const list: Edge[] = [];
+    for (let distance = 0; distance < size; distance++) {
       const peer = (rank + direction * distance + size) % size;
-      return { peer, box: boxes[peer] };
-    });
+      list.push({ peer, box: boxes[peer] });
+    }
+    return list;
+  };
   return exchangeParts(rank, edges(sends, 1), edges(recvs, -1), from, inPlace);
 }
 

@@ -9,7 +9,7 @@ import { ArgumentError, type ErrorContext, ExhaustedError } from '../errors.js';
 import { type Data, Layout } from '../layouts.js';
 import { type Box, bytesOfBox, contiguous, eachBlock, extentOf, textOfBox } from '../schedules/box.js';
 import { Role } from '../schedules/encoding.js';
-import { IN_PLACE, kindOf } from '../views.js';
+import { checkView, IN_PLACE, kindOf } from '../views.js';
 import { checkData } from './operation.js';
 
 /** A view or a layout for each peer; null: nothing. */
@@ -39,7 +39,11 @@ export class Placement {
 
   /** What tells it from others. */
   get detail(): string {
-    return `${this.from} ${this.sends.map(textOfBox).join(' ')} / ${this.recvs.map(textOfBox).join(' ')}`;
+    let text = `${this.from}`;
+    for (const box of this.sends) text += ` ${textOfBox(box)}`;
+    text += ' /';
+    for (const box of this.recvs) text += ` ${textOfBox(box)}`;
+    return text;
   }
 }
 
@@ -128,6 +132,7 @@ interface Part {
 type Memory = Pick<Part, 'buffer' | 'start' | 'end'>;
 
 const NOWHERE: Memory = { buffer: new ArrayBuffer(0), start: 0, end: 0 };
+const NO_PART: Part = { ...NOWHERE, box: contiguous(0, 0) };
 
 function readParts(name: string, parts: unknown, peers: Peers['sends'], context: ErrorContext): Part[] {
   if (typeof parts !== 'object' || parts === null || ArrayBuffer.isView(parts) || !('length' in parts)) {
@@ -144,19 +149,27 @@ function readParts(name: string, parts: unknown, peers: Peers['sends'], context:
       context,
     );
   }
-  return Array.from(parts as Parts, (data, index) => {
-    if (data === null) return { ...NOWHERE, box: contiguous(0, 0) };
-    const { view } = checkElement(data, name, index, context);
-    if (peers[index] === null) return { ...NOWHERE, box: contiguous(0, 0) };
-    const box = data instanceof Layout ? data.box : contiguous(0, view.byteLength);
-    return { buffer: view.buffer, start: view.byteOffset, end: view.byteOffset + view.byteLength, box };
-  });
+  const read: Part[] = [];
+  for (let index = 0; index < peers.length; index++) {
+    const data = (parts as Parts)[index];
+    const view = data === null ? null : checkElement(data, name, index, context);
+    read.push(view === null || peers[index] === null ? NO_PART : partOf(view, data));
+  }
+  return read;
+}
+
+function partOf(view: ArrayBufferView, data: unknown): Part {
+  const { buffer, byteOffset: start, byteLength } = view;
+  const box = data instanceof Layout ? data.box : contiguous(0, byteLength);
+  return { buffer, start, end: start + byteLength, box };
 }
 
 /** The argument that an error names is the list. */
-function checkElement(data: unknown, name: string, index: number, context: ErrorContext): { view: ArrayBufferView } {
+function checkElement(data: unknown, name: string, index: number, context: ErrorContext): ArrayBufferView {
   try {
-    return checkData(data, name, name === 'recvs', context);
+    if (data instanceof Layout) return checkData(data, name, name === 'recvs', context).view;
+    checkView(data, name, context);
+    return data as ArrayBufferView;
   } catch (error) {
     if (!(error instanceof ArgumentError)) throw error;
     throw new ArgumentError(name, `[${index}] ${error.message.slice(name.length + 2)}`, context);
@@ -176,7 +189,9 @@ function memoryOf(parts: readonly Part[]): Memory | null {
 }
 
 function boxesIn(parts: readonly Part[], { start: begin }: Memory): Box[] {
-  return parts.map(({ start, end, box }) => (start === end ? box : { ...box, offset: start - begin }));
+  return parts.map(({ start, end, box }) =>
+    start === end ? box : { offset: start - begin, block: box.block, steps: box.steps },
+  );
 }
 
 /** As a DataView: no Uint8Array of Node.js 20 has more than 4 GiB. */

@@ -42,12 +42,16 @@ export function equalBoxes(a: Box, b: Box): boolean {
 
 /** Bytes in all blocks. */
 export function bytesOfBox({ block, steps }: Box): number {
-  return steps.reduce((bytes, { count }) => bytes * count, block);
+  let bytes = block;
+  for (const { count } of steps) bytes *= count;
+  return bytes;
 }
 
 /** Bytes from the first to the last one. */
 export function extentOf({ block, steps }: Box): number {
-  return steps.reduce((bytes, { count, stride }) => bytes + (count - 1) * stride, block);
+  let bytes = block;
+  for (const { count, stride } of steps) bytes += (count - 1) * stride;
+  return bytes;
 }
 
 /** No byte belongs to two blocks: each dimension steps over all of the dimensions with shorter strides. */
@@ -77,5 +81,7 @@ export function eachBlock({ offset, steps }: Box, visit: (offset: number) => voi
 
 /** As part of what tells shapes apart. */
 export function textOfBox({ offset, block, steps }: Box): string {
-  return steps.reduce((text, { count, stride }) => `${text}*${count}+${stride}`, `${offset}:${block}`);
+  let text = `${offset}:${block}`;
+  for (const { count, stride } of steps) text += `*${count}+${stride}`;
+  return text;
 }
