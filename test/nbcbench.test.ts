@@ -578,7 +578,17 @@ describe('nbcbench', () => {
 
   describe('waiting and memory', () => {
     it('waiting: ranks that wait leave the processor to others', async () => {
-      const { code, stdout, stderr } = await nbcbench(['waiting', '--ranks', '4', '--seconds', '1', '--json', '-']);
+      const { code, stdout, stderr } = await nbcbench([
+        'waiting',
+        '--ranks',
+        '4',
+        '--seconds',
+        '1',
+        '--idle',
+        '0.1',
+        '--json',
+        '-',
+      ]);
       assert.equal(code, 0, stderr);
       const rows = JSON.parse(stdout) as { how: string; cpu_pct: number; waited: number }[];
       assert.deepEqual(

@@ -4,6 +4,7 @@
  * CLOCK_MONOTONIC.
  */
 import { performance } from 'node:perf_hooks';
+import { setTimeout } from 'node:timers/promises';
 import { waitAll, type Communicator, type NeighborCommunicator, type Request } from 'node-nbc';
 import type { StartGate } from './gate.js';
 import { hasNeighbors, type Op } from './operations.js';
@@ -330,6 +331,7 @@ export function takePart(communicator: Communicator, withGate: StartGate | undef
  *     run MODE OP BYTES BUFFERS FORM WRITES COMPUTE TESTS REPETITIONS START LEAD
  *                                   start, init, test, wait, total of each repetition; verifies what the last received
  *     wait SECONDS HOW              processor time, elapsed time
+ *     idle SECONDS                  nothing: the event loop runs
  *     nbov BYTES REPETITIONS        isend, irecv, test, tests, round trip of each repetition
  *     pingpong BYTES REPETITIONS WRITES
  *                                   on rank 0 the time of each round trip
@@ -352,6 +354,9 @@ export async function obey(line: string): Promise<Float64Array | undefined> {
     }
     case 'wait':
       return waitForRoot(Number(words[0]), words[1]);
+    case 'idle':
+      await setTimeout(Number(words[0]) * 1000);
+      return undefined;
     case 'nbov':
       return pingPong(Number(words[0]), Number(words[1]));
     case 'pingpong':

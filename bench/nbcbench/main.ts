@@ -20,7 +20,7 @@ import { line, listenerOf, runProgram } from './program.js';
 import { blockingTable, formatRatio, formatTime, overheadTable, table, toRows } from './report.js';
 import { allowedProcessors } from '#library/processors.js';
 import { version } from '#library/cli/version.js';
-import { measureWaiting, type Waiting } from './waiting.js';
+import { IDLE_SECONDS, measureWaiting, type Waiting } from './waiting.js';
 import { WAYS, type Way } from './ways.js';
 import { BUFFER_KINDS, FORMS, STARTS, type BufferKind, type Form, type Start } from './wire.js';
 
@@ -189,13 +189,21 @@ async function crowd(options: {
   writeJson(options.json, { label, rows });
 }
 
-async function waiting(options: { ranks: number; seconds: number; peers: Peers; json?: string }): Promise<void> {
+interface WaitingOptions {
+  ranks: number;
+  seconds: number;
+  idle: number;
+  peers: Peers;
+  json?: string;
+}
+
+async function waiting(options: WaitingOptions): Promise<void> {
   const found: Waiting[] = [];
   for (const implementation of [nodeNbc('auto', 'thread', ['plain']), ...peersIf(options.peers)]) {
     line.update(0, `${implementation.title}: ${options.ranks} ranks wait for ${options.seconds} s`);
     const ways = isPeer(implementation) ? (['wait'] as const) : (['wait', 'await'] as const);
     try {
-      found.push(...(await measureWaiting(implementation, options.ranks, options.seconds, ways)));
+      found.push(...(await measureWaiting(implementation, options.ranks, options.seconds, ways, options.idle)));
     } catch (error) {
       listener.failure(error as Error);
     }
@@ -428,6 +436,7 @@ program
   .description('processor time of ranks that wait in an igather for a root that joins late')
   .option('--ranks <n>', 'number of ranks', parse.parsePositive, 16)
   .option('--seconds <s>', 'how late the root joins', parse.parseSeconds, 5)
+  .option('--idle <s>', 'how long event loops are idle before ranks wait in them', parse.parseSeconds, IDLE_SECONDS)
   .addOption(peersOption('also of these peers, where installed'))
   .option('--json <file>', 'write the figures as JSON; "-" is standard output')
   .action(waiting);

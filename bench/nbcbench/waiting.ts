@@ -22,16 +22,25 @@ export interface Waiting {
   cpu_pct: number;
 }
 
+/**
+ * V8 collects garbage twice when a process that has loaded some code has been idle for 8 s: some 20 ms of a processor,
+ * once, of a program that imports node-nbc and does nothing, too.
+ */
+export const IDLE_SECONDS = 10;
+
+/** @param idle seconds that the event loops have had nothing to do before ranks wait in them */
 export async function measureWaiting(
   implementation: Implementation,
   ranks: number,
   seconds: number,
   ways: readonly Waiting['how'][],
+  idle: number,
 ): Promise<Waiting[]> {
   const job = await implementation.launch(ranks, place(ranks));
   try {
     const found: Waiting[] = [];
     for (const how of ways) {
+      if (how === 'await') await job.command('idle', idle);
       await job.command('wait', seconds, how);
       const results = job.results();
       const cpu = results.reduce((sum, [used]) => sum + used, 0);

@@ -12,7 +12,7 @@ import { nodeNbc } from '#library/bench/nbcbench/ours.js';
 import { findPeers, peerNames } from '#library/bench/nbcbench/peers.js';
 import { line, listenerOf, runProgram } from '#library/bench/nbcbench/program.js';
 import { formatRatio, formatTime, table } from '#library/bench/nbcbench/report.js';
-import { measureWaiting } from '#library/bench/nbcbench/waiting.js';
+import { IDLE_SECONDS, measureWaiting } from '#library/bench/nbcbench/waiting.js';
 import { link } from './link.js';
 import { type Measurement, rowsOf, rowTable, verdictOf } from './rows.js';
 import { schedules } from './schedules.js';
@@ -101,10 +101,8 @@ function measurements(
     waiting: {
       rows: ['wait', 'await'].map((how) => ({ what: `${waiting} (${how}), % of one core`, ...limits(waitingTarget) })),
       async measure() {
-        const found = await measureWaiting(ours, waitingTarget.ranks, quick ? 1 : waitingTarget.seconds, [
-          'wait',
-          'await',
-        ]);
+        const [seconds, idle] = quick ? [1, 0] : [waitingTarget.seconds, IDLE_SECONDS];
+        const found = await measureWaiting(ours, waitingTarget.ranks, seconds, ['wait', 'await'], idle);
         // To a tenth of a percent: starting and waking up cannot be had for nothing.
         return found.map(({ cpu_pct, ranks: all, waited }) => ({
           figure: Number(cpu_pct.toFixed(1)),
