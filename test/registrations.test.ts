@@ -41,6 +41,21 @@ describe('registered memory', () => {
     for (const text of plain) assertAdvice(text, 8 << 20, 2048);
   });
 
+  for (const { eager, each } of [
+    { eager: 'write', each: 128 },
+    { eager: 'send', each: 396 },
+  ]) {
+    it(`grows with the peers that a rank talks with, not with the ranks of the job: ${each} KiB each, eager '${eager}'`, async () => {
+      const results = await runRanks('locked', { size: 5, args: ['peers'], env: { NBC_VERBS_EAGER: eager } });
+      const [first, ...others] = reports<number[]>(results);
+      const withFour = first.at(-1)!;
+      // Memory comes in blocks for one peer or more; the first one is there before any.
+      assert(first[0] < 2 * each, `${first[0]} KiB without a peer`);
+      assert(withFour > 3 * each && withFour <= 5 * each, `${withFour} KiB with four peers`);
+      for (const [, one] of others) assert(one < 2 * each, `${one} KiB with one peer`);
+    });
+  }
+
   it('that is too little for any connection fails init(), and nobody waits for that rank', async () => {
     const children: ChildProcess[] = [];
     const results = await runRanks('locked', {

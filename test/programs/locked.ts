@@ -1,7 +1,9 @@
 /**
- * A rank that may lock little memory. Two ranks; the limit is rank 0's, and rank 1 has none.
+ * Memory that is locked. First, a rank that may lock little of it: two ranks; the limit is rank 0's, and rank 1 has
+ * none. Then what ranks lock for each other, without a limit.
  */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import {
   AbandonedError,
   alloc,
@@ -100,4 +102,26 @@ async function opening(): Promise<void> {
   report([]);
 }
 
-await play({ buffers, opening });
+/** KiB that this process has pinned, as far as the kernel counts them. */
+function pinned(): number {
+  const line = /^VmPin:\s+(\d+) kB$/m.exec(readFileSync('/proc/self/status', 'utf8'));
+  return Number(line![1]);
+}
+
+/** Rank 0 talks with one rank after another, and no other two talk. Each reports what it has pinned at each time. */
+async function peers(): Promise<void> {
+  const world = await init();
+  const found = [pinned()];
+  const answer = new Uint8Array(8);
+  for (let peer = 1; peer < world.size; peer++) {
+    if (world.rank !== 0 && world.rank !== peer) continue;
+    if (world.rank === 0) await world.isend(new Uint8Array(8), peer, TAG);
+    await world.irecv(answer, world.rank === 0 ? peer : 0, TAG);
+    if (world.rank !== 0) await world.isend(answer, 0, TAG);
+    found.push(pinned());
+  }
+  report(found);
+  await world.close();
+}
+
+await play({ buffers, opening, peers });
