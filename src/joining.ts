@@ -41,7 +41,7 @@ async function open(options: InitOptions, stop: Stop): Promise<Communicator> {
   let endpoints: Endpoints | undefined;
   let world: World;
   try {
-    native.checkNoneOpen(bootstrap.thread);
+    native.checkNoneOpen(bootstrap.threads > 0);
     if (bootstrap.pmix) Object.assign(bootstrap, await openPmix(native, bootstrap.rank, settings.joinTimeout, stop));
     const missing = bootstrap.store === undefined ? undefined : missingPermissions('net');
     if (missing !== undefined)
@@ -49,12 +49,12 @@ async function open(options: InitOptions, stop: Stop): Promise<Communicator> {
         `ranks find each other over a socket, which the permission model of Node.js forbids: allow it with ${missing}`,
         bootstrap.rank,
       );
-    settings.monitor = monitorSocket(settings.monitor, bootstrap.thread);
+    settings.monitor = monitorSocket(settings.monitor, bootstrap.threads > 0);
     const trace = await traceOf(settings.trace, bootstrap);
     endpoints = await meet(native, bootstrap, settings, undefined, stop);
-    const { rank, size, host, thread } = bootstrap;
+    const { rank, size, host, threads } = bootstrap;
     const { jobFd, transport, tcp, networks, neighbours } = endpoints;
-    const job = { rank, size, host, jobFd, thread, launched: true, transport, tcp, ...networks, neighbours };
+    const job = { rank, size, host, jobFd, threads, launched: true, transport, tcp, ...networks, neighbours };
     world = openWorld(native, job, settings, trace);
     if (settings.debug && networks !== undefined) process.stderr.write(`node-nbc: ${describeWays(rank, networks)}\n`);
   } catch (thrown) {

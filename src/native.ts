@@ -32,8 +32,8 @@ export interface NativeJob {
   transport: 'auto' | 'shm' | 'tcp' | 'verbs' | 'ucx';
   /** For 'auto': ranks with equal ones are on one host. Empty: this machine. At most 127 bytes. */
   host: string;
-  /** The thread is the rank, not the process, which may have more of them. */
-  thread?: boolean | undefined;
+  /** How many ranks the process has, each of which is a thread; 0: the process is the rank. */
+  threads?: number | undefined;
   /** A launcher started the job, and may ask what its ranks wait for. */
   launched: boolean;
   /**

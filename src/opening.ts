@@ -22,7 +22,7 @@ export async function openThread(place: {
   const { rank, size, jobFd, settings } = place;
   try {
     const trace = await traceOf(settings.trace, { rank, size });
-    const job = { rank, size, host: '', jobFd, transport: 'shm', thread: true, launched: false } as const;
+    const job = { rank, size, host: '', jobFd, transport: 'shm', threads: size, launched: false } as const;
     return everybody(openWorld(native, job, { ...settings, monitor: monitorSocket(settings.monitor, true) }, trace));
   } catch (thrown) {
     const context = { rank, operation: 'runRanks' };

@@ -78,6 +78,14 @@ describe('nbcrun --threads', () => {
     }
   });
 
+  it('loses a process that is stopped, which learns of it when it goes on', async () => {
+    const { end } = launch(['-n', '4', '--threads=2', THREAD, 'stop'], { env: { NBC_PEER_TIMEOUT: '1000' } });
+    const { stdout, stderr } = await end;
+    const lost = 'ERR_NBC_UNREACHABLE ERR_NBC_UNREACHABLE';
+    const told = [`0: ${lost}`, `1: ${lost}`, '2: ERR_NBC_COUNTED_LOST', '3: ERR_NBC_COUNTED_LOST'];
+    assert.deepEqual(lines(stdout).sort(), told, stderr);
+  });
+
   it('gives each rank its environment, and the arguments as they were given', async () => {
     const node = '--node-arg=--expose-gc';
     const { stdout } = await launch(['-n', '2', node, '--threads', PROGRAM, 'tell', '--threads', '-n', '7']).end;

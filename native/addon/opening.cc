@@ -76,7 +76,8 @@ void read_job(Napi::Env env, const Napi::Object& job, Opening& opening) {
   opening.size = number(env, job.Get("size"), "size");
   const Napi::Value fd = job.Get("jobFd");
   opening.job_fd = fd.IsNumber() ? fd.As<Napi::Number>().Int32Value() : -1;
-  opening.thread = job.Get("thread").ToBoolean();
+  const Napi::Value threads = job.Get("threads");
+  if (threads.IsNumber()) opening.threads = number(env, threads, "threads");
   opening.launched = job.Get("launched").ToBoolean();
   opening.transport = job.Get("transport").ToString().Utf8Value();
   opening.ways = ways_of(job.Get("ways"));

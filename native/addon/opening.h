@@ -15,7 +15,7 @@ struct Opening {
   Rank rank = 0;
   Rank size = 0;
   int job_fd = -1;        // -1: a job of its own
-  bool thread = false;    // the thread is the rank, not the process, which may have more of them
+  Rank threads = 0;       // ranks of this process, each of which is a thread; 0: the process is the rank
   bool launched = true;   // false: a job of runRanks(), all of whose ranks are threads of this process
   std::string transport;  // "auto", "shm", "tcp", "verbs" or "ucx"
   // By rank, with "auto", where ranks of several hosts have met; else empty.
@@ -30,6 +30,8 @@ struct Opening {
     std::string secret;
   } tcp;
   std::vector<uint32_t> neighbours;  // processes of ranks to be watched, by rank; 0: not (job/watch.h)
+
+  bool is_thread() const { return threads > 0; }
 
   int64_t peer_timeout = 0;  // milliseconds: how long a peer may be silent
   int64_t watchdog = 0;      // milliseconds (addon/reporter.h); 0: none

@@ -31,7 +31,7 @@ std::string member(const char* name, uint64_t value) {
 ReportedWorld::ReportedWorld(Engine& engine, const Opening& opening)
     : engine_(&engine),
       rank_(opening.rank),
-      thread_(opening.thread),
+      thread_(opening.is_thread()),
       launched_(opening.launched),
       job_(job_of(opening)),
       place_(member("job", job_) + "," + member("process", static_cast<uint64_t>(getpid())) + "," +

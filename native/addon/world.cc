@@ -51,7 +51,7 @@ std::shared_ptr<job::Segment> map_segment(const Opening& opening, bool apart) {
   if (opening.transport == "tcp" || (apart && by_network_alone(opening))) return nullptr;
   const Descriptor own(opening.job_fd < 0 ? job::Segment::create(1, opening.shm.exposed_bytes) : -1);
   const int fd = own ? own.get() : opening.job_fd;
-  auto segment = opening.thread ? job::Segment::share(fd) : job::Segment::map(fd);
+  auto segment = opening.is_thread() ? job::Segment::share(fd) : job::Segment::map(fd);
   if (segment->size() != opening.size || opening.rank >= opening.size) {
     throw FabricError{"the job has " + std::to_string(segment->size()) +
                       " ranks, but this process was started as rank " + std::to_string(opening.rank) + " of " +
@@ -75,8 +75,8 @@ void World::check_none_open(bool thread) const {
 }
 
 void World::open(const Opening& opening, Listeners listeners, napi_value on_completions) {
-  if (is_open() || (!opening.thread && g_open.exchange(true))) refuse_second();
-  is_process_ = !opening.thread;
+  if (is_open() || (!opening.is_thread() && g_open.exchange(true))) refuse_second();
+  is_process_ = !opening.is_thread();
   try {
     open_engine(opening, std::move(listeners), on_completions);
   } catch (const FabricError& error) {
@@ -112,10 +112,10 @@ void World::open_engine(const Opening& opening, Listeners listeners, napi_value 
     watch = std::make_unique<job::Watch>(segment, opening.neighbours);
   engine_ = std::make_unique<Engine>(make_fabric(opening, std::move(listeners), segment), opening.engine, slots,
                                      [this] { notify(); });
-  // Ranks that are threads stop together.
+  // Ranks that are threads of one process stop together.
   std::unique_ptr<job::Pulse> pulse;
   try {
-    if (segment != nullptr && opening.size > 1 && !opening.thread)
+    if (segment != nullptr && opening.threads < opening.size && opening.size > 1)
       pulse = std::make_unique<job::Pulse>(std::move(segment), opening.rank, opening.peer_timeout);
   } catch (...) {
     engine_.reset();

@@ -48,8 +48,8 @@ export interface Bootstrap {
   pmix: boolean;
   /** Ranks with equal ones are on one host. Empty: the machine. */
   host: string;
-  /** This thread is the rank, not the process. */
-  thread: boolean;
+  /** How many ranks the process has, each of which is a thread; 0: the process is the rank. */
+  threads: number;
 }
 
 /** Bytes; RankLine of native/job/segment.h holds one more. */
@@ -116,7 +116,7 @@ const OURS = [NBCRUN.rank, NBCRUN.size, 'NBC_JOB_FD', 'NBC_STORE'];
 export function readBootstrap(environment: Environment = process.env): Bootstrap {
   const host = readHost(environment);
   const has = (name: string): boolean => environment[name] !== undefined;
-  const nothing = { jobFd: -1, store: undefined, pmi: undefined, pmix: false, host, thread: false };
+  const nothing = { jobFd: -1, store: undefined, pmi: undefined, pmix: false, host, threads: 0 };
   if (OURS.some(has)) return { ...nothing, ...readOurs(environment, has) };
   if (has('PMI_FD')) {
     const place = readPlace(environment, MPICH);
@@ -153,7 +153,7 @@ function mustBeAlone(environment: Environment, has: (name: string) => boolean): 
 function readOurs(
   environment: Environment,
   has: (name: string) => boolean,
-): Pick<Bootstrap, 'rank' | 'size' | 'jobFd' | 'store' | 'thread'> {
+): Pick<Bootstrap, 'rank' | 'size' | 'jobFd' | 'store' | 'threads'> {
   const text = environment.NBC_STORE;
   const store = text === undefined || text === '' ? undefined : readStore(environment, 'NBC_STORE', text);
   const launcher = store === undefined ? NBCRUN : (LAUNCHERS.find(({ rank }) => has(rank)) ?? NBCRUN);
@@ -166,7 +166,8 @@ function readOurs(
         'NBC_SECRET to the same random text on all ranks (docs/jobs.md), or start the program with nbcrun',
     );
   }
-  return { ...place, jobFd, store, thread: has('NBC_THREADS') };
+  const threads = has('NBC_THREADS') ? readInteger(environment, 'NBC_THREADS', 1, NBCRUN) : 0;
+  return { ...place, jobFd, store, threads };
 }
 
 function readPlace(environment: Environment, launcher: Launcher): { rank: number; size: number } {

@@ -19,9 +19,9 @@ async function sum(world: Communicator, length: number): Promise<void> {
   assert(recv.every((value) => value === (world.size * (world.size - 1)) / 2));
 }
 
-/** What the error says that a request for the lost rank ends with. */
-async function loss(world: Communicator): Promise<string> {
-  const request = world.irecv(new Uint8Array(BYTES), LOST, 1);
+/** What the error says that a request for a rank ends with. */
+async function loss(world: Communicator, rank = LOST): Promise<string> {
+  const request = world.irecv(new Uint8Array(BYTES), rank, 1);
   return request.then(
     () => 'nothing',
     (error: unknown) => (error as NbcError).code,
@@ -35,6 +35,27 @@ await play({
     for (const length of [1, 1000, BYTES / 8]) await sum(world, length);
     await world.ibarrier();
     say(JSON.stringify({ rank: world.rank, size: world.size, pid: process.pid, stats: world.stats() }));
+    await world.close();
+  },
+
+  /**
+   * Four ranks, two in each process. The second process stops; those of the first lose both, and then let it go on. Each
+   * tells how its requests for a rank of the other process have ended.
+   */
+  async stop() {
+    const world = await init();
+    const { rank } = world;
+    const pids = new Uint32Array(world.size);
+    await world.iallgather(Uint32Array.of(process.pid), pids);
+    if (rank === 2) process.kill(process.pid, 'SIGSTOP');
+    const others = rank < 2 ? [2, 3] : [0];
+    const codes = await Promise.all(others.map((other) => loss(world, other)));
+    if (rank === 1) await world.isend(new Uint8Array(1), 0, 2);
+    if (rank === 0) {
+      await world.irecv(new Uint8Array(1), 1, 2);
+      process.kill(pids[2], 'SIGCONT');
+    }
+    say(`${rank}: ${codes.join(' ')}`);
     await world.close();
   },
 
