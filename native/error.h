@@ -31,6 +31,9 @@ constexpr uint32_t kLastError = static_cast<uint32_t>(Error::counted_lost);
 using Signature = uint32_t;
 // The call is an Init of a persistent collective.
 constexpr Signature kPersistentCall = 1u << 31;
+// In a signature with a size, a bit of the hash of that. Hashes may be equal where sizes are not. The signature of a
+// call that is found to have another size, in a message, is told with this bit inverted.
+constexpr Signature kAnotherSize = 1u << 30;
 
 // Two calls of one communicator that should be the same and are not: the first that some rank has found. When it is
 // closed, also a call that the second rank has not made (its call is 0), or whose message it has not received (the

@@ -4,14 +4,14 @@
  *
  *     bits  0 to 4    the operation, from 1 on; the last number is a schedule of the user's own
  *     bits  5 to 7    the algorithm
- *     bits  8 to 30   with a root                   16 bits root, 7 size
+ *     bits  8 to 30   with a root                   8 bits root, 15 size
  *                     with an operator              4 bits element type, 4 operator, 15 size
- *                     with a root and an operator   4 bits element type, 4 operator, 8 root, 7 size
+ *                     with a root and an operator   4 bits element type, 4 operator, 5 root, 10 size
  *                     else                          23 bits size
  *     bit   31        the call is an Init of a persistent request: set by native code
  *
  * Of the size there is a hash. It is 0 where MPI lets the size differ from rank to rank. A root that has no room counts
- * as the highest that has. Element types of what is only moved are not compared.
+ * as the highest that has, and the root is part of the hash, too. Element types of what is only moved are not compared.
  */
 import { nameOfType } from './elements.js';
 import { OPERATIONS } from './operations/index.js';
@@ -28,11 +28,11 @@ const ALGORITHM_BITS = 3;
 const REST_BITS = 23;
 const TYPE_BITS = 4;
 const OPERATOR_BITS = 4;
-const ROOT_BITS = 16;
+const ROOT_BITS = 8;
 /** Of an Init. */
 const PERSISTENT = 2 ** 31;
 /** Where there is an operator, too. */
-const SHORT_ROOT_BITS = 8;
+const SHORT_ROOT_BITS = 5;
 
 const TABLE: readonly Operation[] = [...OPERATIONS, ...NEIGHBOR_OPERATIONS];
 
@@ -59,7 +59,9 @@ function layoutOf({ parameters }: Operation): readonly (readonly [field: keyof F
 /** @param chosen index of the algorithm */
 export function signatureOf(operation: Operation, shape: Shape, chosen: number): number {
   const { type = 0, operator = 0 } = shape as Partial<ReduceShape>;
-  const fields: Fields = { type, operator, root: shape.root, size: hashOf(sizesOf(operation, shape)) };
+  const sizes = sizesOf(operation, shape);
+  const agreed = operation.parameters.includes('root') ? [...sizes, shape.root] : sizes;
+  const fields: Fields = { type, operator, root: shape.root, size: hashOf(agreed) };
   let signature = (numberOf(operation) | (chosen << OPERATION_BITS)) >>> 0;
   let at = OPERATION_BITS + ALGORITHM_BITS;
   for (const [field, bits] of layoutOf(operation)) {

@@ -94,7 +94,7 @@ void Engine::note_call(Group& group, const Operation& operation) {
   const size_t calls = group.made.size();
   if (calls == 0 || (tag == calls && calls < Group::kMostCalls))
     group.made.resize(calls == 0 ? Group::kFewestCalls : 2 * calls);
-  group.made[tag & (group.made.size() - 1)] = signature;  // a power of two
+  group.made[tag & (group.made.size() - 1)] = {signature, operation.loaded->size_check()};  // a power of two
   if (group.told.empty() || signature == 0) return;
   const ToldCall& told = group.told[tag % group.told.size()];
   if (told.tag == tag && told.signature != 0 && told.signature != signature)
@@ -112,7 +112,7 @@ bool Engine::differs(const libof::MessageKey& key, Rank peer, Signature theirs, 
   };
   if (static_cast<int32_t>(behind) > 0) {
     const size_t calls = group->made.size();
-    if (behind <= calls) return compare(fabric_->rank(), group->made[key.tag % calls]);
+    if (behind <= calls) return compare(fabric_->rank(), group->made[key.tag % calls].signature);
     const auto init = group->inits.find(key.tag);
     return init != group->inits.end() && compare(fabric_->rank(), init->second);
   }
@@ -123,6 +123,19 @@ bool Engine::differs(const libof::MessageKey& key, Rank peer, Signature theirs, 
   if (told.signature != 0 && told.tag == key.tag) return compare(told.rank, told.signature);
   told = {key.tag, theirs, peer};
   return false;
+}
+
+// Hashes of 32 bits: a size that has the same one by chance is not found, nor is that of an Init made long before.
+bool Engine::size_differs(const libof::MessageKey& key, Rank peer, Signature theirs, Mismatch& out) {
+  Group* const group = open_group(key.context);
+  if (group == nullptr) return false;
+  const uint32_t behind = group->next_tag - key.tag;
+  if (static_cast<int32_t>(behind) <= 0 || behind > group->made.size()) return false;
+  const MadeCall& own = group->made[key.tag % group->made.size()];
+  const uint32_t check = key.sequence;
+  if (own.signature != theirs || own.size_check == 0 || check == 0 || own.size_check == check) return false;
+  out = {key.context, key.tag, {fabric_->rank(), peer}, {theirs, theirs ^ kAnotherSize}};
+  return true;
 }
 
 void Engine::grow_told(Group& group, uint32_t ahead) {
@@ -202,7 +215,8 @@ bool Engine::ask_peers() {
     if (operation->loaded->group->known) libof_.compare_kept(operation->loaded->group->context);
     bool asked = true;
     for (const Rank peer : peers)
-      asked &= libof_.inquire(peer, {operation->context, operation->tag, 0}, operation->signature);
+      asked &= libof_.inquire(peer, {operation->context, operation->tag, operation->loaded->size_check()},
+                              operation->signature);
     if (asked) operation->asked = operation->round;
     asks_ |= !asked;
   }

@@ -121,6 +121,7 @@ void Engine::activate(Operation& operation) {
   operation.cancelled = operation.buffers_in_use = operation.told = operation.combined = false;
   operation.round = operation.waited = operation.asked = 0;
   operation.signature = 0;
+  operation.sized = false;
   operation.watched = false;
   operation.last_round = false;
   operation.starting = true;
@@ -166,6 +167,7 @@ bool Engine::start_plan(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, 
   operation.context = group.context;
   operation.tag = group.next_tag++;
   operation.signature = plan->signature;
+  operation.sized = plan->is_sized();
   use(operation);
   note_call(group, operation);
   run_plan(operation);
@@ -313,6 +315,7 @@ void Engine::prepare(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pin
   operation.tag = group.next_tag++;
   if (plan->signature != 0) {
     operation.signature = plan->signature | kPersistentCall;
+    operation.sized = plan->is_sized();
     group.inits[operation.tag] = operation.signature;
   }
   operation.repetition = UINT32_MAX;  // the first start makes it 0
@@ -370,6 +373,7 @@ Engine::Restart Engine::restart(uint32_t slot) {
   } else {
     ++operation.repetition;
     if (const Signature signature = operation.loaded->signature) operation.signature = signature | kPersistentCall;
+    operation.sized = operation.loaded->is_sized();
     run_plan(operation);
   }
   after_start(slot);

@@ -70,6 +70,12 @@ struct EngineCounters {
   uint64_t loop_wakeups = 0;      // of the event loop, by peers
 };
 
+// What this rank has called. The check is a hash of a size in which all ranks agree; 0: there is none.
+struct MadeCall {
+  Signature signature = 0;
+  uint32_t size_check = 0;
+};
+
 // What a peer has told of a call that this rank has not made yet.
 struct ToldCall {
   uint32_t tag = 0;
@@ -90,7 +96,7 @@ struct Group {
   // and its mailbox hold.
   static constexpr uint32_t kFewestCalls = 32;
   static constexpr uint32_t kMostCalls = 2048;
-  std::vector<Signature> made;
+  std::vector<MadeCall> made;
   std::vector<ToldCall> told;
   std::unordered_map<uint32_t, Signature> inits;  // this rank's, by tag: they may be started long after
   bool known = false;                             // to the engine
@@ -109,8 +115,15 @@ struct LoadedPlan {
   std::shared_ptr<Group> group;
   UserOperator op;                           // what its REDUCE elements with the operator USER mean
   Signature signature = 0;                   // of the call that it is for
-  uint64_t bytes = Mismatch::kUnknownBytes;  // that its caller names, for texts
+  uint64_t bytes = Mismatch::kUnknownBytes;  // that its caller names; unknown: the sizes may differ from rank to rank
   bool messages = false;                     // its transfers are point-to-point messages: see start_messages()
+
+  // All ranks agree in the size: messages of another length are those of another call.
+  bool is_sized() const { return signature != 0 && bytes != Mismatch::kUnknownBytes; }
+  // A hash of that: Knuth's multiplier, of which the upper half depends on all lower bits. 0: there is no such size.
+  uint32_t size_check() const {
+    return is_sized() ? static_cast<uint32_t>((bytes + 1) * 0x9e3779b97f4a7c15u >> 32) | 1 : 0;
+  }
 
   static constexpr uint32_t kNoSource = UINT32_MAX;  // nobody has asked for it
   uint32_t source_in(Trace& trace) {
@@ -310,6 +323,7 @@ class Engine : private libof::Calls, private libof::Observer {
   void close_group(const Group& group);
   static bool ends(const Group& group, const Operation& operation);
   bool differs(const libof::MessageKey& key, Rank peer, Signature theirs, Mismatch& out) override;
+  bool size_differs(const libof::MessageKey& key, Rank peer, Signature theirs, Mismatch& out) override;
   bool knows(uint64_t context) const override { return open_group(context) != nullptr; }
   void mismatch(Mismatch& found, bool told) override;
   void settle_mismatches();

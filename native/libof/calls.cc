@@ -42,6 +42,15 @@ bool LibOF::differ(const Peer& peer, const MessageKey& key, Signature own, Signa
   return true;
 }
 
+// A message of a call has another length than what it has met.
+bool LibOF::size_differs(const Peer& peer, const MessageKey& key, const RequestOwner& owner, Signature theirs) {
+  return owner.sized && owner.signature == theirs && differ(peer, key, theirs, theirs ^ kAnotherSize);
+}
+
+bool LibOF::other_length(const Peer& peer, const RequestOwner& owner, uint64_t bytes, const Rtr& rtr) {
+  return rtr.kind == RtrKind::ready && rtr.bytes != bytes && size_differs(peer, rtr.key, owner, rtr.signature);
+}
+
 // Something has come for a call of the peer's, which meets nothing here. True: it belongs to a communicator that has
 // ended, perhaps by this.
 bool LibOF::ends(Peer& peer, const MessageKey& key, Signature theirs) {
@@ -60,6 +69,11 @@ bool LibOF::ends(Peer& peer, const MessageKey& key, Signature theirs) {
 // Its sender asks once. So where this rank does not know the communicator yet, the inquiry waits for that.
 void LibOF::take_inquiry(Peer& peer, const MessageKey& key, Signature theirs) {
   if (ends(peer, key, theirs) || calls_ == nullptr || !has_calls(key.context)) return;
+  if (Mismatch found; calls_->size_differs(key, peer.rank, theirs, found)) {
+    end_communicator(found);
+    tell(peer.rank, *mismatch_of(key.context));
+    return;
+  }
   if (!calls_->knows(key.context) && inquiries_.size() < kMostInquiries) inquiries_.push_back({peer.rank, key, theirs});
 }
 

@@ -85,7 +85,8 @@ void LibOF::deliver(Peer& peer, Request& receive, EagerKind kind, uint32_t about
   } else if (own != about && differ(peer, receive.key, own, about)) {
     receive.error = Error::calls_differ;
   } else if (!receive.takes(bytes)) {
-    receive.error = Error::truncated;
+    const bool calls_differ = size_differs(peer, receive.key, *receive.owner, about);
+    receive.error = calls_differ ? Error::calls_differ : Error::truncated;
   } else if (bytes > 0) {
     copy_bytes(receive.buffer, payload, bytes);
   }

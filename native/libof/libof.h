@@ -62,6 +62,8 @@ class Calls {
   virtual ~Calls() = default;
   // A peer is in this call with this signature. True: it differs from what is known of the call; `out` is complete.
   virtual bool differs(const MessageKey& key, Rank peer, Signature theirs, Mismatch& out) = 0;
+  // The same, of a peer that asks, and tells another hash of the size of its call: `key.sequence`.
+  virtual bool size_differs(const MessageKey&, Rank, Signature, Mismatch&) { return false; }
   // False: this rank has not made the communicator yet, or has closed it.
   virtual bool knows(uint64_t context) const = 0;
   // Two calls differ, or a rank has revoked the communicator: found here or told by a peer. Once each.
@@ -255,6 +257,8 @@ class LibOF {
   void deliver(Peer& peer, Request& receive, EagerKind kind, uint32_t about, const std::byte* payload, size_t bytes);
   void keep(Peer& peer, const MessageKey& key, EagerKind kind, uint32_t about, const std::byte* payload, size_t bytes);
   bool differ(const Peer& peer, const MessageKey& key, Signature own, Signature theirs);
+  bool size_differs(const Peer& peer, const MessageKey& key, const RequestOwner& owner, Signature theirs);
+  bool other_length(const Peer& peer, const RequestOwner& owner, uint64_t bytes, const Rtr& rtr);
   bool ends(Peer& peer, const MessageKey& key, Signature theirs);
   void take_inquiry(Peer& peer, const MessageKey& key, Signature theirs);
   bool read_notice(Peer& peer, const MessageKey& key, Signature other, const std::byte* payload);

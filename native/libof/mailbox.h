@@ -41,8 +41,8 @@ struct alignas(64) AckLine {
 
 // rts: no message, but that a large one waits for its RTR; see announce_sends() in libof.h. poison: no data, in place
 // of a message, large or small, whose operation has failed at its sender. inquiry: no message either: the sender waits
-// for what the receiver does in the call with this context and tag. mismatch: two calls of the communicator differ; the
-// payload is a MismatchNotice.
+// for what the receiver does in the call with this context and tag, and `sequence` is a hash of the size of that.
+// mismatch: two calls of the communicator differ; the payload is a MismatchNotice.
 enum class EagerKind : uint16_t { message = 0, rts = 1, poison = 2, inquiry = 3, mismatch = 4 };
 constexpr EagerKind kLastEagerKind = EagerKind::mismatch;
 

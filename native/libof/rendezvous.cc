@@ -86,9 +86,14 @@ bool LibOF::handle_rtr(Peer& peer, const Rtr& rtr) {
 
 // The RTR asks for data: its send, or what is in the place of that, answers it, now or later. False: as handle_rtr().
 bool LibOF::handle_data_rtr(Peer& peer, const Rtr& rtr) {
-  if (Request* send = peer.sends.find(rtr.key);
-      send != nullptr &&
-      (send->owner->signature == rtr.signature || !differ(peer, rtr.key, send->owner->signature, rtr.signature))) {
+  Request* send = peer.sends.find(rtr.key);
+  if (send != nullptr) {
+    const RequestOwner& owner = *send->owner;
+    const bool differs = owner.signature != rtr.signature ? differ(peer, rtr.key, owner.signature, rtr.signature)
+                                                          : other_length(peer, owner, send->bytes, rtr);
+    if (differs) send = nullptr;
+  }
+  if (send != nullptr) {
     take_waiting(peer, *send);
     answer(peer, *send, rtr);
     return true;

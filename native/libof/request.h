@@ -33,6 +33,7 @@ struct RequestOwner {
   uint64_t received = 0;    // bytes of the last message that it received
   bool combined = false;    // a message has been combined where irecv() was asked to; its owner resets it
   Signature signature = 0;  // of the call that its messages belong to
+  bool sized = false;       // the call has a size, in which all ranks agree
   // Where its failure began: what a peer has told, or set before an operation is cancelled whose failure travels along
   // its messages.
   Poison poison = 0;

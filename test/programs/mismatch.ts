@@ -16,6 +16,9 @@ import {
   waitAll,
 } from 'node-nbc';
 import { barrierDissemination, Role, Schedule } from 'node-nbc/schedules';
+import { OPERATIONS } from '#library/operations/index.js';
+import { ElementType, Operator } from '#library/schedules/encoding.js';
+import { signatureOf } from '#library/signatures.js';
 import { play, report } from './scenario.js';
 
 /** A difference must not hang; this is what a very busy machine may need. */
@@ -42,6 +45,10 @@ const allreduce =
     const options = algorithm && { algorithm };
     return comm.iallreduce(new View(count), new View(count), op, options);
   };
+const reduce =
+  (count: number): Start =>
+  (comm) =>
+    comm.ireduce(new Float64Array(count / 8), comm.rank === 0 ? new Float64Array(count / 8) : null, SUM, 0);
 const barrier: Start = (comm) => comm.ibarrier();
 const own: Start = (comm) => {
   const { rank, size } = comm;
@@ -64,6 +71,14 @@ const afterOthers = (make: (comm: Communicator) => PersistentRequest): Start[] =
   };
   return [init, ...Array<Start>(50).fill(barrier), () => (made.start(), made)];
 };
+
+/** The next size, in multiples of 8 bytes, that a call has the same signature with: only its messages tell. */
+function likeTo(name: 'ibcast' | 'ireduce', size: number): number {
+  const operation = OPERATIONS.find((one) => one.name === name)!;
+  const like = { type: ElementType.FLOAT64, operator: Operator.SUM, rank: 0, size: 2, root: 0, inPlace: false };
+  const signature = (count: number): number => signatureOf(operation, { ...like, bytes: count }, 0);
+  for (let other = size + 8; ; other += 8) if (signature(other) === signature(size)) return other;
+}
 
 interface Difference {
   /** What all ranks but one call, and what that one calls. */
@@ -139,6 +154,16 @@ Object.assign(DIFFERENCES, {
   },
   'small and large': { most: [allgather(8)], odd: [allgather(600_000)], names: ['iallgather', 'iallgather'] },
   'large and small': { most: [allgather(600_000)], odd: [allgather(8)], names: ['iallgather', 'iallgather'] },
+  'small sizes of one signature': {
+    most: [reduce(64)],
+    odd: [reduce(likeTo('ireduce', 64))],
+    names: ['another size', 'ireduce'],
+  },
+  'large sizes of one signature': {
+    most: [bcast(1 << 20, 0)],
+    odd: [bcast(likeTo('ibcast', 1 << 20), 0)],
+    names: ['another size', 'ibcast'],
+  },
   'nothing and something': { most: [bcast(0, 0)], odd: [bcast(8, 0)], names: ['ibcast', 'ibcast'] },
   'a barrier and a schedule of its own': { most: [barrier], odd: [own], names: ['ibarrier', 'start'] },
   'a named algorithm': {

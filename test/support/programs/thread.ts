@@ -39,8 +39,8 @@ await play({
   },
 
   /**
-   * Four ranks, two in each process. The second process stops; those of the first lose both, and then let it go on. Each
-   * tells how its requests for a rank of the other process have ended.
+   * Four ranks, two in each process. The second process stops; those of the first lose both, and then let it go on.
+   * Each tells how its requests for a rank of the other process have ended.
    */
   async stop() {
     const world = await init();
