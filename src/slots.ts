@@ -47,6 +47,8 @@ export class SlotTable {
   /** The slot that the next pending request takes, or -1: ask {@link find}. */
   next = 0;
   pendingCount = 0;
+  /** Slots of {@link reserve}. */
+  reservedCount = 0;
 
   /** Pending requests by slot. */
   private readonly pending: (Pending | null)[] = [];
@@ -104,16 +106,27 @@ export class SlotTable {
     }
   }
 
-  /** Takes a slot, until {@link giveBack}; -1: there is none. */
+  /** Takes a slot, until {@link unreserve}; -1: there is none. */
   reserve(): number {
     const slot = this.next >= 0 ? this.next : this.find();
     if (slot < 0) return -1;
     this.pending[slot] = null;
+    this.reservedCount++;
     this.advance();
     return slot;
   }
 
-  giveBack(slot: number): void {
+  unreserve(slot: number): void {
+    this.reservedCount--;
+    this.giveBack(slot);
+  }
+
+  /** How many slots there are. */
+  get most(): number {
+    return this.states.length;
+  }
+
+  private giveBack(slot: number): void {
     if (this.freeCount === this.free.length) this.growFree();
     this.free[this.freeCount++] = slot;
   }

@@ -132,7 +132,7 @@ export class World {
 
   /** Gives back a slot in which nothing was prepared. */
   giveBackSlot(slot: number): void {
-    this.slots.giveBack(slot);
+    this.slots.unreserve(slot);
   }
 
   /** Gives back a slot, and what native code holds for it. The request in it is not active. */
@@ -140,7 +140,7 @@ export class World {
     if (!this.open) return;
     this.native.release(slot);
     this.functions.drop(slot);
-    this.slots.giveBack(slot);
+    this.slots.unreserve(slot);
   }
 
   /** Bytes of the message that the last receive in this slot has received. */
@@ -156,8 +156,16 @@ export class World {
   }
 
   private refuseMore(operation: string): never {
-    const { pendingCount } = this.slots;
-    const message = `${pendingCount} operations are pending, which is the most there can be; wait for some of them`;
+    const { most, reservedCount } = this.slots;
+    const count = most - reservedCount;
+    const pending = `${count} ${count === 1 ? 'operation is' : 'operations are'} pending`;
+    const exist = `${reservedCount} persistent requests exist`;
+    const message =
+      reservedCount === 0
+        ? `${pending}, which is the most there can be; wait for some of them`
+        : reservedCount === most
+          ? `${exist}, which is the most there can be; free() some of them`
+          : `${exist} and ${pending}, which together is the most there can be; free() or wait for some of them`;
     throw new ExhaustedError('ERR_NBC_TOO_MANY_REQUESTS', message, { operation, rank: this.rank });
   }
 

@@ -28,6 +28,9 @@ describe('requests', () => {
       runRanks('requests', { size: 4, args: ['missing'], env: { ...env, NBC_TIMEOUT: '50' } }));
   }
 
+  it('have a limit, also those that are persistent, which the error names', () =>
+    runRanks('requests', { size: 1, args: ['persistent'] }));
+
   inFull('have a limit, and reaching it is an error that passes', async () => {
     const ready: ChildProcess[] = [];
     await runRanks('requests', {

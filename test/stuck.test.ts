@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { inFull, runJob } from './helpers.js';
 import { type Launch, launcher, type LaunchOptions, ROOT } from './support/launch.js';
@@ -90,7 +91,21 @@ describe('a job that is stuck', () => {
     assert.match(stuck.stderr, /^nbcrun: an operation makes no step; the job at this moment:$/m);
     const steps = await launch(2, 'steps', { env: { NBC_WATCHDOG: '20s' } }).end;
     assert.deepEqual([steps.code, steps.stderr], [0, '']);
-    assert(stuck.stderr.match(/at this moment/g)!.length <= 3, 'at most one for each rank');
+    assert.equal(stuck.stderr.match(/at this moment/g)!.length, 1);
+  });
+
+  it('is described once, though the watchdogs of many ranks see it, and again when it is stuck later', async () => {
+    const one = launch(12, 'again', { env: { NBC_WATCHDOG: '700ms' } });
+    const reports = (): string[] => one.stderr.split('nbcrun: an operation makes no step; the job at').slice(1);
+    for (const [index, rank] of [1, 2].entries()) {
+      await until('its report', () => reports().length > index);
+      // All watchdogs have looked, also those of the ranks that came last.
+      await sleep(3000);
+      assert.equal(reports().length, index + 1, one.stderr);
+      const awaited = new RegExp(`^ {2}.* waits? for rank ${rank}, which has nothing pending: it is elsewhere`, 'm');
+      assert.match(reports()[index], awaited);
+      one.child.kill('SIGUSR1');
+    }
   });
 
   it('is described rank by rank, each job once, where ranks are threads that runRanks() started', async () => {

@@ -78,4 +78,9 @@ bool ReportedWorld::look() {
   return true;
 }
 
+std::string ReportedWorld::members_of_stuck() const {
+  return "\"caller\":\"stuck\"," + member("rank", rank_) + "," + member("steps", steps_) + "," +
+         member("pending", pending_);
+}
+
 }  // namespace nbc::addon

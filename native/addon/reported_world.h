@@ -49,6 +49,8 @@ class ReportedWorld {
   int64_t watchdog_due() const;
   // True, once: an operation has been pending, without a step of this rank, for as long as the watchdog waits.
   bool look();
+  // For nbcrun, after look().
+  std::string members_of_stuck() const;
   // Somebody has told of it.
   void told() { told_ = true; }
 

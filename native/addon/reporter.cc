@@ -117,7 +117,7 @@ std::string text_for_people(const ReportedWorld* of = nullptr) {
 // With g_mutex: of a world that makes no step.
 void tell_stuck(const ReportedWorld& stuck) {
   if (stuck.is_launched() && g_socket >= 0) {
-    say(g_socket, "{\"caller\":\"stuck\"}\n");  // nbcrun asks all ranks then
+    say(g_socket, "{" + stuck.members_of_stuck() + "}\n");  // nbcrun asks all ranks then
     return;
   }
   say(STDERR_FILENO, "node-nbc: no step for as long as the watchdog waits:" + text_for_people(&stuck));

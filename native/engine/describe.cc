@@ -118,8 +118,9 @@ std::string Status::members_for_nbcrun() const {
   std::string peers_text;
   for (const uint32_t peer : peers) peers_text += (peers_text.empty() ? "" : ",") + std::to_string(peer);
   const int64_t longest = operations.empty() ? 0 : operations.front().milliseconds;
-  return std::string("\"caller\":\"") + name_of(caller) + "\",\"pending\":" + std::to_string(pending) +
-         ",\"longest\":" + std::to_string(longest) + ",\"peers\":[" + peers_text + "],\"text\":" + quoted(text());
+  return std::string("\"caller\":\"") + name_of(caller) + "\",\"steps\":" + std::to_string(steps) +
+         ",\"pending\":" + std::to_string(pending) + ",\"longest\":" + std::to_string(longest) + ",\"peers\":[" +
+         peers_text + "],\"text\":" + quoted(text());
 }
 
 std::string Status::members_for_nbctop() const {

@@ -12,6 +12,7 @@ import {
   type Communicator,
   init,
   PeerClosedError,
+  type PersistentRequest,
   Request,
   startall,
   testAll,
@@ -25,7 +26,7 @@ import { play, say } from './scenario.js';
 const SIZES = [8, 100_000];
 const GO = 1000;
 
-await play({ awaiting, many, timeouts, missing, defaultTimeout, closing, peerCloses, dropped, exhaustion });
+await play({ awaiting, many, timeouts, missing, defaultTimeout, closing, peerCloses, dropped, exhaustion, persistent });
 
 /** Rank 0 plays a part; rank 1 sends message `tag` of `bytes` each time it is told to. */
 async function withSender(
@@ -391,6 +392,27 @@ async function dropped(): Promise<void> {
     world.ialltoall(new Uint8Array(8), new Uint8Array(8)).wait();
   }
   await world.ialltoall(new Uint8Array(8), new Uint8Array(8));
+  await world.close();
+}
+
+/** As many persistent requests as there can be, none of them started; then one operation among them. */
+async function persistent(): Promise<void> {
+  const world = await init();
+  const buffer = new Uint8Array(1);
+  const requests: PersistentRequest[] = [];
+  const exhausted = (message: RegExp): object => ({ code: 'ERR_NBC_TOO_MANY_REQUESTS', message });
+  const all = exhausted(/^1048576 persistent requests exist, which is the most there can be; free\(\) some of them/);
+  assert.throws(() => {
+    for (;;) requests.push(world.sendInit(buffer, 0, 1));
+  }, all);
+  assert.equal(requests.length, 2 ** 20);
+  assert.throws(() => world.irecv(buffer, 0, 1), all);
+  requests.pop()!.free();
+  const receive = world.irecv(buffer, 0, 1);
+  const together = exhausted(/^1048575 persistent requests exist and 1 operation is pending, which together is the most/);
+  assert.throws(() => world.irecv(buffer, 0, 1), together);
+  requests[0].start();
+  receive.wait();
   await world.close();
 }
 

@@ -3,6 +3,8 @@
  *
  * - `elsewhere`: all but rank 1 are in a collective: rank 0 in wait(), the others in their event loops.
  * - `circle`: each rank waits for a message of the next one.
+ * - `again`: the others come to a collective one after the other, and wait for rank 1, which comes at SIGUSR1; then for
+ *   rank 2, which never comes.
  * - `outside`: rank 1 does not call init(); rank 0 waits for its message.
  * - `threads`: a process with two jobs of `runRanks()`, of 2 and 3 ranks, which are circles.
  * - `steps`: the ranks meet every 20 ms, and end.
@@ -17,6 +19,17 @@ async function elsewhere(world: Communicator): Promise<void> {
   if (world.rank === 1) for (;;);
   else if (world.rank === 0) world.iallreduce(value, value.slice(), SUM).wait();
   else await world.iallreduce(value, value.slice(), SUM);
+}
+
+async function again(world: Communicator): Promise<void> {
+  let asked = world.rank !== 1;
+  process.on('SIGUSR1', () => (asked = true));
+  while (!asked) await sleep(20);
+  await sleep(world.rank * 50);
+  await world.ibarrier();
+  if (world.rank === 2) for (;;) await sleep(1000);
+  await sleep(world.rank * 50);
+  await world.ibarrier();
 }
 
 function circle(world: Communicator): void {
@@ -42,6 +55,7 @@ if (scenario === 'threads') {
 const world = await init();
 ready(world.rank);
 if (scenario === 'steps') await steps(world);
+else if (scenario === 'again') await again(world);
 else if (scenario === 'elsewhere') await elsewhere(world);
 else circle(world);
 await world.close();

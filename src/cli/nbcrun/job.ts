@@ -12,8 +12,9 @@ import { Guardian } from './guardian.js';
 import { labelLines } from './label.js';
 import { codeOfSignal, type ProcessPlace } from './place.js';
 import { labelOf } from './rank-threads.js';
-import { type Answers, askAll, describe, isStuck, nameRanks, ProcessLine } from './report.js';
+import { type Answers, askAll, describe, isStuck, nameRanks, ProcessLine, type Stuck } from './report.js';
 import { Terminal } from './terminal.js';
+import { Watchdogs } from './watchdogs.js';
 
 export interface JobSettings {
   size: number;
@@ -91,6 +92,9 @@ export class Job {
   readonly #lines = new Map<ChildProcess, ProcessLine>();
   /** What ranks wait for, while they are being asked. */
   #answers: Promise<Answers> | undefined;
+  /** What they wait for is about to be described, at a signal. */
+  #describes = false;
+  readonly #watchdogs = new Watchdogs();
   readonly #outputs: Promise<void>[] = [];
   readonly #timers: NodeJS.Timeout[] = [];
   readonly #handlers: [NodeJS.Signals, () => void][] = [];
@@ -161,7 +165,7 @@ export class Job {
     this.#processes.add(child);
     const ranks = Array.from({ length: threads ?? 1 }, (_, index) => first + index);
     for (const rank of ranks) this.#running.set(rank, child);
-    const stuck = (): void => void this.#report('an operation makes no step');
+    const stuck = (said: Stuck): void => void this.#reportStuck(said);
     this.#lines.set(child, new ProcessLine(child.stdio[4] as Duplex, ranks, stuck));
     child.once('exit', () => {
       this.#lines.get(child)?.close();
@@ -286,7 +290,7 @@ export class Job {
       `the job did not end within ${timeoutMs / 1000} s (--timeout); ending ${count(this.#running.size, 'rank')}: ` +
         list([...this.#running.keys()]),
     );
-    void this.#report('out of time', true).then(() => {
+    void this.#reportIfStuck('out of time').then(() => {
       if (this.#exitCode === undefined) this.#end(ExitCode.TIMEOUT);
     });
   }
@@ -317,7 +321,7 @@ export class Job {
 
   #listen(): void {
     for (const signal of FORWARDED) this.#on(signal, () => this.#forward(signal));
-    for (const signal of REPORTING) this.#on(signal, () => void this.#report(`asked by ${signal}`));
+    for (const signal of REPORTING) this.#on(signal, () => void this.#reportAsked(signal));
     this.#on('SIGINT', () => void this.#interrupt());
     this.#on('SIGTSTP', () => {
       // SIGSTOP: a rank that handles SIGTSTP would go on, and the others would wait for it.
@@ -346,21 +350,44 @@ export class Job {
       return;
     }
     this.#asked = 'SIGINT';
-    await this.#report('interrupted', true);
+    await this.#reportIfStuck('interrupted');
     this.#forward('SIGINT');
   }
 
-  /** Says what every rank waits for. @param ifStuck the job ends: only if some operation has waited for long */
-  async #report(why: string, ifStuck = false): Promise<void> {
-    const { size, say } = this.#settings;
-    const asking = this.#answers !== undefined;
+  async #reportAsked(signal: NodeJS.Signals): Promise<void> {
+    if (this.#describes) return;
+    this.#describes = true;
+    const answers = await this.#askRanks();
+    this.#describes = false;
+    this.#report(`asked by ${signal}`, answers);
+  }
+
+  /** Before the job ends: only if some operation has waited for long. */
+  async #reportIfStuck(why: string): Promise<void> {
+    const answers = await this.#askRanks();
+    if (isStuck(answers)) this.#report(why, answers);
+  }
+
+  /** The watchdog of a rank has found an operation that makes no step. */
+  async #reportStuck(stuck: Stuck): Promise<void> {
+    if (this.#watchdogs.hasTold(stuck)) return;
+    const answers = await this.#askRanks();
+    // Others may have said the same meanwhile.
+    if (this.#watchdogs.hasTold(stuck) || this.#watchdogs.hasToldWhy(stuck, answers)) return;
+    this.#watchdogs.tell(answers);
+    this.#report('an operation makes no step', answers);
+  }
+
+  #askRanks(): Promise<Answers> {
     this.#answers ??= askAll(this.#lines.values(), (rank) => this.#running.has(rank)).finally(
       () => (this.#answers = undefined),
     );
-    const answers = await this.#answers;
-    // The watchdogs of several ranks find the same. What ends the job says why in any case.
-    if (ifStuck ? !isStuck(answers) : asking) return;
-    say([`${why}; the job at this moment:`, ...describe(answers, size)].join('\n  '));
+    return this.#answers;
+  }
+
+  /** Says what every rank waits for. */
+  #report(why: string, answers: Answers): void {
+    this.#settings.say([`${why}; the job at this moment:`, ...describe(answers, this.#settings.size)].join('\n  '));
   }
 
   #forward(signal: NodeJS.Signals): void {

@@ -5,12 +5,14 @@
 import type { Duplex } from 'node:stream';
 
 /** What a rank answers: one line of JSON, or, of a thread, a part of one. */
-interface Answer {
+export interface Answer {
   /**
    * Where its program is. `outside`: it has not called `init()`. `closed`: no world is open. `silent`: a thread holds
    * its operations and does not answer.
    */
   caller: 'program' | 'waits' | 'awaits' | 'outside' | 'closed' | 'silent';
+  /** Rounds and operations that it has started so far. */
+  steps?: number;
   /** Operations. */
   pending?: number;
   /** Milliseconds since the oldest of them was started. */
@@ -34,6 +36,14 @@ interface ThreadsAnswer {
   ranks: (Answer & { rank: number })[];
 }
 
+/** What a rank says whose watchdog has found an operation that makes no step. */
+export interface Stuck {
+  caller: 'stuck';
+  rank: number;
+  steps: number;
+  pending: number;
+}
+
 /** The line to a process, which is a rank, or several. */
 export class ProcessLine {
   readonly #socket: Duplex;
@@ -43,8 +53,7 @@ export class ProcessLine {
   #here = false;
   #waiting: ((answer: Answer | ThreadsAnswer | undefined) => void) | undefined;
 
-  /** @param stuck called when the watchdog of a rank has found an operation that makes no step */
-  constructor(socket: Duplex, ranks: readonly number[], stuck: () => void) {
+  constructor(socket: Duplex, ranks: readonly number[], stuck: (said: Stuck) => void) {
     this.#socket = socket;
     this.#ranks = ranks;
     socket.on('error', () => undefined); // the rank has just ended
@@ -57,8 +66,8 @@ export class ProcessLine {
         const said = parse(line);
         if (said === undefined) continue; // a program of the rank's wrote to the socket
         if (said.caller === 'here') this.#here = true;
-        else if (said.caller === 'stuck') stuck();
-        else this.#answer(said as Answer | ThreadsAnswer);
+        else if (said.caller === 'stuck') stuck(said);
+        else this.#answer(said);
       }
     });
   }
@@ -94,7 +103,7 @@ export class ProcessLine {
   }
 }
 
-function parse(line: string): Partial<Answer> | ThreadsAnswer | { caller: 'here' | 'stuck' } | undefined {
+function parse(line: string): Partial<Answer> | ThreadsAnswer | Stuck | { caller: 'here' } | undefined {
   try {
     return JSON.parse(line) as Partial<Answer>;
   } catch {
@@ -143,22 +152,32 @@ function lineOf(rank: number, answer: Answer | undefined): string[] {
   return `rank ${rank} ${text}`.trimEnd().split('\n');
 }
 
-/** Who keeps the others waiting: ranks that are awaited and wait for nobody, or a circle. */
-function causes(answers: Answers): string[] {
+/** Who keeps the others waiting. */
+export interface Causes {
+  /** Ranks that are awaited and wait for nobody, ascending, with those that wait for them. */
+  elsewhere: [number, number[]][];
+  /** If there are none: its first rank is also its last one. Empty: there is none. */
+  circle: number[];
+}
+
+export function findCauses(answers: Answers): Causes {
   const awaitedBy = new Map<number, number[]>();
   for (const [rank, answer] of answers) {
     for (const peer of answer?.peers ?? []) awaitedBy.set(peer, [...(awaitedBy.get(peer) ?? []), rank]);
   }
-  const elsewhere = [...awaitedBy.keys()].filter((rank) => (answers.get(rank)?.peers ?? []).length === 0);
-  const lines = elsewhere
-    .sort((a, b) => a - b)
-    .map((rank) => {
-      const by = awaitedBy.get(rank)!;
-      return `${nameRanks(by)} ${by.length === 1 ? 'waits' : 'wait'} for rank ${rank}, which ${reason(rank, answers)}`;
-    });
-  if (lines.length > 0 || awaitedBy.size === 0) return lines;
-  const circle = findCircle(answers);
-  return circle === undefined ? [] : [`ranks wait for each other in a circle: ${circle.join(' -> ')}`];
+  const elsewhere = [...awaitedBy]
+    .filter(([rank]) => (answers.get(rank)?.peers ?? []).length === 0)
+    .sort(([a], [b]) => a - b);
+  const circle = elsewhere.length > 0 || awaitedBy.size === 0 ? undefined : findCircle(answers);
+  return { elsewhere, circle: circle ?? [] };
+}
+
+function causes(answers: Answers): string[] {
+  const { elsewhere, circle } = findCauses(answers);
+  if (circle.length > 0) return [`ranks wait for each other in a circle: ${circle.join(' -> ')}`];
+  return elsewhere.map(([rank, by]) => {
+    return `${nameRanks(by)} ${by.length === 1 ? 'waits' : 'wait'} for rank ${rank}, which ${reason(rank, answers)}`;
+  });
 }
 
 function reason(rank: number, answers: Answers): string {
