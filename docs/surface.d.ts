@@ -59,11 +59,11 @@ export class CartCommunicator extends NeighborCommunicator {
     source: number | null;
     dest: number | null;
   };
-  sub(keep: readonly boolean[]): Promise<CartCommunicator>;
-  dup(): Promise<CartCommunicator>;
+  sub(keep: readonly boolean[], options?: OperationOptions): Promise<CartCommunicator>;
+  dup(options?: OperationOptions): Promise<CartCommunicator>;
 }
 
-export interface CartOptions {
+export interface CartOptions extends OperationOptions {
   dims: readonly number[];
   periods?: readonly boolean[];
   reorder?: boolean;
@@ -175,8 +175,8 @@ export class Communicator {
     recvTag?: number,
     options?: OperationOptions,
   ): Request;
-  dup(): Promise<Communicator>;
-  split(color: number | undefined, key?: number): Promise<Communicator | null>;
+  dup(options?: OperationOptions): Promise<Communicator>;
+  split(color: number | undefined, key?: number, options?: OperationOptions): Promise<Communicator | null>;
   cart(options: CartOptions): Promise<CartCommunicator | null>;
   distGraph(options: GraphOptions): Promise<GraphCommunicator>;
   stats(): Stats;
@@ -184,8 +184,8 @@ export class Communicator {
   utilization(one?: Utilization, two?: Utilization): Utilization;
   close(): Promise<void>;
   revoke(): void;
-  agree(value: number): Promise<Agreed>;
-  shrink(): Promise<Communicator>;
+  agree(value: number, options?: OperationOptions): Promise<Agreed>;
+  shrink(options?: OperationOptions): Promise<Communicator>;
   [Symbol.asyncDispose](): Promise<void>;
 }
 
@@ -196,10 +196,10 @@ export type Data = ArrayBufferView | Layout;
 export class ExhaustedError extends NbcError {}
 
 export class GraphCommunicator extends NeighborCommunicator {
-  dup(): Promise<GraphCommunicator>;
+  dup(options?: OperationOptions): Promise<GraphCommunicator>;
 }
 
-export interface GraphOptions {
+export interface GraphOptions extends OperationOptions {
   sources: readonly number[];
   destinations: readonly number[];
 }
@@ -453,15 +453,15 @@ export class ValueError extends NbcError {
 }
 
 export class Values {
-  bcast<T>(value: T, root: number): Promise<T>;
-  gather<T>(value: T, root: number): Promise<T[] | null>;
-  scatter<T>(values: readonly T[] | null, root: number): Promise<T>;
-  allgather<T>(value: T): Promise<T[]>;
-  alltoall<T>(values: readonly T[]): Promise<T[]>;
-  reduce<T>(value: T, fn: (a: T, b: T) => T, root: number): Promise<T | null>;
-  allreduce<T>(value: T, fn: (a: T, b: T) => T): Promise<T>;
-  send(value: unknown, dest: number, tag?: number): Promise<void>;
-  recv(source: number, tag?: number): Promise<unknown>;
+  bcast<T>(value: T, root: number, options?: OperationOptions): Promise<T>;
+  gather<T>(value: T, root: number, options?: OperationOptions): Promise<T[] | null>;
+  scatter<T>(values: readonly T[] | null, root: number, options?: OperationOptions): Promise<T>;
+  allgather<T>(value: T, options?: OperationOptions): Promise<T[]>;
+  alltoall<T>(values: readonly T[], options?: OperationOptions): Promise<T[]>;
+  reduce<T>(value: T, fn: (a: T, b: T) => T, root: number, options?: OperationOptions): Promise<T | null>;
+  allreduce<T>(value: T, fn: (a: T, b: T) => T, options?: OperationOptions): Promise<T>;
+  send(value: unknown, dest: number, tag?: number, options?: OperationOptions): Promise<void>;
+  recv(source: number, tag?: number, options?: OperationOptions): Promise<unknown>;
 }
 
 export type VerbsOptions = Given<typeof VERBS>;
@@ -500,7 +500,7 @@ export function runRanks<Result = unknown, Data = unknown>(
   options: RunOptions<Data>,
 ): Promise<Result[]>;
 
-export function startAll(requests: readonly PersistentRequest[]): void;
+export function startAll(requests: readonly PersistentRequest[], options?: OperationOptions): void;
 
 export function startall(requests: readonly Request[], microseconds?: number): void;
 

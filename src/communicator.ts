@@ -15,11 +15,12 @@ import {
   ClosedError,
   type ErrorContext,
   MismatchError,
+  nameCall,
   NbcError,
   requireObject,
   show,
 } from './errors.js';
-import { connect, type Context, duplicate, splitByColor } from './groups.js';
+import { connect, type Context, type Derive, duplicate, splitByColor } from './groups.js';
 import type { Network } from './native.js';
 import { errorFromNative, throwMismatch } from './native-errors.js';
 import { type AlgorithmOf, OPERATIONS, type OperationName } from './operations/index.js';
@@ -73,6 +74,9 @@ export interface Agreed {
   /** Ranks of the communicator that have ended, ascending: at least those that had when the first rank called. */
   readonly lost: readonly number[];
 }
+
+/** Methods that work on a communicator that is revoked. */
+const WORKS_REVOKED = new Set(['agree', 'shrink']);
 
 const INT32_MIN = -(2 ** 31);
 const UINT32_MAX = 2 ** 32 - 1;
@@ -534,7 +538,7 @@ export class Communicator {
   get values(): Values {
     this.requireOpen('values');
     const { high, low } = this.context;
-    this.ownValues ??= new Values(this.derive(this.members, this.rank, { high, low: low + OFFSET.values }));
+    this.ownValues ??= new Values(this.derive(this.members, this.rank, { high, low: low + OFFSET.values }), this);
     return this.ownValues;
   }
 
@@ -643,8 +647,16 @@ export class Communicator {
    * A communicator of the same ranks, whose messages never meet those of this one. Collective: all ranks call `dup` and
    * `split` in the same order; other operations may go on meanwhile.
    */
-  dup(): Promise<Communicator> {
-    return duplicate(this, (members, rank, context) => this.derive(members, rank, context));
+  dup(options?: OperationOptions): Promise<Communicator> {
+    return this.duplicate(options, (members, rank, context) => this.derive(members, rank, context));
+  }
+
+  /** @internal */
+  protected duplicate<Child extends Communicator>(
+    options: OperationOptions | undefined,
+    derive: Derive<Child>,
+  ): Promise<Child> {
+    return this.call('dup', options, () => duplicate(this, derive));
   }
 
   /**
@@ -654,8 +666,10 @@ export class Communicator {
    * @param key where in the group: a 32-bit number, default 0
    * @returns this rank's group, or null
    */
-  split(color: number | undefined, key = 0): Promise<Communicator | null> {
-    return splitByColor(this, color, key, (members, rank, context) => this.derive(members, rank, context));
+  split(color: number | undefined, key = 0, options?: OperationOptions): Promise<Communicator | null> {
+    return this.call('split', options, () =>
+      splitByColor(this, color, key, (members, rank, context) => this.derive(members, rank, context)),
+    );
   }
 
   /**
@@ -666,17 +680,19 @@ export class Communicator {
    *
    * Source: MPI_Cart_create.
    */
-  async cart(options: CartOptions): Promise<CartCommunicator | null> {
+  cart(options: CartOptions): Promise<CartCommunicator | null> {
     const context = this.during('cart');
-    requireObject(options, 'options', context);
-    const grid = checkGrid(options.dims, options.periods, this.size, context);
-    return connect(
-      this,
-      'cart',
-      grid.ranks,
-      (control) => disagreementOnGrid(control, grid, context),
-      (members, rank, id) => CartCommunicator.on(this.world, members, rank, id, grid),
-    );
+    return this.call('cart', options, async () => {
+      requireObject(options, 'options', context);
+      const grid = checkGrid(options.dims, options.periods, this.size, context);
+      return connect(
+        this,
+        'cart',
+        grid.ranks,
+        (control) => disagreementOnGrid(control, grid, context),
+        (members, rank, id) => CartCommunicator.on(this.world, members, rank, id, grid),
+      );
+    });
   }
 
   /**
@@ -687,18 +703,20 @@ export class Communicator {
    *
    * Source: MPI_Dist_graph_create_adjacent.
    */
-  async distGraph(options: GraphOptions): Promise<GraphCommunicator> {
+  distGraph(options: GraphOptions): Promise<GraphCommunicator> {
     const context = this.during('distGraph');
-    requireObject(options, 'options', context);
-    const neighbors = checkGraph(options.sources, options.destinations, this.size, this.rank, context);
-    const made = await connect(
-      this,
-      'distGraph',
-      this.size,
-      (control) => disagreementOnGraph(control, neighbors, context),
-      (members, rank, id) => new GraphCommunicator(this.world, members, rank, id, neighbors),
-    );
-    return made!;
+    return this.call('distGraph', options, async () => {
+      requireObject(options, 'options', context);
+      const neighbors = checkGraph(options.sources, options.destinations, this.size, this.rank, context);
+      const made = await connect(
+        this,
+        'distGraph',
+        this.size,
+        (control) => disagreementOnGraph(control, neighbors, context),
+        (members, rank, id) => new GraphCommunicator(this.world, members, rank, id, neighbors),
+      );
+      return made!;
+    });
   }
 
   /**
@@ -788,7 +806,11 @@ export class Communicator {
    * Agrees with all ranks that are left on a number and on who has ended: the same result on every rank, even if ranks
    * end in the middle of the call. Collective: it ends when each rank has called `agree`, or has ended. So ranks call
    * it, and {@link shrink}, in the same order; other operations may go on meanwhile. It works after {@link revoke},
-   * too. Option `timeout` does not end it.
+   * too. Neither option `timeout` nor {@link revoke} ends it.
+   *
+   * A signal that fires ends the wait of this rank, and revokes nothing. Its call counts as made: the others come to
+   * their result as without the signal, as long as this rank keeps the communicator open, else when it closes its
+   * world. A later call waits for this one to end first; it may have a signal of its own.
    *
    * @param value a whole number of 32 bits, signed or not. The result is the bitwise AND: with 0 and 1, whether all
    *   ranks say 1
@@ -798,13 +820,15 @@ export class Communicator {
    *
    * Source: MPIX_Comm_agree of User Level Failure Mitigation (ULFM).
    */
-  async agree(value: number): Promise<Agreed> {
+  agree(value: number, options?: OperationOptions): Promise<Agreed> {
     const context = this.during('agree');
-    if (!Number.isInteger(value) || value < INT32_MIN || value > UINT32_MAX) {
-      throw new ArgumentError('value', `must be a whole number of 32 bits, not ${show(value)}`, context);
-    }
-    const { value: agreed, lost } = await this.agreeOn(Purpose.AGREE, value, context);
-    return { value: agreed, lost };
+    return this.call('agree', options, async () => {
+      if (!Number.isInteger(value) || value < INT32_MIN || value > UINT32_MAX) {
+        throw new ArgumentError('value', `must be a whole number of 32 bits, not ${show(value)}`, context);
+      }
+      const { value: agreed, lost } = await this.agreeOn(Purpose.AGREE, value, context);
+      return { value: agreed, lost };
+    });
   }
 
   /**
@@ -812,13 +836,18 @@ export class Communicator {
    * rank called is in it. One that ends later may be: then shrink again. Collective, as {@link agree}, with the same
    * errors; it works after {@link revoke}, too.
    *
+   * A signal that fires ends the wait of this rank, as with {@link agree}. The communicator that the others then get
+   * has this rank, which revokes it.
+   *
    * Source: MPIX_Comm_shrink of User Level Failure Mitigation (ULFM).
    */
-  async shrink(): Promise<Communicator> {
-    const outcome = await this.agreeOn(Purpose.SHRINK, 0, this.during('shrink'));
-    const lost = new Set(outcome.lost);
-    const members = this.members.filter((_, rank) => !lost.has(rank));
-    return this.derive(members, members.indexOf(this.members[this.rank]), outcome.context);
+  shrink(options?: OperationOptions): Promise<Communicator> {
+    return this.call('shrink', options, async () => {
+      const outcome = await this.agreeOn(Purpose.SHRINK, 0, this.during('shrink'));
+      const lost = new Set(outcome.lost);
+      const members = this.members.filter((_, rank) => !lost.has(rank));
+      return this.derive(members, members.indexOf(this.members[this.rank]), outcome.context);
+    });
   }
 
   private async agreeOn(purpose: Purpose, value: number, context: ErrorContext): Promise<Outcome> {
@@ -974,6 +1003,29 @@ export class Communicator {
     const request = start();
     if (request.slot >= 0) this.world.aborts.watch(request, signal, this);
     return request;
+  }
+
+  /**
+   * @internal The one way in which a call that gives a promise is made: a signal ends it, and its errors name it.
+   *
+   * @throws {AbortError} (rejects) if the signal has fired, or fires meanwhile. Then the communicator is revoked, but
+   *   for {@link agree} and {@link shrink}, which work on one that is
+   */
+  async call<T>(operation: string, options: OperationOptions | undefined, run: () => Promise<T>): Promise<T> {
+    const signal = options?.signal;
+    try {
+      if (signal === undefined) return await run();
+      const context = this.during(operation);
+      checkSignal(signal, context);
+      this.requireOpen(operation);
+      const abort = (): void => {
+        if (!WORKS_REVOKED.has(operation)) this.revokeIfOpen();
+      };
+      return await this.world.aborts.call<T>(signal, { context, run, abort, discard });
+    } catch (error) {
+      if (error instanceof NbcError) nameCall(error, operation);
+      throw error;
+    }
   }
 
   /** The method that was called: for errors. */
@@ -1135,7 +1187,7 @@ interface PlannedMessages {
 }
 
 /** A grid of ranks. */
-export interface CartOptions {
+export interface CartOptions extends OperationOptions {
   /** Ranks in each dimension; see {@link dimsCreate}. */
   dims: readonly number[];
   /** Whether the last rank of a dimension is a neighbour of the first; default: none. */
@@ -1145,7 +1197,7 @@ export interface CartOptions {
 }
 
 /** The neighbours of a rank. */
-export interface GraphOptions {
+export interface GraphOptions extends OperationOptions {
   /** Ranks that it receives from. */
   sources: readonly number[];
   /** Ranks that it sends to. */
@@ -1278,9 +1330,9 @@ export class NeighborCommunicator extends Communicator {
 /** A communicator with neighbours from lists: {@link Communicator.distGraph}. */
 export class GraphCommunicator extends NeighborCommunicator {
   /** A communicator of the same ranks with the same neighbours. Collective. */
-  override dup(): Promise<GraphCommunicator> {
+  override dup(options?: OperationOptions): Promise<GraphCommunicator> {
     const { world, neighbors } = this;
-    return duplicate(this, (members, rank, id) => new GraphCommunicator(world, members, rank, id, neighbors));
+    return this.duplicate(options, (members, rank, id) => new GraphCommunicator(world, members, rank, id, neighbors));
   }
 }
 
@@ -1357,7 +1409,11 @@ export class CartCommunicator extends NeighborCommunicator {
    *
    * Source: MPI_Cart_sub.
    */
-  async sub(keep: readonly boolean[]): Promise<CartCommunicator> {
+  sub(keep: readonly boolean[], options?: OperationOptions): Promise<CartCommunicator> {
+    return this.call('sub', options, () => this.subgrid(keep));
+  }
+
+  private async subgrid(keep: readonly boolean[]): Promise<CartCommunicator> {
     const { world, grid } = this;
     const { length } = grid.dims;
     if (!Array.isArray(keep) || keep.length !== length || !keep.every((value) => typeof value === 'boolean')) {
@@ -1375,9 +1431,9 @@ export class CartCommunicator extends NeighborCommunicator {
   }
 
   /** A communicator of the same ranks in the same grid. Collective. */
-  override dup(): Promise<CartCommunicator> {
+  override dup(options?: OperationOptions): Promise<CartCommunicator> {
     const { world, grid } = this;
-    return duplicate(this, (members, rank, id) => CartCommunicator.on(world, members, rank, id, grid));
+    return this.duplicate(options, (members, rank, id) => CartCommunicator.on(world, members, rank, id, grid));
   }
 }
 
@@ -1400,6 +1456,13 @@ function initNameOf(operation: string): string {
 /** What the documentation of a method with one buffer calls it; null: 'send' or 'recv'. */
 function bufferNameOf(operation: string): string | null {
   return BUFFER_ONLY.has(operation) ? 'buffer' : null;
+}
+
+/** What a call has made after its signal had fired. A communicator that other ranks have, too, is revoked there. */
+function discard(made: unknown): void {
+  if (!(made instanceof Communicator)) return;
+  made.revokeIfOpen();
+  made.close().catch(() => undefined);
 }
 
 /** What native code is given of a buffer. */

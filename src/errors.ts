@@ -413,11 +413,29 @@ export function tellPlaces(error: NbcError, calledAt: string | undefined, awaite
   }
 }
 
-/** The stack begins with the message, and is what programs print. */
 export function addSentence(error: NbcError, sentence: string): void {
-  const { message, stack } = error;
-  error.message += sentence;
-  if (stack !== undefined) error.stack = stack.replace(message, () => error.message);
+  changeMessage(error, error.message + sentence);
+}
+
+/** Methods that start a request. */
+const STARTS_REQUEST = /^i[a-z]/;
+
+/** Tells which method the program has called, where a request has failed that this method has started. */
+export function nameCall(error: NbcError, operation: string): void {
+  const inner = error.operation;
+  if (inner === undefined || !STARTS_REQUEST.test(inner)) return;
+  Object.assign(error, { operation });
+  changeMessage(
+    error,
+    error.message.replace(inner, () => operation),
+  );
+}
+
+/** The stack begins with the message, and is what programs print. */
+function changeMessage(error: NbcError, message: string): void {
+  const { message: before, stack } = error;
+  error.message = message;
+  if (stack !== undefined) error.stack = stack.replace(before, () => message);
 }
 
 /** For messages: a value that is not what it should be. */

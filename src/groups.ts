@@ -45,7 +45,7 @@ const INT32_MAX = 2 ** 31 - 1;
 const INT32_MIN = -(2 ** 31);
 
 /** Makes a communicator. */
-type Derive<Child> = (members: Uint32Array, rank: number, context: Context) => Child;
+export type Derive<Child> = (members: Uint32Array, rank: number, context: Context) => Child;
 
 export function duplicate<Child>(parent: Parent, derive: Derive<Child>): Promise<Child> {
   return inOrder(parent, 'dup', async (control) => {
@@ -147,7 +147,7 @@ function writeNewContext(control: Control, target: Int32Array | Uint32Array): vo
 
 /**
  * Runs a task when all earlier ones of this communicator have ended. One that fails leaves the ranks out of step: later
- * ones fail too.
+ * ones fail too, with its error.
  */
 function inOrder<T>(parent: Parent, operation: string, task: (control: Control) => Promise<T>): Promise<T> {
   const result = parent.lastControl.then(() => {

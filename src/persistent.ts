@@ -3,7 +3,7 @@
  *
  * Source: MPI 4.1, 3.9 (persistent communication requests) and 6.13 (persistent collective operations).
  */
-import { checkSignal, type OperationOptions } from './aborts.js';
+import { checkSignal, type OperationOptions, type SignalLike } from './aborts.js';
 import { AbortError, ActiveError, ArgumentError, ClosedError, type ErrorContext } from './errors.js';
 import { NO_MESSAGE, Request } from './request.js';
 import { bytesOf, checkView } from './views.js';
@@ -90,17 +90,8 @@ export class PersistentRequest extends Request {
   start(options?: OperationOptions): void {
     this.checkStart('start');
     const signal = options?.signal;
-    if (signal === undefined) {
-      this.startUnchecked();
-      return;
-    }
-    checkSignal(signal, this.context());
-    if (signal.aborted) {
-      this.error = new AbortError(this.context(), signal.reason);
-      return;
-    }
-    this.startUnchecked();
-    if (this.slot >= 0) this.world.aborts.watch(this, signal, this.origin);
+    if (signal !== undefined) checkSignal(signal, this.context());
+    this.startUnchecked(signal);
   }
 
   /**
@@ -135,8 +126,12 @@ export class PersistentRequest extends Request {
     }
   }
 
-  /** @internal After {@link checkStart}. No object is made here. */
-  startUnchecked(): void {
+  /** @internal After {@link checkStart}. Without a signal no object is made here. */
+  startUnchecked(signal: SignalLike | undefined): void {
+    if (signal?.aborted === true) {
+      this.error = new AbortError(this.context(), signal.reason);
+      return;
+    }
     this.error = null;
     this.length = this.lengthAtStart;
     if (this.world.native.restart(this.home)) {
@@ -146,6 +141,7 @@ export class PersistentRequest extends Request {
     }
     this.slot = this.home;
     this.world.trackAgain(this);
+    if (signal !== undefined) this.world.aborts.watch(this, signal, this.origin);
   }
 
   private requireInactive(call: string): void {
@@ -173,9 +169,10 @@ const abandoned = new FinalizationRegistry<{ world: World; slot: number }>(({ wo
  *
  * Source: MPI_Startall.
  *
+ * @param options a signal of this start, as in {@link PersistentRequest.start}: one for all
  * @throws as {@link PersistentRequest.start}
  */
-export function startAll(requests: readonly PersistentRequest[]): void {
+export function startAll(requests: readonly PersistentRequest[], options?: OperationOptions): void {
   const operation = 'startAll';
   const list: unknown = requests;
   if (!Array.isArray(list)) throw new ArgumentError('requests', 'must be an array of requests', { operation });
@@ -186,5 +183,7 @@ export function startAll(requests: readonly PersistentRequest[]): void {
   if (new Set(requests).size < requests.length) {
     throw new ArgumentError('requests', 'has a request twice', { operation });
   }
-  for (const request of requests) request.startUnchecked();
+  const signal = options?.signal;
+  if (signal !== undefined) checkSignal(signal, { operation });
+  for (const request of requests) request.startUnchecked(signal);
 }

@@ -5,6 +5,7 @@
  * Source: the lower-case methods of mpi4py.
  */
 import { deserialize, serialize } from 'node:v8';
+import type { OperationOptions } from './aborts.js';
 import { ArgumentError, show, ValueError } from './errors.js';
 import type { Counts } from './operations/operation.js';
 
@@ -46,6 +47,12 @@ interface Carrier {
   close(): Promise<void>;
 }
 
+/** The communicator whose values these are. */
+interface Owner {
+  /** Makes a call of the program, which may have a signal. */
+  call<T>(operation: string, options: OperationOptions | undefined, run: () => Promise<T>): Promise<T>;
+}
+
 /** The size of what could not be serialized: tells the other ranks that nothing comes. */
 const FAILED = -1;
 
@@ -71,20 +78,27 @@ export class Values {
   private readonly receives = new Map<string, Promise<unknown>>();
 
   /** @internal */
-  constructor(private readonly carrier: Carrier) {}
+  constructor(
+    private readonly carrier: Carrier,
+    private readonly owner: Owner,
+  ) {}
 
   /** The root's value, on every rank. The `value` of other ranks is ignored. */
-  async bcast<T>(value: T, root: number): Promise<T> {
-    this.checkRank('bcast', 'root', root);
-    const packed = this.pack('bcast', root === this.carrier.rank ? [value] : []);
-    return this.inOrder(() => this.broadcast('bcast', packed, root) as Promise<T>);
+  bcast<T>(value: T, root: number, options?: OperationOptions): Promise<T> {
+    return this.call('bcast', options, () => {
+      this.checkRank('bcast', 'root', root);
+      const packed = this.pack('bcast', root === this.carrier.rank ? [value] : []);
+      return this.inOrder(() => this.broadcast('bcast', packed, root) as Promise<T>);
+    });
   }
 
   /** The values of all ranks in their order at the root; null at the others. */
-  async gather<T>(value: T, root: number): Promise<T[] | null> {
-    this.checkRank('gather', 'root', root);
-    const packed = this.pack('gather', [value]);
-    return this.inOrder(() => this.collect('gather', packed, root) as Promise<T[] | null>);
+  gather<T>(value: T, root: number, options?: OperationOptions): Promise<T[] | null> {
+    return this.call('gather', options, () => {
+      this.checkRank('gather', 'root', root);
+      const packed = this.pack('gather', [value]);
+      return this.inOrder(() => this.collect('gather', packed, root) as Promise<T[] | null>);
+    });
   }
 
   /**
@@ -92,44 +106,50 @@ export class Values {
    *
    * @param values at the root, one for each rank; ignored at other ranks
    */
-  async scatter<T>(values: readonly T[] | null, root: number): Promise<T> {
-    const { rank, size } = this.carrier;
-    this.checkRank('scatter', 'root', root);
-    if (rank === root) this.checkList('scatter', values);
-    const packed = this.pack('scatter', rank === root ? values! : []);
-    return this.inOrder(async () => {
-      const sizes = rank === root ? packed.sizes : new Float64Array(size);
-      await this.carrier.ibcast(sizes, root);
-      this.checkSizes('scatter', sizes, () => root, packed);
-      const mine = new Uint8Array(sizes[rank]);
-      const [source, counts] = rank === root ? [packed.bytes, packed.sizes] : [null, null];
-      await this.carrier.iscatterv(source, counts, null, mine, root);
-      return deserialize(mine) as T;
+  scatter<T>(values: readonly T[] | null, root: number, options?: OperationOptions): Promise<T> {
+    return this.call('scatter', options, () => {
+      const { rank, size } = this.carrier;
+      this.checkRank('scatter', 'root', root);
+      if (rank === root) this.checkList('scatter', values);
+      const packed = this.pack('scatter', rank === root ? values! : []);
+      return this.inOrder(async () => {
+        const sizes = rank === root ? packed.sizes : new Float64Array(size);
+        await this.carrier.ibcast(sizes, root);
+        this.checkSizes('scatter', sizes, () => root, packed);
+        const mine = new Uint8Array(sizes[rank]);
+        const [source, counts] = rank === root ? [packed.bytes, packed.sizes] : [null, null];
+        await this.carrier.iscatterv(source, counts, null, mine, root);
+        return deserialize(mine) as T;
+      });
     });
   }
 
   /** The values of all ranks in their order, on every rank. */
-  async allgather<T>(value: T): Promise<T[]> {
-    const packed = this.pack('allgather', [value]);
-    return this.inOrder(async () => {
-      const sizes = await this.allSizes('allgather', packed);
-      const all = new Uint8Array(sum(sizes));
-      await this.carrier.iallgatherv(packed.bytes, all, sizes, null);
-      return unpack(all, sizes) as T[];
+  allgather<T>(value: T, options?: OperationOptions): Promise<T[]> {
+    return this.call('allgather', options, () => {
+      const packed = this.pack('allgather', [value]);
+      return this.inOrder(async () => {
+        const sizes = await this.allSizes('allgather', packed);
+        const all = new Uint8Array(sum(sizes));
+        await this.carrier.iallgatherv(packed.bytes, all, sizes, null);
+        return unpack(all, sizes) as T[];
+      });
     });
   }
 
   /** Value j of rank i becomes value i of rank j. @param values one for each rank */
-  async alltoall<T>(values: readonly T[]): Promise<T[]> {
-    this.checkList('alltoall', values);
-    const packed = this.pack('alltoall', values);
-    return this.inOrder(async () => {
-      const sizes = new Float64Array(this.carrier.size);
-      await this.carrier.ialltoall(packed.sizes, sizes);
-      this.checkSizes('alltoall', sizes, (index) => index, packed);
-      const all = new Uint8Array(sum(sizes));
-      await this.carrier.ialltoallv(packed.bytes, packed.sizes, null, all, sizes, null);
-      return unpack(all, sizes) as T[];
+  alltoall<T>(values: readonly T[], options?: OperationOptions): Promise<T[]> {
+    return this.call('alltoall', options, () => {
+      this.checkList('alltoall', values);
+      const packed = this.pack('alltoall', values);
+      return this.inOrder(async () => {
+        const sizes = new Float64Array(this.carrier.size);
+        await this.carrier.ialltoall(packed.sizes, sizes);
+        this.checkSizes('alltoall', sizes, (index) => index, packed);
+        const all = new Uint8Array(sum(sizes));
+        await this.carrier.ialltoallv(packed.bytes, packed.sizes, null, all, sizes, null);
+        return unpack(all, sizes) as T[];
+      });
     });
   }
 
@@ -138,13 +158,15 @@ export class Values {
    *
    * @param fn called at the root only. What it throws is the cause of a {@link ValueError} there
    */
-  async reduce<T>(value: T, fn: (a: T, b: T) => T, root: number): Promise<T | null> {
-    this.checkRank('reduce', 'root', root);
-    this.checkFunction('reduce', fn);
-    const packed = this.pack('reduce', [value]);
-    return this.inOrder(async () => {
-      const values = (await this.collect('reduce', packed, root)) as T[] | null;
-      return values === null ? null : this.fold('reduce', values, fn);
+  reduce<T>(value: T, fn: (a: T, b: T) => T, root: number, options?: OperationOptions): Promise<T | null> {
+    return this.call('reduce', options, () => {
+      this.checkRank('reduce', 'root', root);
+      this.checkFunction('reduce', fn);
+      const packed = this.pack('reduce', [value]);
+      return this.inOrder(async () => {
+        const values = (await this.collect('reduce', packed, root)) as T[] | null;
+        return values === null ? null : this.fold('reduce', values, fn);
+      });
     });
   }
 
@@ -153,54 +175,60 @@ export class Values {
    *
    * @param fn called on rank 0 only. If it throws, all ranks get a {@link ValueError}
    */
-  async allreduce<T>(value: T, fn: (a: T, b: T) => T): Promise<T> {
-    const root = 0;
-    this.checkFunction('allreduce', fn);
-    const packed = this.pack('allreduce', [value]);
-    return this.inOrder(async () => {
-      const values = (await this.collect('allreduce', packed, root)) as T[] | null;
-      let result = this.pack('allreduce', []);
-      if (values !== null) {
-        try {
-          result = this.pack('allreduce', [this.fold('allreduce', values, fn)]);
-        } catch (error) {
-          result = { bytes: new Uint8Array(0), sizes: Float64Array.of(FAILED), error: error as ValueError };
+  allreduce<T>(value: T, fn: (a: T, b: T) => T, options?: OperationOptions): Promise<T> {
+    return this.call('allreduce', options, () => {
+      const root = 0;
+      this.checkFunction('allreduce', fn);
+      const packed = this.pack('allreduce', [value]);
+      return this.inOrder(async () => {
+        const values = (await this.collect('allreduce', packed, root)) as T[] | null;
+        let result = this.pack('allreduce', []);
+        if (values !== null) {
+          try {
+            result = this.pack('allreduce', [this.fold('allreduce', values, fn)]);
+          } catch (error) {
+            result = { bytes: new Uint8Array(0), sizes: Float64Array.of(FAILED), error: error as ValueError };
+          }
         }
-      }
-      return (await this.broadcast('allreduce', result, root)) as T;
+        return (await this.broadcast('allreduce', result, root)) as T;
+      });
     });
   }
 
   /** Sends a value to rank `dest`, which receives it with {@link recv} and the same tag, in the order of the sends. */
-  async send(value: unknown, dest: number, tag = 0): Promise<void> {
-    this.checkRank('send', 'dest', dest);
-    const { bytes, sizes, error } = this.pack('send', [value]);
-    if (error !== null) throw error;
-    const { carrier } = this;
-    await Promise.all([carrier.isend(sizes, dest, tag), carrier.isend(bytes, dest, tag)]);
+  send(value: unknown, dest: number, tag = 0, options?: OperationOptions): Promise<void> {
+    return this.call('send', options, async () => {
+      this.checkRank('send', 'dest', dest);
+      const { bytes, sizes, error } = this.pack('send', [value]);
+      if (error !== null) throw error;
+      const { carrier } = this;
+      await Promise.all([carrier.isend(sizes, dest, tag), carrier.isend(bytes, dest, tag)]);
+    });
   }
 
   /** Receives the value that rank `source` sends with this tag. */
-  async recv(source: number, tag = 0): Promise<unknown> {
-    this.checkRank('recv', 'source', source);
-    // A value is two messages, so the next receive begins when this one has both.
-    if (typeof tag !== 'number') this.refuse('recv', 'tag', `must be a whole number, not ${show(tag)}`);
-    const stream = `${source} ${tag}`;
-    const receive = async (): Promise<unknown> => {
-      const sizes = new Float64Array(1);
-      await this.carrier.irecv(sizes, source, tag);
-      const bytes = new Uint8Array(sizes[0]);
-      await this.carrier.irecv(bytes, source, tag);
-      return deserialize(bytes) as unknown;
-    };
-    const before = this.receives.get(stream);
-    const result = before === undefined ? receive() : before.then(receive, receive);
-    this.receives.set(stream, result);
-    try {
-      return await result;
-    } finally {
-      if (this.receives.get(stream) === result) this.receives.delete(stream);
-    }
+  recv(source: number, tag = 0, options?: OperationOptions): Promise<unknown> {
+    return this.call('recv', options, async () => {
+      this.checkRank('recv', 'source', source);
+      // A value is two messages, so the next receive begins when this one has both.
+      if (typeof tag !== 'number') this.refuse('recv', 'tag', `must be a whole number, not ${show(tag)}`);
+      const stream = `${source} ${tag}`;
+      const receive = async (): Promise<unknown> => {
+        const sizes = new Float64Array(1);
+        await this.carrier.irecv(sizes, source, tag);
+        const bytes = new Uint8Array(sizes[0]);
+        await this.carrier.irecv(bytes, source, tag);
+        return deserialize(bytes) as unknown;
+      };
+      const before = this.receives.get(stream);
+      const result = before === undefined ? receive() : before.then(receive, receive);
+      this.receives.set(stream, result);
+      try {
+        return await result;
+      } finally {
+        if (this.receives.get(stream) === result) this.receives.delete(stream);
+      }
+    });
   }
 
   /** @internal */
@@ -211,6 +239,10 @@ export class Values {
   /** @internal */
   close(): Promise<void> {
     return this.carrier.close();
+  }
+
+  private call<T>(name: string, options: OperationOptions | undefined, run: () => Promise<T>): Promise<T> {
+    return this.owner.call(`values.${name}`, options, run);
   }
 
   private async broadcast(operation: string, packed: Packed, root: number): Promise<unknown> {

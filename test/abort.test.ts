@@ -8,12 +8,14 @@ const SCENARIOS = [
   'everywhere,afterClose,computes,later,atOnce,afterMismatch',
   LARGE,
   'signals,firedBefore,manyWithOneSignal',
+  'promisesFiredBefore,promisesFiredLater,promisesEnded,agreementsLeft,startsTogether',
 ];
 /** In brief each of them is played once. */
 const IN_BRIEF: Record<string, readonly string[]> = {
   'shm thread': SCENARIOS.slice(0, 1),
   'tcp manual': SCENARIOS.slice(1, 2),
-  'mixed thread': SCENARIOS.slice(2),
+  'mixed thread': SCENARIOS.slice(2, 3),
+  'tcp thread': SCENARIOS.slice(3),
 };
 
 describe('a communicator that is revoked, by the program or by a signal,', function () {

@@ -4,11 +4,13 @@ import { getEventListeners } from 'node:events';
 import {
   AbortError,
   ArgumentError,
+  CartCommunicator,
   type Communicator,
   init,
   MismatchError,
   type Request,
   RevokedError,
+  startAll,
   SUM,
 } from 'node-nbc';
 import { play, report } from './scenario.js';
@@ -32,7 +34,8 @@ function revokedBy(...ranks: number[]) {
     assert(error instanceof RevokedError, String(error));
     assert.equal(error.code, 'ERR_NBC_REVOKED');
     assert(ranks.includes(error.revokedBy), error.message);
-    assert.match(error.message, /^\w+: rank \d of the world has revoked the communicator/);
+    assert.match(error.message, /^(values\.)?\w+: rank \d of the world has revoked the communicator/);
+    assert(error.message.startsWith(`${error.operation!}: `), error.message);
     return true;
   };
 }
@@ -42,14 +45,78 @@ function withAbort(): { signal: AbortSignal; abort: () => void } {
   return { signal: controller.signal, abort: () => controller.abort(new Error('no longer wanted')) };
 }
 
-function abortedBy(signal: AbortSignal) {
+function abortedBy(signal: AbortSignal, operation?: string) {
   return (error: unknown): boolean => {
     assert(error instanceof AbortError, String(error));
     assert.deepEqual([error.name, error.code, error.cause], ['AbortError', 'ERR_NBC_ABORTED', signal.reason]);
-    assert.match(error.message, /^\w+ was aborted by its signal: no longer wanted$/);
+    if (operation !== undefined) assert.equal(error.operation, operation);
+    assert.match(error.message, /^(values\.)?\w+ was aborted by its signal: no longer wanted$/);
     return true;
   };
 }
+
+const refusesSignal = (error: unknown): boolean => error instanceof ArgumentError && error.argument === 'signal';
+
+const listenersOf = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;
+
+interface Signalled {
+  signal: AbortSignal;
+}
+
+/** Every call that gives a promise, as rank 1 makes it where ranks 0 and 2 do not; it works on what `on` makes. */
+interface PromiseCall {
+  name: string;
+  on: () => Promise<Communicator>;
+  /** It revokes that communicator when its signal fires. */
+  revokes: boolean;
+  call: (comm: Communicator, options: Signalled) => Promise<unknown>;
+}
+
+const onDup = (): Promise<Communicator> => world.dup();
+const onCart = async (): Promise<Communicator> => (await world.cart({ dims: [3] }))!;
+const onGraph = (): Promise<Communicator> => world.distGraph({ sources: [], destinations: [] });
+const first = (a: unknown): unknown => a;
+
+const PROMISE_CALLS: readonly PromiseCall[] = [
+  ...Object.entries<(values: Communicator['values'], options: Signalled) => Promise<unknown>>({
+    bcast: (values, options) => values.bcast(null, 2, options),
+    gather: (values, options) => values.gather(1, 1, options),
+    scatter: (values, options) => values.scatter(null, 2, options),
+    allgather: (values, options) => values.allgather(1, options),
+    alltoall: (values, options) => values.alltoall([1, 2, 3], options),
+    reduce: (values, options) => values.reduce<unknown>(1, first, 1, options),
+    allreduce: (values, options) => values.allreduce<unknown>(1, first, options),
+    send: (values, options) => values.send(new Uint8Array(LARGE), 2, 5, options),
+    recv: (values, options) => values.recv(2, 5, options),
+  }).map(([name, call]) => ({
+    name: `values.${name}`,
+    on: onDup,
+    revokes: true,
+    call: (comm: Communicator, options: Signalled) => call(comm.values, options),
+  })),
+  { name: 'dup', on: onDup, revokes: true, call: (comm, options) => comm.dup(options) },
+  { name: 'dup', on: onCart, revokes: true, call: (comm, options) => comm.dup(options) },
+  { name: 'dup', on: onGraph, revokes: true, call: (comm, options) => comm.dup(options) },
+  { name: 'split', on: onDup, revokes: true, call: (comm, options) => comm.split(0, 0, options) },
+  { name: 'cart', on: onDup, revokes: true, call: (comm, options) => comm.cart({ dims: [3], ...options }) },
+  {
+    name: 'distGraph',
+    on: onDup,
+    revokes: true,
+    call: (comm, options) => comm.distGraph({ sources: [], destinations: [], ...options }),
+  },
+  {
+    name: 'sub',
+    on: onCart,
+    revokes: true,
+    call: async (comm, options) => {
+      assert(comm instanceof CartCommunicator);
+      return comm.sub([true], options);
+    },
+  },
+  { name: 'agree', on: onDup, revokes: false, call: (comm, options) => comm.agree(1, options) },
+  { name: 'shrink', on: onDup, revokes: false, call: (comm, options) => comm.shrink(options) },
+];
 
 const fails = (request: Request, by = 0): void => assert.throws(() => request.wait(), revokedBy(by));
 
@@ -143,10 +210,16 @@ const scenarios = {
       await assert.rejects(async () => await start(comm, kind), revokedBy(1));
     }
     fails(comm.isend(new Uint8Array(8), 0), 1);
-    await assert.rejects(comm.values.allgather(rank), RevokedError);
-    await assert.rejects(comm.values.recv(1), RevokedError);
+    // Their errors name them, and not what they have started for their own needs.
+    for (const [operation, call] of Object.entries<() => Promise<unknown>>({
+      'values.allgather': () => comm.values.allgather(rank),
+      'values.recv': () => comm.values.recv(1),
+      split: () => comm.split(0),
+    })) {
+      const named = (error: unknown): boolean => error instanceof RevokedError && error.operation === operation;
+      await assert.rejects(call(), (error: unknown) => revokedBy(1)(error) && named(error));
+    }
     await assert.rejects(comm.dup(), RevokedError);
-    await assert.rejects(comm.split(0), RevokedError);
     together();
     await comm.close();
   },
@@ -244,9 +317,8 @@ const scenarios = {
     message.wait();
     receives.free();
     for (const signal of [null, 1, {}, new EventTarget()] as unknown as AbortSignal[]) {
-      const refused = (error: unknown): boolean => error instanceof ArgumentError && error.argument === 'signal';
-      assert.throws(() => comm.irecv(small, 0, 1, { signal }), refused);
-      assert.throws(() => comm.ibarrier({ signal }), refused);
+      assert.throws(() => comm.irecv(small, 0, 1, { signal }), refusesSignal);
+      assert.throws(() => comm.ibarrier({ signal }), refusesSignal);
     }
     const unused = new AbortController();
     assert.throws(() => comm.bcastInit(small, 0, { signal: unused.signal }), ArgumentError);
@@ -270,6 +342,121 @@ const scenarios = {
     abort();
     assert.deepEqual(warnings, []);
     together();
+  },
+
+  /** Calls that give promises, whose signal has fired before: nothing is sent, and the ranks are in step. */
+  async promisesFiredBefore() {
+    const { signal, abort } = withAbort();
+    abort();
+    for (const { name, on, call } of PROMISE_CALLS) {
+      const comm = await on();
+      await assert.rejects(call(comm, { signal }), abortedBy(signal, name));
+      for (const signal of [null, 1, {}] as unknown as AbortSignal[]) {
+        await assert.rejects(call(comm, { signal }), refusesSignal);
+      }
+      comm.ibarrier().wait();
+      assert.deepEqual(await comm.values.allgather(rank), [0, 1, 2]);
+      assert.deepEqual(await comm.agree(1), { value: 1, lost: [] });
+      await (await comm.dup()).close();
+      await comm.close();
+      await assert.rejects(async () => call(comm, { signal }), { code: 'ERR_NBC_CLOSED' });
+    }
+    assert.equal(listenersOf(signal), 0);
+  },
+
+  /** The same where it fires later, on rank 1: the others, which have not made the call, learn it. */
+  async promisesFiredLater() {
+    for (const { name, on, revokes, call } of PROMISE_CALLS) {
+      const comm = await on();
+      const { signal, abort } = withAbort();
+      if (rank === 1) {
+        // The second one waits for the first.
+        const calls = [call(comm, { signal }), call(comm, { signal })];
+        assert.equal(listenersOf(signal), 1);
+        setTimeout(abort, 5);
+        for (const each of calls) await assert.rejects(each, abortedBy(signal, name));
+        assert.equal(listenersOf(signal), 0);
+      }
+      if (revokes) fails(comm.irecv(new Uint8Array(8), (rank + 1) % 3), 1);
+      else comm.ibarrier().wait();
+      together();
+      await comm.close();
+    }
+  },
+
+  /** A signal that fires when its call has ended does nothing, however many calls there were. */
+  async promisesEnded() {
+    const comm = await world.dup();
+    const { signal, abort } = withAbort();
+    const calls = Array.from({ length: 20 }, () => comm.values.allgather(rank, { signal }));
+    assert.equal(listenersOf(signal), 1);
+    await Promise.all(calls);
+    const made = await comm.dup({ signal });
+    await comm.agree(1, { signal });
+    assert.equal(listenersOf(signal), 0);
+    abort();
+    for (const each of [comm, made]) {
+      assert.deepEqual(await each.values.allgather(rank), [0, 1, 2]);
+      await each.close();
+    }
+  },
+
+  /** A rank that no longer waits for an agreement has called it all the same. */
+  async agreementsLeft() {
+    for (const revoked of [false, true]) {
+      const comm = await world.dup();
+      if (revoked) comm.revoke();
+      const { signal, abort } = withAbort();
+      if (rank === 1) {
+        const calls = [comm.agree(~2, { signal }), comm.shrink({ signal })];
+        setTimeout(abort, 5);
+        const [agreed, shrunk] = await Promise.allSettled(calls);
+        abortedBy(signal, 'agree')(agreed.status === 'rejected' && agreed.reason);
+        abortedBy(signal, 'shrink')(shrunk.status === 'rejected' && shrunk.reason);
+      }
+      together();
+      if (rank !== 1) {
+        assert.deepEqual(await comm.agree(~4), { value: ~6, lost: [] });
+        const left = await comm.shrink();
+        assert.equal(left.size, 3);
+        await assert.rejects(async () => await left.irecv(new Uint8Array(8), 1), revokedBy(1));
+        await left.close();
+      }
+      assert.deepEqual(await comm.agree(1), { value: 1, lost: [] });
+      if (!revoked) comm.ibarrier().wait();
+      together();
+      await comm.close();
+    }
+  },
+
+  /** One signal for persistent requests that are started together. */
+  async startsTogether() {
+    const comm = await world.dup();
+    const { signal, abort } = withAbort();
+    const [next, before] = [(rank + 1) % 3, (rank + 2) % 3];
+    const requests = [comm.recvInit(new Uint8Array(8), before, 3), comm.barrierInit()];
+    startAll(requests, { signal: new AbortController().signal });
+    comm.isend(new Uint8Array(8), next, 3).wait();
+    for (const request of requests) request.wait();
+    for (const signal of [null, 1, {}] as unknown as AbortSignal[]) {
+      assert.throws(() => startAll(requests, { signal }), refusesSignal);
+    }
+    assert.throws(() => startAll([], { signal: 1 as unknown as AbortSignal }), refusesSignal);
+    together();
+    if (rank === 1) {
+      startAll(requests, { signal });
+      assert.equal(listenersOf(signal), 1);
+      setTimeout(abort, 5);
+      for (const request of requests) await assert.rejects(async () => await request, abortedBy(signal));
+      assert.equal(listenersOf(signal), 0);
+      startAll(requests, { signal });
+      for (const request of requests) assert.throws(() => request.wait(), abortedBy(signal));
+    } else {
+      fails(comm.irecv(new Uint8Array(8), next), 1);
+    }
+    for (const request of requests) request.free();
+    together();
+    await comm.close();
   },
 
   async atOnce() {
