@@ -138,7 +138,7 @@ export const ERROR_OF_CODE: Readonly<Record<string, Maker | undefined>> = {
     return new MismatchError(`${prefix}${describeMismatch(one, other)}; ${ENDED}`, { ...context, ranks });
   },
   ERR_NBC_SYSTEM: ({ peer, detail }, prefix, context) => {
-    const why = detail ?? 'the system refused, or memory ran out';
+    const why = detail ?? 'that rank could not; its own error says what was refused, and what to do';
     return new SystemError(`${prefix}moving data between this rank and ${worldRank(peer)} failed: ${why}`, context);
   },
   ERR_NBC_UNREACHABLE: ({ detail = '' }, prefix, context) => new UnreachableError(prefix + detail, context),

@@ -104,6 +104,16 @@ describe('a small and full /dev/shm', () => {
     const [unshare, ...args] = FULL_SHM;
     assert.deepEqual(told(await run(unshare, [...args, process.execPath, program('limits'), 'exchange'])), []);
   });
+
+  it('is named with what to do where UCX needs it', async function () {
+    if (process.getuid?.() !== 0) skip(this, 'only root can mount a file system');
+    const [unshare, ...args] = FULL_SHM;
+    const env = { NBC_TRANSPORT: 'ucx', UCX_TLS: 'sm,self' };
+    const [error] = told(await run(unshare, [...args, process.execPath, program('limits'), 'tell'], env));
+    if (error.message.includes('libucp')) skip(this, 'UCX is not installed');
+    assert.match(error.message, /\/dev\/shm, which has 0 KiB left of 64 KiB\. Make it larger \(--shm-size/);
+    assert.match(error.message, /UCX_TLS=tcp/);
+  });
 });
 
 describe('a system that forbids', () => {

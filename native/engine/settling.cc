@@ -73,6 +73,7 @@ void Engine::report_failure(Operation& operation) {
   if (failure.error == Error::mismatch || failure.error == Error::unreachable)
     failure.detail = fabric_->why(operation.error_peer);
   if (operation.error == Error::memory) failure.detail = fabric_->why(fabric_->rank());
+  if (operation.error == Error::system) failure.detail = fabric_->why_not_moved(operation.error_peer);
   if (const auto reason = reasons_.find(operation.slot); reason != reasons_.end()) {
     if (operation.error == Error::operator_failed || operation.error == Error::memory)
       failure.detail = std::move(reason->second);

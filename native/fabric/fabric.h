@@ -169,6 +169,9 @@ class Fabric {
   virtual Connect connect(Rank peer) = 0;
   // Why connect() gave refused or broken, or why memory could not be exposed (peer: this rank).
   virtual std::string why(Rank peer) const = 0;
+  // Why this rank could not move data of this peer, or of its own for this peer: Error::system. Empty: the peer could
+  // not.
+  virtual std::string why_not_moved(Rank /*peer*/) const { return {}; }
   virtual Mailbox outbox(Rank peer) = 0;
   virtual Mailbox inbox(Rank peer) = 0;
   // True once the peer has closed its world: everything that it ever wrote is visible to the caller that has seen this.

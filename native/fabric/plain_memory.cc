@@ -1,9 +1,11 @@
 #include "fabric/plain_memory.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <sys/mman.h>
 
 #include "fabric/system_memory.h"
+#include "job/limits.h"
 #include "job/page.h"
 
 namespace nbc {
@@ -38,6 +40,15 @@ void PlainMemory::discard(void* part, size_t bytes) { madvise(part, bytes, MADV_
 size_t PlainMemory::used() const {
   const std::lock_guard<std::mutex> guard(mutex_);
   return used_;
+}
+
+std::string PlainMemory::why() const {
+  const size_t limit = job::address_space_limit();
+  std::string text = "the system has no more memory for this process, which exposes " + std::to_string(used()) + " bytes";
+  if (limit != SIZE_MAX)
+    text += "; its limit of address space is " + std::to_string(limit) + " bytes (ulimit -v), of which " +
+            std::to_string(job::address_space_in_use()) + " are in use";
+  return text + ". Use smaller buffers or fewer ranks, raise the limit, or give the machine or container more memory";
 }
 
 }  // namespace nbc

@@ -14,7 +14,7 @@ class PlainMemory final : public ExposedMemory {
   void release(void* block) override;
   void discard(void* part, size_t bytes) override;
   size_t used() const override;
-  std::string why() const override { return "the system has no more memory for this process"; }
+  std::string why() const override;
 
  private:
   mutable std::mutex mutex_;  // guards the rest: buffers are freed by garbage collection, on other threads

@@ -467,6 +467,9 @@ TEST(no_memory_for_staging_is_an_error) {
   b.poll(Effort::pass);
   CHECK_EQ(b.arrived.size(), 1u);
   CHECK(b.arrived.front().error == Error::system);
+  for (const char* part : {"131072 bytes", "option exposedBytes", "process_vm_readv"})
+    CHECK(a.bulk.why_not_moved(1).find(part) != std::string::npos);
+  CHECK(b.bulk.why_not_moved(0).empty());
   // One buffer is enough for everything: who finds it in use waits for it.
   a.arena->release(all);
   a.arena->allocate(segment->arena_bytes() - kStagingBytes);
@@ -495,6 +498,8 @@ TEST(addresses_that_do_not_exist_are_an_error) {
     const uint32_t before = a.sent;
     while (a.sent == before) a.poll(Effort::pass);
     CHECK(a.last_error == Error::system);
+    CHECK(a.bulk.why_not_moved(1).starts_with("process_vm_writev of "));
+    CHECK(a.bulk.why_not_moved(1).ends_with(" bytes: Bad address"));
     while (b.arrived.empty()) b.poll(Effort::pass);
     CHECK(b.arrived.front().error == Error::system);
     b.arrived.pop_front();

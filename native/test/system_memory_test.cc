@@ -1,6 +1,7 @@
 // Memory of the system, and exposed memory that is nothing else: large blocks lie in huge pages.
 #include <fstream>
 #include <string>
+#include <sys/resource.h>
 #include <vector>
 
 #include "fabric/plain_memory.h"
@@ -62,6 +63,22 @@ TEST(large_blocks_take_no_more_addresses_than_they_need) {
     CHECK(address_space() - before < kBlocks * (kHugePage + kPage) + kOther);
   }
   CHECK(address_space() < before + kOther);
+}
+
+TEST(where_there_is_no_more_it_says_how_much_and_what_to_do) {
+  PlainMemory memory;
+  CHECK(memory.allocate(kPage) != nullptr);
+  rlimit before{};
+  CHECK_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit set{address_space() + (size_t{64} << 20), before.rlim_max};
+  CHECK_EQ(setrlimit(RLIMIT_AS, &set), 0);
+  void* const none = memory.allocate(size_t{1} << 30);
+  const std::string why = memory.why();
+  CHECK_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  CHECK(none == nullptr);
+  const std::string limit = std::to_string(set.rlim_cur) + " bytes (ulimit -v)";
+  for (const std::string& part : {limit, "exposes " + std::to_string(kPage) + " bytes", std::string("smaller buffers")})
+    CHECK(why.find(part) != std::string::npos);
 }
 
 TEST(large_blocks_lie_in_huge_pages) {

@@ -16,6 +16,7 @@ class ByPeer : public Base {
   Rank rank() const override { return one_.rank(); }
   Rank size() const override { return one_.size(); }
   Network network_to(Rank peer) const override { return to(peer).network_to(peer); }
+  std::string why_not_moved(Rank peer) const override { return to(peer).why_not_moved(peer); }
   Mailbox outbox(Rank peer) override { return to(peer).outbox(peer); }
   Mailbox inbox(Rank peer) override { return to(peer).inbox(peer); }
   bool has_closed(Rank peer) override { return to(peer).has_closed(peer); }

@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 
 #include "copy.h"
+#include "job/limits.h"
 
 namespace nbc::shm {
 namespace {
@@ -31,6 +32,15 @@ bool cross_copy(pid_t pid, std::byte* ours, uint64_t theirs, size_t bytes, bool 
 
 // What errno means after a copy that failed.
 uint16_t why_not() { return static_cast<uint16_t>(errno == ESRCH ? Error::peer_closed : Error::system); }
+
+// To be said, with errno of process_vm_readv() or process_vm_writev().
+std::string refused_copy(size_t bytes, bool write) {
+  const char* const call = write ? "process_vm_writev" : "process_vm_readv";
+  std::string text = system_failure(std::string(call) + " of " + std::to_string(bytes) + " bytes").message;
+  if (errno == ENOMEM) text += ". Give the machine or container more memory, or use fewer ranks or smaller messages";
+  if (errno == EPERM || errno == ENOSYS) text += ". Allow it for as long as the job runs";
+  return text;
+}
 
 // How many pieces a side claims at once that waits: an eighth of the portion if both copy, all of it if one does.
 uint32_t claim_of(size_t bytes, bool shared) {
@@ -150,7 +160,12 @@ std::byte* Bulk::own(uint64_t place, bool in_arena) {
 std::byte* Bulk::mapped(Link& link, uint64_t place, bool in_arena) {
   if (!in_arena) return reinterpret_cast<std::byte*>(place);
   std::byte* const arena = arena_of(link);
-  return arena == nullptr ? nullptr : arena + place;
+  if (arena != nullptr) return arena + place;
+  const int error = errno;
+  const std::string what = "what rank " + std::to_string(link.peer) + " of the world can expose";
+  link.not_moved = job::no_address_space(what.c_str(), segment_->arena_bytes()).message;
+  errno = error;
+  return nullptr;
 }
 
 bool Bulk::copy(Link& link, BulkSlot& slot, bool sending, uint64_t at, size_t length) {
@@ -168,7 +183,11 @@ bool Bulk::copy(Link& link, BulkSlot& slot, bool sending, uint64_t at, size_t le
     return true;
   }
   counters_.cross_memory_bytes += length;
-  return cross_copy(link.pid, ours, remote + at, length, sending);
+  if (cross_copy(link.pid, ours, remote + at, length, sending)) return true;
+  const int error = errno;
+  link.not_moved = refused_copy(length, sending);
+  errno = error;
+  return false;
 }
 
 // Claims pieces, and copies them. True if that finished the slot.
@@ -200,6 +219,9 @@ bool Bulk::stage(Link& link, Put& put, uint32_t s, uint64_t& room, Portion& port
   if (staging_buffers_ > 0) return false;  // all are on their way, and will come back
   if (link.attaches) return true;
   // The program itself has used all exposed memory up: nothing can be sent, and both sides learn it.
+  link.not_moved = "the system does not let ranks read each other's memory, so there must be " +
+                   std::to_string(kStagingBytes) + " bytes of exposed memory for copies: " + arena_->why() +
+                   ". Keep less memory of alloc(), let each rank expose more, or allow process_vm_readv";
   put.error = Error::system;
   put.bytes = put.announced;
   portion.length = 0;

@@ -171,6 +171,7 @@ struct Link {
   Put* backlog_head = nullptr;      // puts that are not announced completely, in order
   Put* backlog_tail = nullptr;
   std::byte* arena = nullptr;  // the peer's arena, mapped when first needed
+  std::string not_moved;       // why this rank could not copy, the last time
   bool expected = false;       // immediates are expected from it
   bool sending = false;        // is in Bulk::senders_
   bool abandoned = false;      // the peer has closed, or is given up: this rank does not wait for what it copies
@@ -200,6 +201,7 @@ class Bulk {
 
   Link& open(Rank peer, bool may_attach);
   Link& link(Rank peer) { return *links_[peer]; }
+  std::string why_not_moved(Rank peer) const { return links_[peer] == nullptr ? "" : links_[peer]->not_moved; }
 
   void put(const Put& what);
   void expect(Rank peer, bool expected);

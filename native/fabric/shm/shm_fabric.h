@@ -51,6 +51,7 @@ class ShmFabric final : public Fabric {
   Network network_to(Rank) const override { return Network::shm; }
   Connect connect(Rank peer) override;
   std::string why(Rank peer) const override;
+  std::string why_not_moved(Rank peer) const override { return bulk_.why_not_moved(peer); }
   Mailbox outbox(Rank peer) override { return mailbox(peer, rank()); }
   Mailbox inbox(Rank peer) override { return mailbox(rank(), peer); }
   bool has_closed(Rank peer) override;

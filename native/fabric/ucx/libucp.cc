@@ -2,6 +2,8 @@
 
 #if NBC_HAS_UCX
 #include <cstdlib>
+#include <string>
+#include <sys/statvfs.h>
 #include <vector>
 
 #include "fabric/shared_library.h"
@@ -39,6 +41,14 @@ class Defaults {
   std::vector<const char*> set_;
 };
 
+// "64 KiB left of 1024 KiB"
+std::string shared_memory_left() {
+  struct statvfs status {};
+  if (statvfs("/dev/shm", &status) != 0) return "no file system there";
+  const auto kib = [&](fsblkcnt_t blocks) { return std::to_string(blocks * status.f_frsize / 1024) + " KiB"; };
+  return kib(status.f_bavail) + " left of " + kib(status.f_blocks);
+}
+
 Library load() {
   const Defaults defaults;
   const SharedLibrary library("ucx", kName, kRemedy);
@@ -75,7 +85,11 @@ const Library& library() {
 }
 
 FabricError failure(const std::string& what, ucs_status_t status) {
-  return {"transport 'ucx': " + what + ": " + library().status_string(status)};
+  std::string text = "transport 'ucx': " + what + ": " + library().status_string(status);
+  if (status == UCS_ERR_NO_MEMORY)
+    text += "; UCX keeps its queues in /dev/shm, which has " + shared_memory_left() +
+            ". Make it larger (--shm-size of a container), or take networks without shared memory (UCX_TLS=tcp,self)";
+  return {text};
 }
 
 }  // namespace nbc::ucx
