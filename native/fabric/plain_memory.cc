@@ -44,7 +44,8 @@ size_t PlainMemory::used() const {
 
 std::string PlainMemory::why() const {
   const size_t limit = job::address_space_limit();
-  std::string text = "the system has no more memory for this process, which exposes " + std::to_string(used()) + " bytes";
+  std::string text =
+      "the system has no more memory for this process, which exposes " + std::to_string(used()) + " bytes";
   if (limit != SIZE_MAX)
     text += "; its limit of address space is " + std::to_string(limit) + " bytes (ulimit -v), of which " +
             std::to_string(job::address_space_in_use()) + " are in use";

@@ -409,7 +409,9 @@ async function persistent(): Promise<void> {
   assert.throws(() => world.irecv(buffer, 0, 1), all);
   requests.pop()!.free();
   const receive = world.irecv(buffer, 0, 1);
-  const together = exhausted(/^1048575 persistent requests exist and 1 operation is pending, which together is the most/);
+  const together = exhausted(
+    /^1048575 persistent requests exist and 1 operation is pending, which together is the most/,
+  );
   assert.throws(() => world.irecv(buffer, 0, 1), together);
   requests[0].start();
   receive.wait();

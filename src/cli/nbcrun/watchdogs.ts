@@ -1,6 +1,6 @@
 /**
- * The watchdogs of several ranks find the same: each fires by itself, and ranks come to an operation that is stuck after
- * it has been reported. The job has one report of it.
+ * The watchdogs of several ranks find the same: each fires by itself, and ranks come to an operation that is stuck
+ * after it has been reported. The job has one report of it.
  */
 import { type Answer, type Answers, findCauses, type Stuck } from './report.js';
 
