@@ -59,10 +59,13 @@ await play({
     await world.close();
   },
 
-  /** Rank 1 ends in the way that the first argument names; the others tell of it, and go on without it. */
+  /**
+   * Rank 1 ends in the way that the first argument names; the others tell of it, and go on without it. It ends when it
+   * has heard from all: its process may end with it, and a barrier that is over for it need not be over for the others.
+   */
   async lose() {
     const world = await init();
-    await world.ibarrier();
+    await world.igather(new Uint8Array(1), new Uint8Array(world.size), LOST);
     const told = world.rank === LOST ? undefined : loss(world);
     parentPort?.postMessage(`ready ${world.rank}`);
     if (world.rank === LOST) {
