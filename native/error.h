@@ -35,6 +35,20 @@ constexpr Signature kPersistentCall = 1u << 31;
 // call that is found to have another size, in a message, is told with this bit inverted.
 constexpr Signature kAnotherSize = 1u << 30;
 
+// What one rank is known to have called.
+struct KnownCall {
+  Signature signature = 0;
+  uint32_t size_hash = 0;  // another hash of a size in which all ranks agree; 0: there is none, or it is not known
+
+  // The signature of another rank's call that differs from this one. 0: as far as is known, they are equal.
+  Signature other_than(const KnownCall& theirs) const {
+    if (signature == 0 || theirs.signature == 0) return 0;
+    if (signature != theirs.signature) return theirs.signature;
+    const bool sizes_differ = size_hash != 0 && theirs.size_hash != 0 && size_hash != theirs.size_hash;
+    return sizes_differ ? theirs.signature ^ kAnotherSize : 0;
+  }
+};
+
 // Two calls of one communicator that should be the same and are not: the first that some rank has found. When it is
 // closed, also a call that the second rank has not made (its call is 0), or whose message it has not received (the
 // calls are equal). Or no calls, and both are 0: the first rank has revoked the communicator. Either ends it.

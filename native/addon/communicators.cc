@@ -68,8 +68,10 @@ Napi::Value compile(const Napi::CallbackInfo& info) {
   try {
     auto plan = std::make_shared<LoadedPlan>();
     plan->messages = info[2].ToBoolean();
-    if (!is_nothing(env, info[6])) plan->signature = number(env, info[6], "signature");
-    if (!is_nothing(env, info[7])) plan->bytes = static_cast<uint64_t>(info[7].ToNumber().Int64Value());
+    const bool sized = !is_nothing(env, info[7]);
+    if (!is_nothing(env, info[6]))
+      plan->is_for(number(env, info[6], "signature"),
+                   sized ? static_cast<uint64_t>(info[7].ToNumber().Int64Value()) : Mismatch::kUnknownBytes);
     if (!is_nothing(env, info[3])) plan->op = {number(env, info[3], "operator"), info[4].ToBoolean()};
     plan->plan = compile_schedule(reinterpret_cast<const uint32_t*>(words.data), words.bytes / sizeof(uint32_t),
                                   group->members, group->rank, plan->messages, plan->op.number != 0);

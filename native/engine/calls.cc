@@ -90,29 +90,30 @@ void Engine::revoke(Group& group) {
 // This rank is in the call. Tags begin at 0, so what is in `made` stays where it is when that grows.
 void Engine::note_call(Group& group, const Operation& operation) {
   const uint32_t tag = operation.tag;
-  const Signature signature = operation.signature;
+  const KnownCall own = operation.call();
   const size_t calls = group.made.size();
   if (calls == 0 || (tag == calls && calls < Group::kMostCalls))
     group.made.resize(calls == 0 ? Group::kFewestCalls : 2 * calls);
-  group.made[tag & (group.made.size() - 1)] = {signature, operation.loaded->size_check()};  // a power of two
-  if (group.told.empty() || signature == 0) return;
+  group.made[tag & (group.made.size() - 1)] = own;  // a power of two
+  if (group.told.empty()) return;
   const ToldCall& told = group.told[tag % group.told.size()];
-  if (told.tag == tag && told.signature != 0 && told.signature != signature)
-    libof_.end_communicator({operation.context, tag, {fabric_->rank(), told.rank}, {signature, told.signature}});
+  const Signature other = told.tag == tag ? own.other_than(told.call) : 0;
+  if (other != 0)
+    libof_.end_communicator({operation.context, tag, {fabric_->rank(), told.rank}, {own.signature, other}});
 }
 
-bool Engine::differs(const libof::MessageKey& key, Rank peer, Signature theirs, Mismatch& out) {
+bool Engine::differs(const libof::MessageKey& key, Rank peer, const KnownCall& theirs, Mismatch& out) {
   Group* const group = open_group(key.context);
   if (group == nullptr) return false;
   const uint32_t behind = group->next_tag - key.tag;  // calls that this rank has made from this one on
-  const auto compare = [&](Rank rank, Signature signature) {
-    if (signature == 0 || signature == theirs) return false;
-    out = {key.context, key.tag, {rank, peer}, {signature, theirs}};
-    return true;
+  const auto compare = [&](Rank rank, const KnownCall& known) {
+    const Signature other = known.other_than(theirs);
+    out = {key.context, key.tag, {rank, peer}, {known.signature, other}};
+    return other != 0;
   };
   if (static_cast<int32_t>(behind) > 0) {
     const size_t calls = group->made.size();
-    if (behind <= calls) return compare(fabric_->rank(), group->made[key.tag % calls].signature);
+    if (behind <= calls) return compare(fabric_->rank(), group->made[key.tag % calls]);
     const auto init = group->inits.find(key.tag);
     return init != group->inits.end() && compare(fabric_->rank(), init->second);
   }
@@ -120,22 +121,10 @@ bool Engine::differs(const libof::MessageKey& key, Rank peer, Signature theirs, 
   if (ahead >= Group::kMostCalls) return false;
   if (ahead >= group->told.size()) grow_told(*group, ahead);
   ToldCall& told = group->told[key.tag % group->told.size()];
-  if (told.signature != 0 && told.tag == key.tag) return compare(told.rank, told.signature);
-  told = {key.tag, theirs, peer};
+  const bool is_told = told.tag == key.tag && told.call.signature != 0;
+  if (is_told && compare(told.rank, told.call)) return true;
+  if (!is_told || told.call.size_hash == 0) told = {key.tag, theirs, peer};
   return false;
-}
-
-// Hashes of 32 bits: a size that has the same one by chance is not found, nor is that of an Init made long before.
-bool Engine::size_differs(const libof::MessageKey& key, Rank peer, Signature theirs, Mismatch& out) {
-  Group* const group = open_group(key.context);
-  if (group == nullptr) return false;
-  const uint32_t behind = group->next_tag - key.tag;
-  if (static_cast<int32_t>(behind) <= 0 || behind > group->made.size()) return false;
-  const MadeCall& own = group->made[key.tag % group->made.size()];
-  const uint32_t check = key.sequence;
-  if (own.signature != theirs || own.size_check == 0 || check == 0 || own.size_check == check) return false;
-  out = {key.context, key.tag, {fabric_->rank(), peer}, {theirs, theirs ^ kAnotherSize}};
-  return true;
 }
 
 void Engine::grow_told(Group& group, uint32_t ahead) {
@@ -214,9 +203,7 @@ bool Engine::ask_peers() {
     // What was too far ahead when it came.
     if (operation->loaded->group->known) libof_.compare_kept(operation->loaded->group->context);
     bool asked = true;
-    for (const Rank peer : peers)
-      asked &= libof_.inquire(peer, {operation->context, operation->tag, operation->loaded->size_check()},
-                              operation->signature);
+    for (const Rank peer : peers) asked &= libof_.inquire(peer, operation->context, operation->tag, operation->call());
     if (asked) operation->asked = operation->round;
     asks_ |= !asked;
   }
@@ -230,7 +217,8 @@ bool Engine::left_over(const Group& group, Mismatch& out) const {
   const Rank rank = fabric_->rank();
   const auto made = [&](uint32_t tag) { return static_cast<int32_t>(tag - group.next_tag) < 0; };
   for (const libof::LibOF::Kept& kept : libof_.kept_messages(group.context)) {
-    const auto& [peer, key, signature] = kept;
+    const auto& [peer, key, call] = kept;
+    const Signature signature = call.signature;
     if (signature == 0 || (signature & kPersistentCall) != 0 || !made(key.tag)) continue;
     bool pending = false;
     for (const Operation* operation = active_.head; operation != nullptr; operation = operation->next)
@@ -239,9 +227,9 @@ bool Engine::left_over(const Group& group, Mismatch& out) const {
     out = {key.context, key.tag, {peer, rank}, {signature, signature}};
     return true;
   }
-  for (const ToldCall& call : group.told) {
-    if (call.signature == 0 || made(call.tag)) continue;
-    out = {group.context, call.tag, {call.rank, rank}, {call.signature, 0}};
+  for (const ToldCall& told : group.told) {
+    if (told.call.signature == 0 || made(told.tag)) continue;
+    out = {group.context, told.tag, {told.rank, rank}, {told.call.signature, 0}};
     return true;
   }
   return false;

@@ -166,9 +166,8 @@ bool Engine::start_plan(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, 
   traced.starts(operation);
   operation.context = group.context;
   operation.tag = group.next_tag++;
-  operation.signature = plan->signature;
-  operation.sized = plan->is_sized();
   use(operation);
+  operation.is_of_its_plan(0);
   note_call(group, operation);
   run_plan(operation);
   return after_start(slot);
@@ -313,13 +312,10 @@ void Engine::prepare(const std::shared_ptr<LoadedPlan>& plan, uint32_t slot, Pin
   Group& group = *plan->group;
   operation.context = group.context + 2;
   operation.tag = group.next_tag++;
-  if (plan->signature != 0) {
-    operation.signature = plan->signature | kPersistentCall;
-    operation.sized = plan->is_sized();
-    group.inits[operation.tag] = operation.signature;
-  }
   operation.repetition = UINT32_MAX;  // the first start makes it 0
   operation.use(plan, std::move(send), std::move(receive));
+  operation.is_of_its_plan(kPersistentCall);
+  if (operation.signature != 0) group.inits[operation.tag] = operation.call();
   note_call(group, operation);
   advance_ready();
   fabric_->flush();
@@ -372,8 +368,7 @@ Engine::Restart Engine::restart(uint32_t slot) {
     run_messages(operation);
   } else {
     ++operation.repetition;
-    if (const Signature signature = operation.loaded->signature) operation.signature = signature | kPersistentCall;
-    operation.sized = operation.loaded->is_sized();
+    operation.is_of_its_plan(kPersistentCall);
     run_plan(operation);
   }
   after_start(slot);
@@ -385,7 +380,7 @@ void Engine::release(uint32_t slot) {
   if (const auto found = persistent_.find(slot); found != persistent_.end()) {
     Operation& operation = *found->second.operation;
     operation.persistent = false;
-    if (operation.loaded != nullptr && operation.loaded->signature != 0)
+    if (operation.loaded != nullptr && operation.loaded->call.signature != 0)
       found->second.group->inits.erase(operation.tag);
     if (by_slot_[slot] == nullptr) give_back(operation);
     persistent_.erase(found);

@@ -70,17 +70,11 @@ struct EngineCounters {
   uint64_t loop_wakeups = 0;      // of the event loop, by peers
 };
 
-// What this rank has called. The check is a hash of a size in which all ranks agree; 0: there is none.
-struct MadeCall {
-  Signature signature = 0;
-  uint32_t size_check = 0;
-};
-
 // What a peer has told of a call that this rank has not made yet.
 struct ToldCall {
   uint32_t tag = 0;
-  Signature signature = 0;  // 0: nothing was told
-  Rank rank = 0;            // the peer
+  KnownCall call;  // no signature: nothing was told
+  Rank rank = 0;   // the peer
 };
 
 // A group of ranks with a context of its own.
@@ -96,9 +90,9 @@ struct Group {
   // and its mailbox hold.
   static constexpr uint32_t kFewestCalls = 32;
   static constexpr uint32_t kMostCalls = 2048;
-  std::vector<MadeCall> made;
+  std::vector<KnownCall> made;
   std::vector<ToldCall> told;
-  std::unordered_map<uint32_t, Signature> inits;  // this rank's, by tag: they may be started long after
+  std::unordered_map<uint32_t, KnownCall> inits;  // this rank's, by tag: they may be started long after
   bool known = false;                             // to the engine
   bool mismatched = false;                        // two calls differ, or it is revoked: no collective runs any more
   bool reported = false;                          // that, to the program
@@ -114,15 +108,16 @@ struct LoadedPlan {
   uint32_t source = kNoSource;  // its own, in the trace of its engine
   std::shared_ptr<Group> group;
   UserOperator op;                           // what its REDUCE elements with the operator USER mean
-  Signature signature = 0;                   // of the call that it is for
+  KnownCall call;                            // that it is for
   uint64_t bytes = Mismatch::kUnknownBytes;  // that its caller names; unknown: the sizes may differ from rank to rank
   bool messages = false;                     // its transfers are point-to-point messages: see start_messages()
 
-  // All ranks agree in the size: messages of another length are those of another call.
-  bool is_sized() const { return signature != 0 && bytes != Mismatch::kUnknownBytes; }
-  // A hash of that: Knuth's multiplier, of which the upper half depends on all lower bits. 0: there is no such size.
-  uint32_t size_check() const {
-    return is_sized() ? static_cast<uint32_t>((bytes + 1) * 0x9e3779b97f4a7c15u >> 32) | 1 : 0;
+  // With a size in which all ranks agree: messages of another length are those of another call.
+  void is_for(Signature signature, uint64_t size) {
+    bytes = size;
+    // Knuth's multiplier: the upper half of the product depends on all lower bits.
+    const auto hash = static_cast<uint32_t>((size + 1) * 0x9e3779b97f4a7c15u >> 32) | 1;
+    call = {signature, signature != 0 && size != Mismatch::kUnknownBytes ? hash : 0};
   }
 
   static constexpr uint32_t kNoSource = UINT32_MAX;  // nobody has asked for it
@@ -261,6 +256,11 @@ class Engine : private libof::Calls, private libof::Observer {
     void use(const std::shared_ptr<LoadedPlan>& with, Pinned send, Pinned receive);
     void use_bound(const std::shared_ptr<LoadedPlan>& with, const Pinned (&bound)[2]);
     void use_tags(uint32_t send_tag, uint32_t receive_tag);
+    void is_of_its_plan(Signature kind) {
+      signature = loaded->call.signature != 0 ? loaded->call.signature | kind : 0;
+      sized = loaded->call.size_hash != 0;
+    }
+    KnownCall call() const { return {signature, loaded->call.size_hash}; }
   };
 
   struct Persistent {
@@ -322,8 +322,7 @@ class Engine : private libof::Calls, private libof::Observer {
   bool is_pending(const Group& group) const;
   void close_group(const Group& group);
   static bool ends(const Group& group, const Operation& operation);
-  bool differs(const libof::MessageKey& key, Rank peer, Signature theirs, Mismatch& out) override;
-  bool size_differs(const libof::MessageKey& key, Rank peer, Signature theirs, Mismatch& out) override;
+  bool differs(const libof::MessageKey& key, Rank peer, const KnownCall& theirs, Mismatch& out) override;
   bool knows(uint64_t context) const override { return open_group(context) != nullptr; }
   void mismatch(Mismatch& found, bool told) override;
   void settle_mismatches();

@@ -134,9 +134,9 @@ class HostileFabric final : public SleeplessFabric {
 // What the engine knows of the calls. What a peer tells must name ranks that are there.
 class SomeCalls final : public Calls {
  public:
-  bool differs(const MessageKey& key, Rank peer, Signature theirs, Mismatch& out) override {
-    if (key.tag != 1 || theirs == 7) return false;
-    out = {key.context, key.tag, {kSelf, peer}, {7, theirs}};
+  bool differs(const MessageKey& key, Rank peer, const KnownCall& theirs, Mismatch& out) override {
+    if (key.tag != 1 || theirs.signature == 7) return false;
+    out = {key.context, key.tag, {kSelf, peer}, {7, theirs.signature}};
     return true;
   }
   bool knows(uint64_t context) const override { return context != 4; }
@@ -357,7 +357,7 @@ class Case {
       case 1:
         return of_.drop(kPeer, which, kSizes[input_.below(6)], poison_of(kSelf, Error::system));
       case 2:
-        of_.inquire(kPeer, which, 7);
+        of_.inquire(kPeer, which.context, which.tag, {7, which.sequence});
         return;
       default:
         of_.compare_kept(which.context);

@@ -35,29 +35,27 @@ uint64_t told_as(const Mismatch& found) { return told_of(communicator_of(found.c
 
 // --- comparing -------------------------------------------------------------------------------------------------------
 
-// The signatures are not equal, of a message and of what it has met.
-bool LibOF::differ(const Peer& peer, const MessageKey& key, Signature own, Signature theirs) {
-  if (own == 0 || theirs == 0) return false;
-  end_communicator({key.context, key.tag, {fabric_.rank(), peer.rank}, {own, theirs}});
+// A message of the peer has met one of this rank, the owner's. True: its signature is that of another call; or its
+// length is, where all messages of a call have the same. That ends the communicator.
+bool LibOF::is_of_another_call(const Peer& peer, const MessageKey& key, const RequestOwner& owner, Signature theirs,
+                               bool another_length) {
+  if (owner.signature == 0 || theirs == 0) return false;
+  if (owner.signature == theirs) {
+    if (!another_length || !owner.sized) return false;
+    theirs ^= kAnotherSize;
+  }
+  end_communicator({key.context, key.tag, {fabric_.rank(), peer.rank}, {owner.signature, theirs}});
   return true;
-}
-
-// A message of a call has another length than what it has met.
-bool LibOF::size_differs(const Peer& peer, const MessageKey& key, const RequestOwner& owner, Signature theirs) {
-  return owner.sized && owner.signature == theirs && differ(peer, key, theirs, theirs ^ kAnotherSize);
-}
-
-bool LibOF::other_length(const Peer& peer, const RequestOwner& owner, uint64_t bytes, const Rtr& rtr) {
-  return rtr.kind == RtrKind::ready && rtr.bytes != bytes && size_differs(peer, rtr.key, owner, rtr.signature);
 }
 
 // Something has come for a call of the peer's, which meets nothing here. True: it belongs to a communicator that has
 // ended, perhaps by this.
-bool LibOF::ends(Peer& peer, const MessageKey& key, Signature theirs) {
+bool LibOF::ends(Peer& peer, const MessageKey& key, const KnownCall& theirs) {
   const Mismatch* known = mismatch_of(key.context);
   if (known == nullptr) {
     Mismatch found;
-    if (!has_calls(key.context) || theirs == 0 || calls_ == nullptr || !calls_->differs(key, peer.rank, theirs, found))
+    if (!has_calls(key.context) || theirs.signature == 0 || calls_ == nullptr ||
+        !calls_->differs(key, peer.rank, theirs, found))
       return false;
     end_communicator(found);
     known = mismatch_of(key.context);
@@ -67,13 +65,9 @@ bool LibOF::ends(Peer& peer, const MessageKey& key, Signature theirs) {
 }
 
 // Its sender asks once. So where this rank does not know the communicator yet, the inquiry waits for that.
-void LibOF::take_inquiry(Peer& peer, const MessageKey& key, Signature theirs) {
+void LibOF::take_inquiry(Peer& peer, const MessageKey& key, Signature signature) {
+  const KnownCall theirs{signature, key.sequence};
   if (ends(peer, key, theirs) || calls_ == nullptr || !has_calls(key.context)) return;
-  if (Mismatch found; calls_->size_differs(key, peer.rank, theirs, found)) {
-    end_communicator(found);
-    tell(peer.rank, *mismatch_of(key.context));
-    return;
-  }
   if (!calls_->knows(key.context) && inquiries_.size() < kMostInquiries) inquiries_.push_back({peer.rank, key, theirs});
 }
 
@@ -156,7 +150,7 @@ std::vector<LibOF::Kept> LibOF::kept_messages(uint64_t context) const {
     if (peer == nullptr) continue;
     peer->unexpected.each([&](const Unexpected* message) {
       const bool belongs = has_calls(message->key.context) && communicator_of(message->key.context) == context;
-      if (belongs && message->kind != EagerKind::poison) kept.push_back({peer->rank, message->key, message->about});
+      if (belongs && message->kind != EagerKind::poison) kept.push_back({peer->rank, message->key, {message->about}});
     });
   }
   return kept;
@@ -168,7 +162,7 @@ void LibOF::compare_kept(uint64_t context) {
     if (peer == nullptr) continue;
     peer->early_rtrs.each([&](const EarlyRtr* rtr) {
       if (has_calls(rtr->key.context) && communicator_of(rtr->key.context) == context)
-        kept.push_back({peer->rank, rtr->key, rtr->signature});
+        kept.push_back({peer->rank, rtr->key, {rtr->signature}});
     });
   }
   const auto asked = std::stable_partition(inquiries_.begin(), inquiries_.end(), [&](const Kept& inquiry) {
@@ -178,7 +172,7 @@ void LibOF::compare_kept(uint64_t context) {
   inquiries_.erase(asked, inquiries_.end());
   // The first difference ends them all.
   for (const Kept& each : kept) {
-    if (ends(*peers_[each.peer], each.key, each.signature)) return;
+    if (ends(*peers_[each.peer], each.key, each.call)) return;
   }
 }
 
@@ -229,11 +223,12 @@ bool LibOF::read_notice(Peer& peer, const MessageKey& key, Signature other, cons
   return true;
 }
 
-bool LibOF::inquire(Rank rank, const MessageKey& key, Signature signature) {
+bool LibOF::inquire(Rank rank, uint64_t context, uint32_t tag, const KnownCall& call) {
   Peer& peer = peer_of(rank);
   if (!peer.connected) return false;
   const bool room = has_eager_slot(peer);
-  if (room) write_eager(peer, EagerKind::inquiry, key, nullptr, 0, nullptr, signature);
+  const MessageKey key{context, tag, call.size_hash};
+  if (room) write_eager(peer, EagerKind::inquiry, key, nullptr, 0, nullptr, call.signature);
   if (!peer.asynchronous) fabric_.alarm(rank);  // without room, too: the peer has not looked for long
   return room;
 }

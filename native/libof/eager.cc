@@ -73,7 +73,6 @@ bool LibOF::send_stalled(Peer& peer) {
 
 void LibOF::deliver(Peer& peer, Request& receive, EagerKind kind, uint32_t about, const std::byte* payload,
                     size_t bytes) {
-  const Signature own = receive.owner->signature;
   ++peer.matched;
   receive.data_here = true;
   receive.got = bytes;
@@ -82,11 +81,10 @@ void LibOF::deliver(Peer& peer, Request& receive, EagerKind kind, uint32_t about
   } else if (kind == EagerKind::poison) {
     receive.error = Error::abandoned;
     receive.poison = poison_told(about);
-  } else if (own != about && differ(peer, receive.key, own, about)) {
+  } else if (is_of_another_call(peer, receive.key, *receive.owner, about, !receive.takes(bytes))) {
     receive.error = Error::calls_differ;
   } else if (!receive.takes(bytes)) {
-    const bool calls_differ = size_differs(peer, receive.key, *receive.owner, about);
-    receive.error = calls_differ ? Error::calls_differ : Error::truncated;
+    receive.error = Error::truncated;
   } else if (bytes > 0) {
     copy_bytes(receive.buffer, payload, bytes);
   }
@@ -153,7 +151,7 @@ bool LibOF::drain_eager(Peer& peer) {
 // An unexpected message.
 void LibOF::keep(Peer& peer, const MessageKey& key, EagerKind kind, uint32_t about, const std::byte* payload,
                  size_t bytes) {
-  if (ends(peer, key, kind == EagerKind::poison ? 0 : about)) {
+  if (ends(peer, key, {kind == EagerKind::poison ? 0 : about})) {
     ++peer.matched;
     return;
   }

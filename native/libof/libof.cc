@@ -149,8 +149,7 @@ bool LibOF::isend(RequestOwner& owner, Rank rank, const MessageKey& key, const v
   void* data = const_cast<void*>(buffer);
   const bool eager = bytes <= options_.eager_limit;
   EarlyRtr* rtr = peer.early_rtrs.find(key);
-  if (rtr != nullptr && (owner.signature != rtr->signature ? differ(peer, key, owner.signature, rtr->signature)
-                                                           : other_length(peer, owner, bytes, *rtr))) {
+  if (rtr != nullptr && is_of_another_call(peer, key, owner, rtr->signature, rtr->asks_for_another_length(bytes))) {
     // The RTR has been answered, with all others of the communicator.
     if (Request* request = new_request(owner, peer, key, data, bytes, State::eager_send_init))
       complete(*request, Error::calls_differ);
@@ -210,9 +209,7 @@ bool LibOF::irecv(RequestOwner& owner, Rank rank, const MessageKey& key, void* b
     ++peer.matched;
     const bool poisoned = message->kind == EagerKind::poison;
     const bool takes = length == Length::exact ? message->bytes == bytes : message->bytes <= bytes;
-    const bool differs =
-        !poisoned && (owner.signature != message->about ? differ(peer, key, owner.signature, message->about)
-                                                        : !takes && size_differs(peer, key, owner, message->about));
+    const bool differs = !poisoned && is_of_another_call(peer, key, owner, message->about, !takes);
     const bool fits = !poisoned && !differs && takes;
     if (fits && message->bytes > 0) copy_bytes(buffer, message->payload(), message->bytes);
     owner.received = message->bytes;

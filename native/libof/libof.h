@@ -60,10 +60,8 @@ struct Counters {
 class Calls {
  public:
   virtual ~Calls() = default;
-  // A peer is in this call with this signature. True: it differs from what is known of the call; `out` is complete.
-  virtual bool differs(const MessageKey& key, Rank peer, Signature theirs, Mismatch& out) = 0;
-  // The same, of a peer that asks, and tells another hash of the size of its call: `key.sequence`.
-  virtual bool size_differs(const MessageKey&, Rank, Signature, Mismatch&) { return false; }
+  // A peer has made this call. True: it differs from what is known of the call; `out` is complete.
+  virtual bool differs(const MessageKey& key, Rank peer, const KnownCall& theirs, Mismatch& out) = 0;
   // False: this rank has not made the communicator yet, or has closed it.
   virtual bool knows(uint64_t context) const = 0;
   // Two calls differ, or a rank has revoked the communicator: found here or told by a peer. Once each.
@@ -130,14 +128,14 @@ class LibOF {
   // Once for each peer.
   void tell(Rank peer, const Mismatch& mismatch);
   // The peer compares its call with this one. False: there is no room, later perhaps.
-  bool inquire(Rank peer, const MessageKey& key, Signature signature);
+  bool inquire(Rank peer, uint64_t context, uint32_t tag, const KnownCall& call);
   // The calls of this communicator are known from now on: compares what has come before.
   void compare_kept(uint64_t context);
   // Messages of its collectives that wait for their receives.
   struct Kept {
     Rank peer;
     MessageKey key;
-    Signature signature;
+    KnownCall call;
   };
   std::vector<Kept> kept_messages(uint64_t context) const;
   // Looks into all mailboxes, also of peers from which nothing is expected. `alarmed`: also of those that this rank has
@@ -203,6 +201,7 @@ class LibOF {
     uint32_t receive;
     RtrKind kind;
     Signature signature;
+    bool asks_for_another_length(uint64_t send) const { return kind == RtrKind::ready && bytes != send; }
   };
   // An RTR that came before its send.
   struct EarlyRtr : Rtr {
@@ -256,10 +255,9 @@ class LibOF {
   void handle_rts(Peer& peer, Request& receive, Signature theirs);
   void deliver(Peer& peer, Request& receive, EagerKind kind, uint32_t about, const std::byte* payload, size_t bytes);
   void keep(Peer& peer, const MessageKey& key, EagerKind kind, uint32_t about, const std::byte* payload, size_t bytes);
-  bool differ(const Peer& peer, const MessageKey& key, Signature own, Signature theirs);
-  bool size_differs(const Peer& peer, const MessageKey& key, const RequestOwner& owner, Signature theirs);
-  bool other_length(const Peer& peer, const RequestOwner& owner, uint64_t bytes, const Rtr& rtr);
-  bool ends(Peer& peer, const MessageKey& key, Signature theirs);
+  bool is_of_another_call(const Peer& peer, const MessageKey& key, const RequestOwner& owner, Signature theirs,
+                          bool another_length);
+  bool ends(Peer& peer, const MessageKey& key, const KnownCall& theirs);
   void take_inquiry(Peer& peer, const MessageKey& key, Signature theirs);
   bool read_notice(Peer& peer, const MessageKey& key, Signature other, const std::byte* payload);
   bool send_notices(Peer& peer);

@@ -87,13 +87,10 @@ bool LibOF::handle_rtr(Peer& peer, const Rtr& rtr) {
 // The RTR asks for data: its send, or what is in the place of that, answers it, now or later. False: as handle_rtr().
 bool LibOF::handle_data_rtr(Peer& peer, const Rtr& rtr) {
   Request* send = peer.sends.find(rtr.key);
-  if (send != nullptr) {
-    const RequestOwner& owner = *send->owner;
-    const bool differs = owner.signature != rtr.signature ? differ(peer, rtr.key, owner.signature, rtr.signature)
-                                                          : other_length(peer, owner, send->bytes, rtr);
-    if (differs) send = nullptr;
-  }
-  if (send != nullptr) {
+  const auto is_of_another = [&](const Request& own) {
+    return is_of_another_call(peer, rtr.key, *own.owner, rtr.signature, rtr.asks_for_another_length(own.bytes));
+  };
+  if (send != nullptr && !is_of_another(*send)) {
     take_waiting(peer, *send);
     answer(peer, *send, rtr);
     return true;
@@ -101,9 +98,8 @@ bool LibOF::handle_data_rtr(Peer& peer, const Rtr& rtr) {
   if (answer_by_poison(peer, rtr.key, rtr.kind)) return true;
   Request* stalled = peer.stalled.head;
   while (stalled != nullptr && !(stalled->key == rtr.key)) stalled = stalled->next;
-  if (stalled != nullptr && stalled->owner->signature != rtr.signature)
-    differ(peer, rtr.key, stalled->owner->signature, rtr.signature);
-  if (ends(peer, rtr.key, rtr.signature)) {
+  if (stalled != nullptr) is_of_another(*stalled);
+  if (ends(peer, rtr.key, {rtr.signature})) {
     if (rtr.kind != RtrKind::refuse) queue_poison(peer, {rtr.key, poison_by(*mismatch_of(rtr.key.context)), true});
     return true;
   }
@@ -180,8 +176,8 @@ void LibOF::start_data(Peer& peer, Request& send, const Rtr& rtr) {
 // ranks learn from the answer that they disagree.
 void LibOF::handle_rts(Peer& peer, Request& receive, Signature theirs) {
   ++peer.matched;
-  const Signature own = receive.owner->signature;
-  if (own != theirs && differ(peer, receive.key, own, theirs)) return;  // its owner is about to be cancelled
+  if (is_of_another_call(peer, receive.key, *receive.owner, theirs, false))
+    return;  // its owner is about to be cancelled
   if (receive.data_here || receive.rtr_written) return;
   if (receive.rtr_asked) cancel_queued_rtr(peer, receive);  // it may wait for room in the window
   ask_by_rtr(peer, receive, true);

@@ -392,7 +392,7 @@ inline void calls_that_differ_fail_on_every_rank(const Subject& subject) {
         run(subject, 4, options, [&](TestRank& me, Meeting& meeting) {
           const bool odd = me.rank == 1;
           const auto plan = me.load((odd ? calls.odd : calls.most)(me.rank, me.size, block));
-          plan->signature = odd ? kOdd : kMost;
+          plan->call.signature = odd ? kOdd : kMost;
           const Pinned out = me.filled(block * me.size, false, 1);
           // A rank whose call was complete before the difference was known gets it from a later one.
           for (bool failed = false; !failed;) {
@@ -437,7 +437,7 @@ inline void calls_that_differ_are_found_long_after(const Subject& subject) {
       odd.round();
       odd.send(2, Role::send, 0, 8);
       const auto plan = me.load(me.rank == 1 ? odd : to_root(me.rank, 3, 8, 0));
-      plan->signature = me.rank == 1 ? kOdd : kMost;
+      plan->call.signature = me.rank == 1 ? kOdd : kMost;
       const Pinned out = me.filled(24, false, 1);
       if (me.rank == 1) {
         for (uint32_t i = 0; i < kCalls; ++i) me.wait(me.start(plan, out, me.plain(24)));
@@ -465,7 +465,7 @@ inline void calls_that_differ_are_told_at_the_end(const Subject& subject) {
     me.receive(me.plain(1), peer, 1);
     meeting.meet();                                                // nothing more is received before both have called
     const auto plan = me.load(from_root(me.rank, 2, 8, me.rank));  // each thinks that it is the root
-    plan->signature = 1 + me.rank;
+    plan->call.signature = 1 + me.rank;
     me.wait(me.start(plan, me.filled(16, false, 1), me.plain(16)));
     me.send(me.plain(1), peer, 1);
     meeting.meet();

@@ -1845,7 +1845,7 @@ TEST(a_poison_that_is_asked_for_passes_a_full_window) {
 // answered behind the word of that.
 TEST(a_mismatch_is_told_before_the_poisons_that_follow_from_it) {
   struct Calls : libof::Calls {
-    bool differs(const MessageKey&, Rank, Signature, Mismatch&) override { return false; }
+    bool differs(const MessageKey&, Rank, const KnownCall&, Mismatch&) override { return false; }
     bool knows(uint64_t) const override { return true; }
     void mismatch(Mismatch&, bool told) override {
       ++count;
@@ -1882,7 +1882,7 @@ TEST(a_mismatch_is_told_before_the_poisons_that_follow_from_it) {
 // A program may revoke communicators for as long as it runs, and a peer may tell of any number that nobody knows.
 TEST(any_number_of_communicators_can_be_revoked) {
   struct Calls : libof::Calls {
-    bool differs(const MessageKey&, Rank, Signature, Mismatch&) override { return false; }
+    bool differs(const MessageKey&, Rank, const KnownCall&, Mismatch&) override { return false; }
     bool knows(uint64_t context) const override { return open == context; }
     void mismatch(Mismatch&, bool) override { ++count; }
     uint64_t open = 0;
@@ -1920,13 +1920,15 @@ TEST(any_number_of_communicators_can_be_revoked) {
 // Who asks does so once, and may do it before the peer has made the communicator.
 TEST(an_inquiry_waits_until_its_communicator_is_known) {
   struct Calls : libof::Calls {
-    bool differs(const MessageKey& key, Rank peer, Signature theirs, Mismatch& out) override {
-      if (known) out = {key.context, key.tag, {1, peer}, {5, theirs}};
+    bool differs(const MessageKey& key, Rank peer, const KnownCall& theirs, Mismatch& out) override {
+      hash = theirs.size_hash;
+      if (known) out = {key.context, key.tag, {1, peer}, {5, theirs.signature}};
       return known;
     }
     bool knows(uint64_t) const override { return known; }
     void mismatch(Mismatch& what, bool) override { found.push_back(what); }
     bool known = false;
+    uint32_t hash = 0;
     std::vector<Mismatch> found;
   };
   for (const bool asynchronous : {false, true}) {
@@ -1934,7 +1936,7 @@ TEST(an_inquiry_waits_until_its_communicator_is_known) {
     Calls calls;
     job[1].of.set_calls(&calls);
     Receive receive(job[1], 0, {13, 0, 0}, 8, 1);  // so it looks into this mailbox
-    CHECK(job[0].of.inquire(1, {12, 7, 0}, 6));
+    CHECK(job[0].of.inquire(1, 12, 7, {6, 99}));
     Send send(job[0], 1, {13, 0, 0}, 8, 1);
     job.pump();
     receive.check_data();
@@ -1945,6 +1947,7 @@ TEST(an_inquiry_waits_until_its_communicator_is_known) {
     CHECK_EQ(calls.found.size(), 1u);
     CHECK_EQ(calls.found.front().tag, 7u);
     CHECK_EQ(calls.found.front().calls[1], 6u);
+    CHECK_EQ(calls.hash, 99u);
     job.check_idle();
   }
 }
