@@ -34,6 +34,7 @@ import { type Hints, NO_LISTS, OwnPlans, PlanCache } from './plans.js';
 import { PersistentRequest } from './persistent.js';
 import { NO_MESSAGE, Request } from './request.js';
 import type { Schedule } from './schedules/schedule.js';
+import type { Compound } from './signatures.js';
 import { Survivors } from './survivors.js';
 import { type Utilization, utilizationSince } from './utilization.js';
 import { Values } from './values.js';
@@ -124,7 +125,9 @@ export class Communicator {
   private ownValues: Values | null = null;
   private ownSurvivors: Survivors | null = null;
   /** @internal What the collectives of this communicator have been compiled to. */
-  readonly plans: Record<OperationName, PlanCache>;
+  plans: Plans;
+  /** The same for what {@link begin} has begun. */
+  private readonly compounds = new Map<Compound, Plans>();
   private messages: MessagePlans | null = null;
 
   // The persistent forms, which {@link addPersistentForms} makes from the others.
@@ -183,10 +186,21 @@ export class Communicator {
       throw errorFromNative(thrown, { rank: world.rank });
     }
     world.communicators.add(this);
-    const plans: Partial<Record<OperationName, PlanCache>> = {};
-    for (const operation of OPERATIONS) plans[operation.name] = new PlanCache(this, operation);
-    this.plans = plans as Record<OperationName, PlanCache>;
+    this.plans = this.makePlans();
     this.ownPlans = new OwnPlans(this);
+  }
+
+  private makePlans(compound?: Compound): Plans {
+    const plans: Partial<Plans> = {};
+    for (const operation of OPERATIONS) plans[operation.name] = new PlanCache(this, operation, compound);
+    return plans as Plans;
+  }
+
+  /** @internal On a communicator that carries them: what the calls from now on are parts of. */
+  begin(compound: Compound): void {
+    let plans = this.compounds.get(compound);
+    if (plans === undefined) this.compounds.set(compound, (plans = this.makePlans(compound)));
+    this.plans = plans;
   }
 
   /** @internal The only way to make one. */
@@ -895,7 +909,7 @@ export class Communicator {
 
   /** @internal */
   protected caches(): PlanCache[] {
-    return Object.values(this.plans);
+    return [this.plans, ...this.compounds.values()].flatMap((plans) => Object.values(plans));
   }
 
   /** @internal @throws {ClosedError} */
@@ -1179,6 +1193,8 @@ export class Communicator {
     return { operation, rank: this.world.rank };
   }
 }
+
+type Plans = Record<OperationName, PlanCache>;
 
 interface PlannedMessages {
   plan: number;

@@ -12,6 +12,7 @@
  * Source: MPI 3.1, 6.4.2 (MPI_Comm_dup, MPI_Comm_split).
  */
 import { ArgumentError, show } from './errors.js';
+import type { Compound } from './signatures.js';
 import type { Agreeing } from './topologies.js';
 
 /** A 64-bit id, as two words. */
@@ -23,6 +24,7 @@ export interface Context {
 /** What dup and split need of the control communicator. */
 interface Control extends Agreeing {
   readonly world: { newContext(): Context };
+  begin(compound: Compound): void;
   ibcast(buffer: ArrayBufferView, root: number): PromiseLike<void>;
   igather(send: ArrayBufferView, recv: ArrayBufferView | null, root: number): PromiseLike<void>;
 }
@@ -60,7 +62,7 @@ export function duplicate<Child>(parent: Parent, derive: Derive<Child>): Promise
  */
 export async function connect<Child>(
   parent: Parent,
-  operation: string,
+  operation: Compound,
   ranks: number,
   disagreement: (control: Agreeing) => Promise<ArgumentError | null>,
   derive: Derive<Child>,
@@ -149,9 +151,10 @@ function writeNewContext(control: Control, target: Int32Array | Uint32Array): vo
  * Runs a task when all earlier ones of this communicator have ended. One that fails leaves the ranks out of step: later
  * ones fail too, with its error.
  */
-function inOrder<T>(parent: Parent, operation: string, task: (control: Control) => Promise<T>): Promise<T> {
+function inOrder<T>(parent: Parent, operation: Compound, task: (control: Control) => Promise<T>): Promise<T> {
   const result = parent.lastControl.then(() => {
     parent.requireOpen(operation);
+    parent.control.begin(operation);
     return task(parent.control);
   });
   parent.lastControl = result;

@@ -17,7 +17,7 @@ import type { ReduceShape } from './schedules/combine.js';
 import { withLayouts } from './schedules/layout.js';
 import { decodeSchedule, Schedule } from './schedules/schedule.js';
 import type { Shape } from './schedules/shape.js';
-import { bytesOfCall, OWN_SCHEDULE, signatureOf } from './signatures.js';
+import { bytesOfCall, type Compound, OWN_SCHEDULE, signatureOf, signatureOfPart } from './signatures.js';
 
 /** Plans kept per operation. Programs have a handful of shapes; a bound is for those that never repeat one. */
 const MAX_PLANS = 256;
@@ -138,6 +138,8 @@ export class PlanCache {
   constructor(
     private readonly owner: Owner,
     readonly operation: Operation,
+    /** What the calls are parts of, on a communicator that is there for that. */
+    private readonly compound?: Compound,
   ) {
     this.name = operation.name;
     this.plans = new PlanStore(owner);
@@ -288,14 +290,17 @@ export class PlanCache {
     called: string,
     op: Op | undefined,
   ): number {
-    const { operation } = this;
+    const { operation, compound } = this;
     const chosen = index >= 0 ? index : this.indexOf(operation.choose(shape), called);
     // The plan of a remembered call may have to make room.
     this.unbind();
     this.forget();
     const algorithm = this.suited(operation.algorithms[chosen], shape, called);
     const name = `${operation.name} (${algorithm.name})`;
-    const signature = { value: signatureOf(operation, shape, chosen), bytes: bytesOfCall(operation, shape) };
+    const signature =
+      compound === undefined
+        ? { value: signatureOf(operation, shape, chosen), bytes: bytesOfCall(operation, shape) }
+        : { value: signatureOfPart(compound, operation, shape), bytes: undefined };
     return this.plans.add(key, layouts.apply(algorithm.build(shape)), called, op, name, signature);
   }
 }

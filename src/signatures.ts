@@ -2,7 +2,8 @@
  * What the ranks that call a collective together have to agree in, in 32 bits, and back to words. The signature of a
  * call travels with its messages; native code compares it (native/libof/calls.cc), and does not look into it.
  *
- *     bits  0 to 4    the operation, from 1 on; the last number is a schedule of the user's own
+ *     bits  0 to 4    the operation, from 1 on; the last numbers are a schedule of the user's own, and a part of a
+ *                     compound: then bits 5 to 9 are the compound, and 10 to 17 the root of the part, from 1 on
  *     bits  5 to 7    the algorithm
  *     bits  8 to 30   with a root                   8 bits root, 15 size
  *                     with an operator              4 bits element type, 4 operator, 15 size
@@ -39,6 +40,18 @@ const TABLE: readonly Operation[] = [...OPERATIONS, ...NEIGHBOR_OPERATIONS];
 /** The signature of schedules of the user's own: they may differ from rank to rank. */
 export const OWN_SCHEDULE = TABLE.length + 1;
 
+/** Calls that are made of several operations, on a communicator that is there for them. Each part tells the whole. */
+const COMPOUNDS = [
+  ...['dup', 'split', 'cart', 'distGraph'],
+  ...['values.bcast', 'values.gather', 'values.scatter', 'values.allgather', 'values.alltoall'],
+  ...['values.reduce', 'values.allreduce'],
+] as const;
+export type Compound = (typeof COMPOUNDS)[number];
+/** Those whose caller names a root: it is the root of their parts. */
+const ROOTED: readonly string[] = ['values.bcast', 'values.gather', 'values.scatter', 'values.reduce'];
+const PART = OWN_SCHEDULE + 1;
+const COMPOUND_BITS = 5;
+
 interface Fields {
   type: number;
   operator: number;
@@ -71,6 +84,14 @@ export function signatureOf(operation: Operation, shape: Shape, chosen: number):
     at += bits;
   }
   return signature;
+}
+
+/** The signature of an operation as a part of a compound. */
+export function signatureOfPart(compound: Compound, operation: Operation, shape: Shape): number {
+  const hasRoot = ROOTED.includes(compound) && operation.parameters.includes('root');
+  const root = hasRoot ? Math.min(shape.root + 1, 2 ** ROOT_BITS - 1) : 0;
+  const rest = COMPOUNDS.indexOf(compound) | (root << COMPOUND_BITS);
+  return PART | (rest << OPERATION_BITS);
 }
 
 /** What a caller names as the size of its call, for texts; undefined: sizes are in lists. */
@@ -124,6 +145,7 @@ function describe({ signature }: NativeCall): Described {
   const persistent = signature >= PERSISTENT;
   const number = signature % 2 ** OPERATION_BITS;
   if (number === OWN_SCHEDULE) return { name: 'start', parts: {} };
+  if (number === PART) return describePart(signature >>> OPERATION_BITS);
   const operation = TABLE.at(number - 1);
   if (number === 0 || operation === undefined) return { name: `an unknown operation (${signature})`, parts: {} };
   const parts: Described['parts'] = {};
@@ -132,7 +154,7 @@ function describe({ signature }: NativeCall): Described {
   for (const [field, bits] of layoutOf(operation)) {
     const most = 2 ** bits - 1;
     const value = (signature >>> at) & most;
-    if (field === 'root') parts['root'] = `root ${value}${value === most ? ' or above' : ''}`;
+    if (field === 'root') parts['root'] = rootName(value, most);
     if (field === 'type')
       parts['type'] = value < TYPE_BYTES.length ? nameOfType(value as ElementType) : `type ${value}`;
     if (field === 'operator') parts['operator'] = operatorName(value);
@@ -141,6 +163,16 @@ function describe({ signature }: NativeCall): Described {
   parts['algorithm'] = `algorithm '${operation.algorithms.at(algorithm)?.name ?? algorithm}'`;
   const name = persistent ? `${operation.name.slice(1)}Init` : operation.name;
   return { name, parts };
+}
+
+function rootName(root: number, most: number): string {
+  return `root ${root}${root === most ? ' or above' : ''}`;
+}
+
+function describePart(rest: number): Described {
+  const name = COMPOUNDS.at(rest % 2 ** COMPOUND_BITS) ?? `an unknown call (${rest})`;
+  const root = (rest >>> COMPOUND_BITS) % 2 ** ROOT_BITS;
+  return { name, parts: root > 0 ? { root: rootName(root - 1, 2 ** ROOT_BITS - 2) } : {} };
 }
 
 function operatorName(code: number): string {

@@ -8,6 +8,7 @@ import { deserialize, serialize } from 'node:v8';
 import type { OperationOptions } from './aborts.js';
 import { ArgumentError, show, ValueError } from './errors.js';
 import type { Counts } from './operations/operation.js';
+import type { Compound } from './signatures.js';
 
 /** The communicator that carries values. Nobody else uses it. */
 interface Carrier {
@@ -41,6 +42,7 @@ interface Carrier {
     recvCounts: Counts,
     recvDispls: null,
   ): PromiseLike<void>;
+  begin(compound: Compound): void;
   isend(buffer: ArrayBufferView, dest: number, tag: number): PromiseLike<void>;
   irecv(buffer: ArrayBufferView, source: number, tag: number): PromiseLike<void>;
   endEverywhere(): void;
@@ -88,7 +90,7 @@ export class Values {
     return this.call('bcast', options, () => {
       this.checkRank('bcast', 'root', root);
       const packed = this.pack('bcast', root === this.carrier.rank ? [value] : []);
-      return this.inOrder(() => this.broadcast('bcast', packed, root) as Promise<T>);
+      return this.inOrder('values.bcast', () => this.broadcast('bcast', packed, root) as Promise<T>);
     });
   }
 
@@ -97,7 +99,7 @@ export class Values {
     return this.call('gather', options, () => {
       this.checkRank('gather', 'root', root);
       const packed = this.pack('gather', [value]);
-      return this.inOrder(() => this.collect('gather', packed, root) as Promise<T[] | null>);
+      return this.inOrder('values.gather', () => this.collect('gather', packed, root) as Promise<T[] | null>);
     });
   }
 
@@ -112,7 +114,7 @@ export class Values {
       this.checkRank('scatter', 'root', root);
       if (rank === root) this.checkList('scatter', values);
       const packed = this.pack('scatter', rank === root ? values! : []);
-      return this.inOrder(async () => {
+      return this.inOrder('values.scatter', async () => {
         const sizes = rank === root ? packed.sizes : new Float64Array(size);
         await this.carrier.ibcast(sizes, root);
         this.checkSizes('scatter', sizes, () => root, packed);
@@ -128,7 +130,7 @@ export class Values {
   allgather<T>(value: T, options?: OperationOptions): Promise<T[]> {
     return this.call('allgather', options, () => {
       const packed = this.pack('allgather', [value]);
-      return this.inOrder(async () => {
+      return this.inOrder('values.allgather', async () => {
         const sizes = await this.allSizes('allgather', packed);
         const all = new Uint8Array(sum(sizes));
         await this.carrier.iallgatherv(packed.bytes, all, sizes, null);
@@ -142,7 +144,7 @@ export class Values {
     return this.call('alltoall', options, () => {
       this.checkList('alltoall', values);
       const packed = this.pack('alltoall', values);
-      return this.inOrder(async () => {
+      return this.inOrder('values.alltoall', async () => {
         const sizes = new Float64Array(this.carrier.size);
         await this.carrier.ialltoall(packed.sizes, sizes);
         this.checkSizes('alltoall', sizes, (index) => index, packed);
@@ -163,7 +165,7 @@ export class Values {
       this.checkRank('reduce', 'root', root);
       this.checkFunction('reduce', fn);
       const packed = this.pack('reduce', [value]);
-      return this.inOrder(async () => {
+      return this.inOrder('values.reduce', async () => {
         const values = (await this.collect('reduce', packed, root)) as T[] | null;
         return values === null ? null : this.fold('reduce', values, fn);
       });
@@ -180,7 +182,7 @@ export class Values {
       const root = 0;
       this.checkFunction('allreduce', fn);
       const packed = this.pack('allreduce', [value]);
-      return this.inOrder(async () => {
+      return this.inOrder('values.allreduce', async () => {
         const values = (await this.collect('allreduce', packed, root)) as T[] | null;
         let result = this.pack('allreduce', []);
         if (values !== null) {
@@ -309,8 +311,12 @@ export class Values {
   }
 
   /** Runs a collective when all earlier ones have ended, well or not. */
-  private inOrder<T>(task: () => Promise<T>): Promise<T> {
-    const result = this.last.then(task, task);
+  private inOrder<T>(compound: Compound, task: () => Promise<T>): Promise<T> {
+    const run = (): Promise<T> => {
+      this.carrier.begin(compound);
+      return task();
+    };
+    const result = this.last.then(run, run);
     this.last = result;
     // The caller has the same promise; this one must not be reported as unhandled as well.
     result.catch(() => undefined);

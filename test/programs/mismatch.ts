@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict';
 import {
   ArgumentError,
+  type CartCommunicator,
   type Communicator,
+  type GraphOptions,
   IN_PLACE,
   init,
   MAX,
@@ -24,15 +26,17 @@ import { play, report } from './scenario.js';
 /** A difference must not hang; this is what a very busy machine may need. */
 const LIMIT_MS = Number(process.env['NBC_TEST_LIMIT_MS'] ?? 20_000);
 
-type Start = (comm: Communicator) => Request;
+type Begun = Request | Promise<unknown>;
+type Start = (comm: Communicator) => Begun;
+type StartRequest = (comm: Communicator) => Request;
 
 const bytes = (count: number): Uint8Array => new Uint8Array(count);
 const bcast =
-  (count: number, root: number): Start =>
+  (count: number, root: number): StartRequest =>
   (comm) =>
     comm.ibcast(bytes(count), root);
 const allgather =
-  (count: number): Start =>
+  (count: number): StartRequest =>
   (comm) =>
     comm.iallgather(bytes(count), bytes(count * comm.size));
 const gather =
@@ -80,12 +84,18 @@ function likeTo(name: 'ibcast' | 'ireduce', size: number): number {
   for (let other = size + 8; ; other += 8) if (signature(other) === signature(size)) return other;
 }
 
+function list(comm: Communicator, root: number): number[] | null {
+  return comm.rank === root ? Array<number>(comm.size).fill(1) : null;
+}
+
 interface Difference {
   /** What all ranks but one call, and what that one calls. */
   most: Start[];
   odd: Start[];
   /** Both calls, as an error names them. */
   names: [most: string, odd: string];
+  /** What fails afterwards at once: default a barrier. */
+  later?: Start;
 }
 
 const DIFFERENCES: Record<string, Difference> = {};
@@ -172,14 +182,67 @@ Object.assign(DIFFERENCES, {
     names: ['algorithm', 'ring'],
   },
 } satisfies Record<string, Difference>);
+const later: Start = (comm) => comm.values.allgather(1);
+const grids = new WeakMap<Communicator, CartCommunicator>();
+const onGrid =
+  (start: (grid: CartCommunicator) => Request): Start =>
+  async (comm) => {
+    const grid = grids.get(comm) ?? (await comm.cart({ dims: [comm.size], periods: [true] }))!;
+    grids.set(comm, grid);
+    await start(grid);
+  };
+const shareWithNeighbors = onGrid((grid) => grid.ineighborAllgather(bytes(8), bytes(16)));
+const afterSetUp: Start = (comm) => comm.dup();
+const ring = (comm: Communicator): GraphOptions => {
+  return { sources: [(comm.rank + comm.size - 1) % comm.size], destinations: [(comm.rank + 1) % comm.size] };
+};
+Object.assign(DIFFERENCES, {
+  'a broadcast of values and a gather of values': {
+    ...{ most: [(comm) => comm.values.bcast('a', 0)], odd: [(comm) => comm.values.gather('b', 0)], later },
+    names: ['values.bcast (root 0)', 'values.gather'],
+  },
+  'values that are gathered and reduced': {
+    most: [(comm) => comm.values.gather(1, 0)],
+    odd: [(comm) => comm.values.reduce(1, (a, b) => a + b, 0)],
+    ...{ names: ['values.gather', 'values.reduce'], later },
+  },
+  'values from different roots': {
+    ...{
+      most: [(comm) => comm.values.scatter(list(comm, 0), 0)],
+      odd: [(comm) => comm.values.scatter(list(comm, 1), 1)],
+    },
+    ...{ names: ['values.scatter (root 0)', 'values.scatter (root 1)'], later },
+  },
+  'values to all': {
+    ...{
+      most: [(comm) => comm.values.allgather(1)],
+      odd: [(comm) => comm.values.alltoall(list(comm, comm.rank)!)],
+      later,
+    },
+    names: ['values.allgather', 'values.alltoall'],
+  },
+  'two exchanges with neighbors': {
+    most: [shareWithNeighbors],
+    odd: [onGrid((grid) => grid.ineighborAlltoall(bytes(16), bytes(16)))],
+    ...{ names: ['ineighborAllgather', 'ineighborAlltoall'], later: shareWithNeighbors },
+  },
+  'a copy and a split': {
+    ...{ most: [(comm) => comm.dup()], odd: [(comm) => comm.split(0)], names: ['dup', 'split'], later: afterSetUp },
+  },
+  'a grid and a graph': {
+    most: [(comm) => comm.cart({ dims: [comm.size], periods: [false] })],
+    odd: [(comm) => comm.distGraph(ring(comm))],
+    ...{ names: ['cart', 'distGraph'], later: afterSetUp },
+  },
+} satisfies Record<string, Difference>);
 
 const awaits = process.env['TEST_AWAITS'] === '1';
 
-async function outcomeOf(start: () => Request): Promise<NbcError | null> {
+async function outcomeOf(start: () => Begun): Promise<NbcError | null> {
   try {
-    const request = start();
-    if (awaits) await request;
-    else request.wait(LIMIT_MS);
+    const begun = start();
+    if (awaits || !('wait' in begun)) await begun;
+    else begun.wait(LIMIT_MS);
     return null;
   } catch (error) {
     assert(error instanceof NbcError, String(error));
@@ -192,7 +255,7 @@ async function differences(): Promise<void> {
   const world = await init({ timeout: LIMIT_MS });
   const { rank, size } = world;
   const found: Record<string, { message: string; ranks: unknown; names: string[]; calls: number }> = {};
-  for (const [index, [name, { most, odd, names }]] of Object.entries(DIFFERENCES).entries()) {
+  for (const [index, [name, { most, odd, names, later = barrier }]] of Object.entries(DIFFERENCES).entries()) {
     // Not on every size: the default may be this algorithm.
     const differs = 1 + (index % (size - 1));
     const comm = await world.dup();
@@ -205,7 +268,7 @@ async function differences(): Promise<void> {
     assert(error instanceof MismatchError, `${name}: ${String(error)}`);
     found[name] = { message: error.message, ranks: error.ranks, names, calls };
     // All later ones fail at once.
-    assert((await outcomeOf(() => barrier(comm))) instanceof MismatchError, name);
+    assert((await outcomeOf(() => later(comm))) instanceof MismatchError, name);
     await comm.close();
   }
   await world.ibarrier();
