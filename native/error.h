@@ -39,6 +39,7 @@ constexpr Signature kAnotherSize = 1u << 30;
 struct KnownCall {
   Signature signature = 0;
   uint32_t size_hash = 0;  // another hash of a size in which all ranks agree; 0: there is none, or it is not known
+  bool waits = false;      // it says that it has waited there for a while
 
   // The signature of another rank's call that differs from this one. 0: as far as is known, they are equal.
   Signature other_than(const KnownCall& theirs) const {
@@ -51,7 +52,8 @@ struct KnownCall {
 
 // Two calls of one communicator that should be the same and are not: the first that some rank has found. When it is
 // closed, also a call that the second rank has not made (its call is 0), or whose message it has not received (the
-// calls are equal). Or no calls, and both are 0: the first rank has revoked the communicator. Either ends it.
+// calls are equal); where the first rank waits in such a call, that is told. Or no calls, and both are 0: the first
+// rank has revoked the communicator. Each that is told ends it.
 struct Mismatch {
   uint64_t context = 0;  // of the messages
   uint32_t tag = 0;

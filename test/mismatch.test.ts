@@ -71,6 +71,23 @@ describe('calls that differ', function () {
       assert.match(one[0], /^close: rank 0 of the world has called ibcast \(root 0, .*which rank 1 has not called$/);
     });
 
+    it(`end where a rank closes the communicator without the call in which the others wait ('${transport}')`, async () => {
+      const results = await runRanks('mismatch', { size: 3, args: ['closedWithout'], env });
+      const [zero, one, two] = reports<Record<string, string[]>>(results);
+      assert.deepEqual(one, {});
+      for (const [name, call] of [
+        ['a barrier', 'ibarrier'],
+        ['values of all', 'values.allgather'],
+        ['a split', 'split'],
+      ]) {
+        for (const message of [...zero[name], ...two[name]]) {
+          assert.match(message, /rank [02] of the world has called .*, which rank 1 has not called$/, name);
+          assert(message.includes(`has called ${call}`), message);
+        }
+        assert.deepEqual([zero[name].length, two[name].length], [2, 2], name);
+      }
+    });
+
     it(`are told by close() where no call is left ('${transport}')`, async () => {
       const results = await runRanks('mismatch', { size: 2, args: ['atTheEnd'], env });
       assert.deepEqual(reports<string>(results), ['told', 'told']);

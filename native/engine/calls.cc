@@ -13,6 +13,11 @@ constexpr int64_t kPatience = 100;
 
 // A communicator takes four numbers (src/contexts.ts): collectives have the first, persistent ones the third.
 constexpr uint64_t communicator_of(uint64_t context) { return context & ~uint64_t{3}; }
+// With those of what it carries for itself, it takes sixteen.
+constexpr uint64_t owner_of(uint64_t context) { return context & ~uint64_t{15}; }
+
+// Communicators that were closed of which it is known how many calls they have had.
+constexpr size_t kMostClosed = 4096;
 
 }  // namespace
 
@@ -65,9 +70,15 @@ void Engine::close_group(const Group& group) {
   const auto found = groups_.find(group.context);
   if (found == groups_.end()) return;
   const std::shared_ptr<Group> closed = found->second;  // `group` may be it
+  closed_calls_.push_back({closed->context, closed->next_tag});
+  if (closed_calls_.size() > kMostClosed) closed_calls_.pop_front();
   if (is_pending(group)) closed_groups_.push_back(closed);
   groups_.erase(found);
   libof_.close_communicator(closed->context);
+  // Peers may have asked about what it would have carried, and this rank has never opened.
+  if (closed->context == owner_of(closed->context)) {
+    for (uint64_t carried = 4; carried < 16; carried += 4) libof_.compare_kept(closed->context + carried);
+  }
 }
 
 // Of a revoked communicator all operations end, of one with calls that differ those that are calls.
@@ -104,7 +115,10 @@ void Engine::note_call(Group& group, const Operation& operation) {
 
 bool Engine::differs(const libof::MessageKey& key, Rank peer, const KnownCall& theirs, Mismatch& out) {
   Group* const group = open_group(key.context);
-  if (group == nullptr) return false;
+  if (group == nullptr) {
+    out = {key.context, key.tag, {peer, fabric_->rank()}, {theirs.signature, 0}};
+    return theirs.waits && is_closed_without(key.context, key.tag);
+  }
   const uint32_t behind = group->next_tag - key.tag;  // calls that this rank has made from this one on
   const auto compare = [&](Rank rank, const KnownCall& known) {
     const Signature other = known.other_than(theirs);
@@ -123,8 +137,20 @@ bool Engine::differs(const libof::MessageKey& key, Rank peer, const KnownCall& t
   ToldCall& told = group->told[key.tag % group->told.size()];
   const bool is_told = told.tag == key.tag && told.call.signature != 0;
   if (is_told && compare(told.rank, told.call)) return true;
-  if (!is_told || told.call.size_hash == 0) told = {key.tag, theirs, peer};
+  if (!is_told || theirs.waits) told = {key.tag, theirs, peer};
   return false;
+}
+
+// What a communicator carries for itself is closed with it, and need not have been opened.
+bool Engine::is_closed_without(uint64_t context, uint32_t tag) const {
+  const uint64_t communicator = communicator_of(context);
+  const auto has = [&](uint64_t closed) {
+    return std::find_if(closed_calls_.begin(), closed_calls_.end(),
+                        [&](const ClosedCalls& one) { return one.context == closed; });
+  };
+  if (const auto found = has(communicator); found != closed_calls_.end())
+    return static_cast<int32_t>(tag - found->next_tag) >= 0;
+  return has(owner_of(context)) != closed_calls_.end();
 }
 
 void Engine::grow_told(Group& group, uint32_t ahead) {
@@ -152,7 +178,8 @@ void Engine::mismatch(Mismatch& found, bool told) {
   mismatches_.push_back({found, told});
 }
 
-// Ends the operations: no peer counts on their messages any more. The rank that has found the mismatch tells all ranks.
+// Ends the operations: no peer counts on their messages any more. The rank that has found the mismatch tells all ranks;
+// where it has closed the communicator and does not know them any more, that is the first rank of the two, which waits.
 // Another one tells only those that learn from their messages that an operation of this rank has failed: they have to
 // know why before.
 void Engine::settle_mismatches() {
@@ -161,7 +188,7 @@ void Engine::settle_mismatches() {
     mismatches_.pop_back();
     Group* const group = group_of(found.context);
     if (group == nullptr) continue;
-    if (!told) {
+    if (!told || found.ranks[0] == fabric_->rank()) {
       for (const Rank member : group->members) libof_.tell(member, found);
     }
     std::vector<Operation*> pending;
@@ -250,9 +277,24 @@ RequestFailure Engine::last_look(const Group* of) {
     failure.error = Error::calls_differ;
     failure.mismatch = found;
   }
-  if (of != nullptr) close_group(*of);
+  if (of != nullptr) {
+    end_waits(*of);
+    close_group(*of);
+    fabric_->flush();
+  }
   leave();
   return failure;
+}
+
+// Peers wait in a call that this rank will not make any more.
+void Engine::end_waits(const Group& group) {
+  const auto waits = [&](const ToldCall& told) {
+    return told.call.waits && static_cast<int32_t>(told.tag - group.next_tag) >= 0;
+  };
+  const auto told = std::find_if(group.told.begin(), group.told.end(), waits);
+  if (told == group.told.end()) return;
+  libof_.end_communicator({group.context, told->tag, {told->rank, fabric_->rank()}, {told->call.signature, 0}});
+  advance_ready();
 }
 
 }  // namespace nbc

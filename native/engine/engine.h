@@ -77,6 +77,12 @@ struct ToldCall {
   Rank rank = 0;   // the peer
 };
 
+// Of a communicator that was closed here.
+struct ClosedCalls {
+  uint64_t context = 0;
+  uint32_t next_tag = 0;  // of the first call that this rank has not made
+};
+
 // A group of ranks with a context of its own.
 struct Group {
   std::vector<Rank> members;                    // world ranks
@@ -323,6 +329,8 @@ class Engine : private libof::Calls, private libof::Observer {
   void close_group(const Group& group);
   static bool ends(const Group& group, const Operation& operation);
   bool differs(const libof::MessageKey& key, Rank peer, const KnownCall& theirs, Mismatch& out) override;
+  bool is_closed_without(uint64_t context, uint32_t tag) const;
+  void end_waits(const Group& group);
   bool knows(uint64_t context) const override { return open_group(context) != nullptr; }
   void mismatch(Mismatch& found, bool told) override;
   void settle_mismatches();
@@ -383,6 +391,7 @@ class Engine : private libof::Calls, private libof::Observer {
   std::unordered_map<uint32_t, Persistent> persistent_;                           // by slot
   std::unordered_map<uint64_t, std::shared_ptr<Group>> groups_;  // by context, of the communicators that are open
   std::vector<std::shared_ptr<Group>> closed_groups_;            // with something pending when they were closed
+  std::deque<ClosedCalls> closed_calls_;                         // the last ones
   struct NewMismatch {
     Mismatch found;
     bool told;  // by a peer

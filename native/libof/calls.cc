@@ -66,7 +66,7 @@ bool LibOF::ends(Peer& peer, const MessageKey& key, const KnownCall& theirs) {
 
 // Its sender asks once. So where this rank does not know the communicator yet, the inquiry waits for that.
 void LibOF::take_inquiry(Peer& peer, const MessageKey& key, Signature signature) {
-  const KnownCall theirs{signature, key.sequence};
+  const KnownCall theirs{signature, key.sequence, true};
   if (ends(peer, key, theirs) || calls_ == nullptr || !has_calls(key.context)) return;
   if (!calls_->knows(key.context) && inquiries_.size() < kMostInquiries) inquiries_.push_back({peer.rank, key, theirs});
 }

@@ -60,7 +60,8 @@ struct Counters {
 class Calls {
  public:
   virtual ~Calls() = default;
-  // A peer has made this call. True: it differs from what is known of the call; `out` is complete.
+  // A peer has made this call. True: it differs from what is known of the call, or the peer waits there for a rank that
+  // has closed the communicator without it; `out` is complete.
   virtual bool differs(const MessageKey& key, Rank peer, const KnownCall& theirs, Mismatch& out) = 0;
   // False: this rank has not made the communicator yet, or has closed it.
   virtual bool knows(uint64_t context) const = 0;

@@ -1,5 +1,6 @@
 /** Ranks that call different collectives, and ranks whose calls look different and are not. Two ranks and more. */
 import assert from 'node:assert/strict';
+import { setTimeout } from 'node:timers/promises';
 import {
   ArgumentError,
   type CartCommunicator,
@@ -25,6 +26,9 @@ import { play, report } from './scenario.js';
 
 /** A difference must not hang; this is what a very busy machine may need. */
 const LIMIT_MS = Number(process.env['NBC_TEST_LIMIT_MS'] ?? 20_000);
+
+/** How long a rank waits before it asks the others which call they are in: kPatience of the engine. */
+const PATIENCE_MS = 100;
 
 type Begun = Request | Promise<unknown>;
 type Start = (comm: Communicator) => Begun;
@@ -448,6 +452,43 @@ async function leftOver(): Promise<void> {
   report(texts);
 }
 
+/** Three ranks. Rank 1 closes each communicator without the call in which the others wait, before or after they ask. */
+async function closedWithout(): Promise<void> {
+  const world = await init({ timeout: LIMIT_MS });
+  const { rank } = world;
+  const calls: Record<string, Start> = {
+    'a barrier': barrier,
+    'values of all': (comm) => comm.values.allgather(1),
+    'a split': (comm) => comm.split(0),
+  };
+  const found: Record<string, string[]> = {};
+  for (const [name, start] of Object.entries(calls)) {
+    for (const asked of [false, true]) {
+      const comm = await world.dup();
+      const call = rank === 1 ? null : Promise.resolve(start(comm));
+      const error = call?.then(
+        () => null,
+        (thrown: unknown) => thrown,
+      );
+      if (asked && rank === 0) {
+        // Time to ask. Where it is too short, the ranks ask later, and learn the same.
+        await setTimeout(4 * PATIENCE_MS);
+        await world.isend(bytes(1), 1);
+      }
+      if (asked && rank === 1) await world.irecv(bytes(1), 0);
+      const thrown = await error;
+      if (rank !== 1) {
+        assert(thrown instanceof MismatchError, `${name}: ${String(thrown)}`);
+        (found[name] ??= []).push(thrown.message);
+      }
+      await comm.close();
+      await world.ibarrier();
+    }
+  }
+  await world.close();
+  report(found);
+}
+
 /** With option debug, the error has the line of the call. Two ranks. */
 async function debugged(): Promise<void> {
   const world = await init({ timeout: LIMIT_MS });
@@ -457,4 +498,4 @@ async function debugged(): Promise<void> {
   report({ message: error.message, calledAt: error.calledAt ?? null });
 }
 
-await play({ differences, atTheEnd, legal, refused, leftOver, debugged });
+await play({ differences, atTheEnd, legal, refused, leftOver, closedWithout, debugged });
