@@ -19,6 +19,17 @@ export class Op {
     readonly source: OpFunction | URL | null,
   ) {}
 
+  /**
+   * @internal What tells operators of {@link createOp} apart between ranks, as numbers: whether they commute, and the
+   * name of the function or of the module's file, which may lie elsewhere on another host.
+   */
+  get marks(): readonly number[] {
+    const { source, commutes } = this;
+    if (source === null) return [];
+    const name = source instanceof URL ? source.pathname.slice(source.pathname.lastIndexOf('/') + 1) : this.name;
+    return [Number(commutes), ...Array.from(name, (character) => character.codePointAt(0)!)];
+  }
+
   /** @internal */
   static of(name: Exclude<keyof typeof Operator, 'USER'>): Op {
     return Object.freeze(new Op(name, true, Operator[name], 0, null));
@@ -88,7 +99,8 @@ export interface OpOptions {
  * {@link OperatorError}, and the requests of the other ranks that need the result with an {@link AbandonedError}. It
  * must not wait: neither return a promise nor call `wait()`.
  *
- * Make an operator once, and use it often: schedules are kept for each operator, and so is a worker.
+ * Make an operator once, and use it often: schedules are kept for each operator, and so is a worker. All ranks pass the
+ * same one. What they compare is `commutative` and the name of the function or of the module's file, not what these do.
  *
  * Source: MPI_Op_create.
  *

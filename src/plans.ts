@@ -299,7 +299,7 @@ export class PlanCache {
     const name = `${operation.name} (${algorithm.name})`;
     const signature =
       compound === undefined
-        ? { value: signatureOf(operation, shape, chosen), bytes: bytesOfCall(operation, shape) }
+        ? { value: signatureOf(operation, shape, chosen, op), bytes: bytesOfCall(operation, shape) }
         : { value: signatureOfPart(compound, operation, shape), bytes: undefined };
     return this.plans.add(key, layouts.apply(algorithm.build(shape)), called, op, name, signature);
   }

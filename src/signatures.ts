@@ -12,13 +12,14 @@
  *     bit   31        the call is an Init of a persistent request: set by native code
  *
  * Of the size there is a hash. It is 0 where MPI lets the size differ from rank to rank. A root that has no room counts
- * as the highest that has, and the root is part of the hash, too. Element types of what is only moved are not compared.
+ * as the highest that has, and the root is part of the hash, too; so is what tells operators of createOp apart. Element
+ * types of what is only moved are not compared.
  */
 import { nameOfType } from './elements.js';
 import { OPERATIONS } from './operations/index.js';
 import { NEIGHBOR_OPERATIONS } from './operations/neighbor.js';
 import type { Operation } from './operations/operation.js';
-import { OPERATORS } from './operators.js';
+import { type Op, OPERATORS } from './operators.js';
 import type { ReduceShape } from './schedules/combine.js';
 import { type ElementType, Operator, TYPE_BYTES } from './schedules/encoding.js';
 import type { Shape } from './schedules/shape.js';
@@ -69,11 +70,14 @@ function layoutOf({ parameters }: Operation): readonly (readonly [field: keyof F
   return [...layout, ['size', left]];
 }
 
-/** @param chosen index of the algorithm */
-export function signatureOf(operation: Operation, shape: Shape, chosen: number): number {
+/**
+ * @param chosen index of the algorithm
+ * @param op where it is one of createOp
+ */
+export function signatureOf(operation: Operation, shape: Shape, chosen: number, op?: Op): number {
   const { type = 0, operator = 0 } = shape as Partial<ReduceShape>;
   const sizes = sizesOf(operation, shape);
-  const agreed = operation.parameters.includes('root') ? [...sizes, shape.root] : sizes;
+  const agreed = [...sizes, ...(operation.parameters.includes('root') ? [shape.root] : []), ...(op?.marks ?? [])];
   const fields: Fields = { type, operator, root: shape.root, size: hashOf(agreed) };
   let signature = (numberOf(operation) | (chosen << OPERATION_BITS)) >>> 0;
   let at = OPERATION_BITS + ALGORITHM_BITS;
@@ -175,10 +179,10 @@ function describePart(rest: number): Described {
   return { name, parts: root > 0 ? { root: rootName(root - 1, 2 ** ROOT_BITS - 2) } : {} };
 }
 
+const USERS = 'an operator of createOp';
+
 function operatorName(code: number): string {
-  return code === Operator.USER
-    ? 'an operator of createOp'
-    : (OPERATORS.find((op) => op.code === code)?.name ?? `${code}`);
+  return code === Operator.USER ? USERS : (OPERATORS.find((op) => op.code === code)?.name ?? `${code}`);
 }
 
 /** Both calls, as far as they differ: "rank 0 called ibcast (root 0), and rank 1 ibcast (root 1)". */
@@ -192,7 +196,8 @@ export function describeMismatch(one: NativeCall, other: NativeCall): string {
     return words.length === 0 ? name : `${name} (${words.join(', ')})`;
   };
   const sizes = same && Object.keys(a.parts).every((part) => a.parts[part] === b.parts[part]);
-  const how = sizes ? ', with another size' : '';
+  const which = a.parts['operator'] === USERS ? 'size, or another operator' : 'size';
+  const how = sizes ? `, with another ${which}` : '';
   return `rank ${one.rank} of the world called ${text(a, one, b)}, and rank ${other.rank} called ${text(b, other, a)}${how}`;
 }
 

@@ -5,6 +5,7 @@ import {
   ArgumentError,
   type CartCommunicator,
   type Communicator,
+  createOp,
   type GraphOptions,
   IN_PLACE,
   init,
@@ -57,6 +58,12 @@ const reduce =
   (count: number): Start =>
   (comm) =>
     comm.ireduce(new Float64Array(count / 8), comm.rank === 0 ? new Float64Array(count / 8) : null, SUM, 0);
+function smaller(a: Float64Array, b: Float64Array): void {
+  for (let i = 0; i < b.length; i++) b[i] = Math.min(a[i], b[i]);
+}
+function larger(a: Float64Array, b: Float64Array): void {
+  for (let i = 0; i < b.length; i++) b[i] = Math.max(a[i], b[i]);
+}
 const barrier: Start = (comm) => comm.ibarrier();
 const own: Start = (comm) => {
   const { rank, size } = comm;
@@ -131,6 +138,11 @@ for (const count of [8, 20_000, 600_000]) {
       most: [allreduce(Float64Array, small)],
       odd: [allreduce(Float64Array, small, MAX)],
       names: ['SUM', 'MAX'],
+    },
+    [`${values} two operators of the program`]: {
+      most: [allreduce(Float64Array, small, createOp(smaller, { commutative: true }))],
+      odd: [allreduce(Float64Array, small, createOp(larger, { commutative: true }))],
+      names: ['iallreduce', 'another operator'],
     },
     [`${values} different Inits`]: {
       most: [persistent((comm) => comm.bcastInit(bytes(count), 0))],
