@@ -19,6 +19,7 @@ import {
   NbcError,
   requireObject,
   show,
+  tellPlaces,
 } from './errors.js';
 import { connect, type Context, type Derive, duplicate, splitByColor } from './groups.js';
 import type { Network } from './native.js';
@@ -1027,6 +1028,7 @@ export class Communicator {
    */
   async call<T>(operation: string, options: OperationOptions | undefined, run: () => Promise<T>): Promise<T> {
     const signal = options?.signal;
+    const calledAt = this.world.placeOfCall();
     try {
       if (signal === undefined) return await run();
       const context = this.during(operation);
@@ -1037,7 +1039,10 @@ export class Communicator {
       };
       return await this.world.aborts.call<T>(signal, { context, run, abort, discard });
     } catch (error) {
-      if (error instanceof NbcError) nameCall(error, operation);
+      if (error instanceof NbcError) {
+        nameCall(error, operation);
+        tellPlaces(error, calledAt, undefined);
+      }
       throw error;
     }
   }

@@ -362,6 +362,11 @@ export class World {
     Object.defineProperty(request, 'then', { get, configurable: true });
   }
 
+  /** With option `debug`: where the program is. */
+  placeOfCall(): string | undefined {
+    return this.places === null ? undefined : callPlace();
+  }
+
   /** With option `debug`. */
   tellPlaces(request: Pending, error: NbcError): void {
     const places = this.places?.get(request);

@@ -16,13 +16,18 @@ describe('calls that differ', function () {
   for (const debug of ['1', '0']) {
     it(`are named with the lines of the program where NBC_DEBUG is ${debug}`, async () => {
       const results = await runRanks('mismatch', { size: 2, args: ['debugged'], env: { NBC_DEBUG: debug } });
-      for (const { message, calledAt } of reports<{ message: string; calledAt: string | null }>(results)) {
+      interface Told {
+        name: string;
+        message: string;
+        calledAt: string | null;
+      }
+      for (const { name, message, calledAt } of reports<Told[]>(results).flat()) {
         if (debug === '0') {
           assert.equal(calledAt, null);
           assert.doesNotMatch(message, /the program called/);
         } else {
           assert.match(calledAt!, /\/programs\/mismatch\.(js|ts):\d+:\d+$/);
-          assert(message.endsWith(`; the program called ibcast at ${calledAt!}`), message);
+          assert(message.endsWith(`; the program called ${name} at ${calledAt!}`), message);
         }
       }
     });

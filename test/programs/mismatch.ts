@@ -504,10 +504,25 @@ async function closedWithout(): Promise<void> {
 /** With option debug, the error has the line of the call. Two ranks. */
 async function debugged(): Promise<void> {
   const world = await init({ timeout: LIMIT_MS });
-  const error = await outcomeOf(() => world.ibcast(bytes(600_000), world.rank));
-  assert(error instanceof MismatchError, String(error));
+  const calls: Record<string, Start> = {
+    ibcast: (comm) => comm.ibcast(bytes(600_000), comm.rank),
+    'values.gather': (comm) => (comm.rank === 0 ? comm.values.gather(1, 0) : comm.values.gather(1, 1)),
+    split: (comm) => (comm.rank === 0 ? comm.cart({ dims: [2], periods: [true] }) : comm.split(0)),
+  };
+  const told = [];
+  for (const [name, start] of Object.entries(calls)) {
+    const comm = await world.dup();
+    const error = await outcomeOf(() => start(comm));
+    assert(error instanceof MismatchError, String(error));
+    told.push({
+      name: error.operation === 'cart' ? 'cart' : name,
+      message: error.message,
+      calledAt: error.calledAt ?? null,
+    });
+    await comm.close();
+  }
   await world.close();
-  report({ message: error.message, calledAt: error.calledAt ?? null });
+  report(told);
 }
 
 await play({ differences, atTheEnd, legal, refused, leftOver, closedWithout, debugged });
