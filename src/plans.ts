@@ -296,7 +296,7 @@ export class PlanCache {
     this.unbind();
     this.forget();
     const algorithm = this.suited(operation.algorithms[chosen], shape, called);
-    const name = `${operation.name} (${algorithm.name})`;
+    const name = `${compound === undefined ? '' : `${compound}: `}${operation.name} (${algorithm.name})`;
     const signature =
       compound === undefined
         ? { value: signatureOf(operation, shape, chosen, op), bytes: bytesOfCall(operation, shape) }
