@@ -124,9 +124,9 @@ struct Completion {
 constexpr uint32_t kImmediateBits = 30;
 
 // ready: the mailboxes may be used. later: the peer is not there yet; the doorbell rings when it is. refused: the two
-// ranks do not match. broken: no connection can be made, or it is lost. why() explains refused and broken. closed: the
-// peer has closed.
-enum class Connect { ready, later, refused, broken, closed };
+// ranks do not match. broken: no connection can be made, or it is lost. exhausted: this rank has no descriptor for one.
+// why() explains these three. closed: the peer has closed.
+enum class Connect { ready, later, refused, broken, exhausted, closed };
 
 // How many ranks share the processors of this machine.
 struct Crowd {
@@ -167,7 +167,7 @@ class Fabric {
   virtual Network network_to(Rank peer) const = 0;
 
   virtual Connect connect(Rank peer) = 0;
-  // Why connect() gave refused or broken, or why memory could not be exposed (peer: this rank).
+  // Why connect() gave refused, broken or exhausted, or why memory could not be exposed (peer: this rank).
   virtual std::string why(Rank peer) const = 0;
   // Why this rank could not move data of this peer, or of its own for this peer: Error::system. Empty: the peer could
   // not.

@@ -41,14 +41,23 @@ await play({
     await world.close();
   },
 
+  /** Rank 0 has no descriptor left for its connections to the others: reports its error. */
+  async descriptorsLater() {
+    const world = await init();
+    const taken = world.rank === 0 ? takeDescriptors() : [];
+    const failed = await world.ialltoall(new Uint8Array(world.size), new Uint8Array(world.size)).then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+    for (const descriptor of taken) closeSync(descriptor);
+    // Another rank may have what it needs of rank 0, which accepts connections again.
+    if (world.rank === 0) tellOf(failed);
+    await world.close();
+  },
+
   /** With no descriptor left, then one, and so on, until init() succeeds: reports each failure. */
   async descriptors() {
-    const taken: number[] = [];
-    try {
-      for (;;) taken.push(openSync('/dev/null', 'r'));
-    } catch (error) {
-      assert.equal((error as NodeJS.ErrnoException).code, 'EMFILE');
-    }
+    const taken = takeDescriptors();
     for (;;) {
       try {
         await (await init()).close();
@@ -60,6 +69,17 @@ await play({
     }
   },
 });
+
+/** All that are left. */
+function takeDescriptors(): number[] {
+  const taken: number[] = [];
+  try {
+    for (;;) taken.push(openSync('/dev/null', 'r'));
+  } catch (error) {
+    assert.equal((error as NodeJS.ErrnoException).code, 'EMFILE');
+  }
+  return taken;
+}
 
 function tellOf(error: unknown): void {
   assert(error instanceof NbcError, String(error));
