@@ -1,6 +1,5 @@
 #include "addon/errors.h"
 
-#include <cerrno>
 #include <sys/resource.h>
 
 #include <iterator>
@@ -119,7 +118,7 @@ unsigned long descriptor_limit() {
 }
 
 Refusal cannot_open(const char* code, const FabricError& error) {
-  const bool descriptors = error.system_errno == EMFILE || error.system_errno == ENFILE;
+  const bool descriptors = out_of_descriptors(error.system_errno);
   Refusal refusal(descriptors ? "ERR_NBC_DESCRIPTORS" : error.code != nullptr ? error.code : code);
   if (descriptors) refusal.with("most", static_cast<double>(descriptor_limit()));
   if (error.system_errno != 0) refusal.with("errno", error.system_errno);

@@ -94,6 +94,9 @@ inline FabricError system_failure(const std::string& what, int error = errno) {
   return {what + ": " + std::strerror(error), error};
 }
 
+// Of this process (ulimit -n) or machine.
+inline bool out_of_descriptors(int error) { return error == EMFILE || error == ENFILE; }
+
 // One direction of a connection, as one side sees it: the two parts that LibOF lays out.
 struct Mailbox {
   std::byte* control = nullptr;  // kControlBytes: acknowledgements and the RTR array

@@ -82,10 +82,8 @@ std::string SocketBootstrap::refusal(Rank rank) const {
   return has_reason ? connector_->why(rank) : std::string();
 }
 
-bool SocketBootstrap::unreachable(Rank rank) const {
-  if (connector_ == nullptr) return false;
-  const Connect verdict = connector_->verdict(rank);
-  return verdict == Connect::broken || verdict == Connect::exhausted;
+Connect SocketBootstrap::verdict(Rank rank) const {
+  return connector_ == nullptr ? Connect::refused : connector_->verdict(rank);
 }
 
 Standing SocketBootstrap::standing(Rank rank) {

@@ -14,7 +14,6 @@ constexpr int64_t kPauseMilliseconds = 50;  // between two attempts
 constexpr int64_t kLateMilliseconds = 1000;
 
 // Of this process or machine, and for a while.
-bool out_of_descriptors(int error) { return error == EMFILE || error == ENFILE; }
 bool out_of_means(int error) { return error == ENOBUFS || error == ENOMEM; }
 
 // The network, not the peer: a link that is down for a moment has no route either.
