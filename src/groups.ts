@@ -35,7 +35,6 @@ interface Parent {
   readonly control: Control;
   /** The last dup or split that was called. */
   lastControl: Promise<unknown>;
-  requireOpen(operation: string): void;
 }
 
 /** Rank that chooses ids and groups. */
@@ -48,7 +47,7 @@ const INT32_MIN = -(2 ** 31);
 export type Derive<Child> = (members: Uint32Array, rank: number, context: Context) => Child;
 
 export function duplicate<Child>(parent: Parent, derive: Derive<Child>): Promise<Child> {
-  return inOrder(parent, 'dup', async (control) => {
+  return inOrder(parent, async (control) => {
     return derive(parent.members, parent.rank, await agreeOnContext(control));
   });
 }
@@ -60,12 +59,11 @@ export function duplicate<Child>(parent: Parent, derive: Derive<Child>): Promise
  */
 export async function connect<Child>(
   parent: Parent,
-  operation: string,
   ranks: number,
   disagreement: (control: Agreeing) => Promise<ArgumentError | null>,
   derive: Derive<Child>,
 ): Promise<Child | null> {
-  const made = await inOrder(parent, operation, async (control) => {
+  const made = await inOrder(parent, async (control) => {
     const error = await disagreement(control);
     if (error !== null) return error;
     const context = await agreeOnContext(control);
@@ -96,7 +94,7 @@ export async function splitByColor<Child>(
   if (!(Number.isInteger(key) && key >= INT32_MIN && key <= INT32_MAX)) {
     throw new ArgumentError('key', `must be a 32-bit whole number, not ${show(key)}`, context);
   }
-  return inOrder(parent, 'split', async (control) => {
+  return inOrder(parent, async (control) => {
     const wish = Int32Array.of(color ?? NO_COLOR, key);
     const wishes = control.rank === ROOT ? new Int32Array(2 * control.size) : null;
     await control.igather(wish, wishes, ROOT);
@@ -149,11 +147,8 @@ function writeNewContext(control: Control, target: Int32Array | Uint32Array): vo
  * Runs a task when all earlier ones of this communicator have ended. One that fails leaves the ranks out of step: later
  * ones fail too, with its error.
  */
-function inOrder<T>(parent: Parent, operation: string, task: (control: Control) => Promise<T>): Promise<T> {
-  const result = parent.lastControl.then(() => {
-    parent.requireOpen(operation);
-    return task(parent.control);
-  });
+function inOrder<T>(parent: Parent, task: (control: Control) => Promise<T>): Promise<T> {
+  const result = parent.lastControl.then(() => task(parent.control));
   parent.lastControl = result;
   // The caller has the same promise; this one must not be reported as unhandled as well.
   result.catch(() => undefined);
