@@ -22,9 +22,10 @@ enum class Error : uint32_t {
   calls_differ = 12,       // two ranks of the communicator have called different collectives
   revoked = 13,            // a rank has revoked the communicator
   counted_lost = 14,       // the peer has given this rank up, because it did not answer
+  descriptors = 15,        // this rank has no descriptor for a connection to the peer
 };
 constexpr uint32_t kFirstError = static_cast<uint32_t>(Error::truncated);
-constexpr uint32_t kLastError = static_cast<uint32_t>(Error::counted_lost);
+constexpr uint32_t kLastError = static_cast<uint32_t>(Error::descriptors);
 
 // Packed by TypeScript (src/signatures.ts): what the ranks that call a collective together have to agree in. Native
 // code compares it, and knows nothing of what is in it but the last bit, which it sets itself. 0: nothing is compared.
@@ -71,7 +72,8 @@ struct RequestFailure {
   uint32_t peer = 0;        // world rank of the other side; revoked: of the one that has called it
   uint64_t bytes_here = 0;  // truncated: the size of the message on this rank, and on the peer
   uint64_t bytes_there = 0;
-  // mismatch, unreachable, memory: the reason that the fabric gives; operator_failed: that of the function's thread
+  // mismatch, unreachable, descriptors, memory, system: the reason that the fabric gives; operator_failed: that of the
+  // function's thread
   std::string detail;
   // abandoned: where the failure began, as a world rank, and as what; none: the peer did not say.
   uint32_t origin = 0;

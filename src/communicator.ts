@@ -118,6 +118,8 @@ export class Communicator {
   lastControl: Promise<unknown> = Promise.resolve();
 
   private closed = false;
+  /** Calls that give a promise, and are under way. */
+  private calls = 0;
   private ownControl: Communicator | null = null;
   private whatPrepares: Communicator | null = null;
   /** Its collectives are prepared instead of started. */
@@ -773,8 +775,9 @@ export class Communicator {
 
   /**
    * Ends this communicator: later calls fail with a {@link ClosedError}, operations in progress complete as usual, or
-   * fail if a rank that has not closed it revokes it. On the communicator from `init()` it ends them all, and the whole
-   * world with them: then operations in progress fail with a ClosedError, too.
+   * fail if a rank that has not closed it revokes it. So do calls of `dup`, `agree`, `values` and the like. On the
+   * communicator from `init()` it ends them all, and the whole world with them: then operations in progress fail with a
+   * ClosedError, too.
    *
    * Each rank closes when it likes, but who still needs something from it gets a {@link PeerClosedError}. To close
    * twice does nothing.
@@ -794,9 +797,18 @@ export class Communicator {
     this.ownPlans.release();
     const failure = this.world.native.freeCommunicator(this.handle);
     this.world.communicators.delete(this);
+    // Else the last call that is under way closes them.
+    const ended = this.calls === 0 ? this.closeOwn() : Promise.resolve();
+    await ended.catch((error: unknown) => {
+      if (failure === undefined) throw error;
+    });
+    if (failure !== undefined) throwMismatch(failure, this.during('close'));
+  }
+
+  /** Closes what carries the calls that give a promise. */
+  private async closeOwn(): Promise<void> {
     const own = [this.ownControl, this.ownValues, this.ownSurvivors];
     const ends = await Promise.allSettled(own.map(async (each) => each?.close()));
-    if (failure !== undefined) throwMismatch(failure, this.during('close'));
     for (const end of ends) if (end.status === 'rejected') throw end.reason;
   }
 
@@ -824,8 +836,7 @@ export class Communicator {
    * too. Neither option `timeout` nor {@link revoke} ends it.
    *
    * A signal that fires ends the wait of this rank, and revokes nothing. Its call counts as made: the others come to
-   * their result as without the signal, as long as this rank keeps the communicator open, else when it closes its
-   * world. A later call waits for this one to end first; it may have a signal of its own.
+   * their result as without the signal. A later call waits for this one to end first; it may have a signal of its own.
    *
    * @param value a whole number of 32 bits, signed or not. The result is the bitwise AND: with 0 and 1, whether all
    *   ranks say 1
@@ -867,7 +878,6 @@ export class Communicator {
 
   private async agreeOn(purpose: Purpose, value: number, context: ErrorContext): Promise<Outcome> {
     const operation = context.operation!;
-    this.requireOpen(operation);
     const { high, low } = this.context;
     this.ownSurvivors ??= new Survivors(this.derive(this.members, this.rank, { high, low: low + OFFSET.survivors }));
     const outcome = await this.ownSurvivors.agree(operation, purpose, value);
@@ -898,7 +908,7 @@ export class Communicator {
 
   /** @internal A communicator of other members or another context, of the same world. */
   derive(members: Uint32Array, rank: number, context: Context): Communicator {
-    this.requireOpen('derive');
+    if (!this.world.open) this.requireOpen('derive');
     return new Communicator(this.world, members, rank, context);
   }
 
@@ -1029,21 +1039,34 @@ export class Communicator {
   async call<T>(operation: string, options: OperationOptions | undefined, run: () => Promise<T>): Promise<T> {
     const signal = options?.signal;
     const calledAt = this.world.placeOfCall();
+    const context = this.during(operation);
     try {
-      if (signal === undefined) return await run();
-      const context = this.during(operation);
-      checkSignal(signal, context);
+      if (signal !== undefined) checkSignal(signal, context);
       this.requireOpen(operation);
+      if (signal === undefined) return await this.underWay(run);
       const abort = (): void => {
         if (!WORKS_REVOKED.has(operation)) this.revokeIfOpen();
       };
-      return await this.world.aborts.call<T>(signal, { context, run, abort, discard });
+      return await this.world.aborts.call<T>(signal, { context, run: () => this.underWay(run), abort, discard });
     } catch (error) {
       if (error instanceof NbcError) {
         nameCall(error, operation);
         tellPlaces(error, calledAt, undefined);
       }
       throw error;
+    }
+  }
+
+  /** Other ranks count on a call that has begun: it goes on when this communicator is closed. */
+  private async underWay<T>(run: () => Promise<T>): Promise<T> {
+    this.calls++;
+    try {
+      return await run();
+    } finally {
+      this.calls--;
+      // Nobody awaits the end of this; an error of it is what close() would have said.
+      if (this.closed && this.calls === 0)
+        this.closeOwn().catch((error: unknown) => process.emitWarning(error as Error));
     }
   }
 

@@ -37,7 +37,6 @@ interface Parent {
   readonly control: Control;
   /** The last dup or split that was called. */
   lastControl: Promise<unknown>;
-  requireOpen(operation: string): void;
 }
 
 /** Rank that chooses ids and groups. */
@@ -153,7 +152,6 @@ function writeNewContext(control: Control, target: Int32Array | Uint32Array): vo
  */
 function inOrder<T>(parent: Parent, operation: Compound, task: (control: Control) => Promise<T>): Promise<T> {
   const result = parent.lastControl.then(() => {
-    parent.requireOpen(operation);
     parent.control.begin(operation);
     return task(parent.control);
   });

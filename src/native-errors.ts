@@ -164,7 +164,7 @@ export const ERROR_OF_CODE: Readonly<Record<string, Maker | undefined>> = {
   ERR_NBC_MEMORY: ({ code, detail = '' }, prefix, context) => new ExhaustedError(code, prefix + detail, context),
   ERR_NBC_NO_MEMORY: ({ code, bytes, detail = '' }, _, context) =>
     new ExhaustedError(code, bytes === undefined ? detail : `no ${bytes} bytes of exposed memory: ${detail}`, context),
-  ERR_NBC_DESCRIPTORS: ({ detail = '', most }, _, context) => outOfDescriptors(detail, most, context),
+  ERR_NBC_DESCRIPTORS: ({ detail = '', most }, prefix, context) => outOfDescriptors(prefix + detail, most, context),
   ERR_NBC_SCHEDULE: ({ word, detail }, _, context) => new ScheduleError(`word ${word}: ${detail}`, context),
   ERR_NBC_OPEN: ({ code, detail = '' }, _, context) => new NbcError(code, detail, context),
   ERR_NBC_TRANSPORT: ({ code, detail = '' }, _, context) => new NbcError(code, detail, context),

@@ -225,5 +225,15 @@ describe('ranks that are left', function () {
       const results = await runJob('agreement', { size: 3, args: ['revoked,different,arguments'], env });
       for (const { code } of results) assert.equal(code, 0, describeJob(results));
     });
+
+    for (const [scenario, title] of [
+      ['closed', 'complete what was called before the communicator was closed'],
+      ['stuck', 'are not stuck when they close their world'],
+    ]) {
+      it(`${title} (${transport})`, async () => {
+        const results = await runJob('agreement', { size: 3, args: [scenario], env: { NBC_TRANSPORT: transport } });
+        for (const { code } of results) assert.equal(code, 0, describeJob(results));
+      });
+    }
   }
 });

@@ -23,8 +23,8 @@ interface Told {
   message: string;
 }
 
-function told({ code, stdout, stderr }: End): Told[] {
-  assert.equal(code, 0, stdout + stderr);
+function told({ code, stdout, stderr }: End, expected = 0): Told[] {
+  assert.equal(code, expected, stdout + stderr);
   return [...stdout.matchAll(/^report (.*)$/gm)].map(([, text]) => JSON.parse(text) as Told);
 }
 
@@ -169,4 +169,16 @@ describe('a limit of descriptors', () => {
       }
     });
   }
+
+  it('is named with the remedy where it is reached after init(), and the shortage does not pass', async () => {
+    const env = { NBC_TRANSPORT: 'tcp', NBC_PEER_TIMEOUT: '1000' };
+    const args = ['-n', '3', program('limits'), 'descriptorsLater'];
+    const [error] = told(await new Launch(args, { under: 'ulimit -n 80', env }).end, 1);
+    assert.deepEqual([error.name, error.code], ['ExhaustedError', 'ERR_NBC_DESCRIPTORS'], error.message);
+    assert.match(
+      error.message,
+      /^ialltoall: connecting to rank [12] .* again and again for \d+ ms; this process may have/,
+    );
+    assert.match(error.message, /80 descriptors open \(ulimit -n\), which is too few: raise the limit/);
+  });
 });

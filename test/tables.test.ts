@@ -102,7 +102,7 @@ describe('tables of TypeScript and native code', () => {
   it('each code of a failed request has its error, which says more than the code', () => {
     for (const code of names.errors) {
       assert.ok(code in ERROR_OF_CODE, code);
-      const failure = { code, peer: 3, bytesHere: 8, bytesThere: 16, errno: 5, detail: 'the reason' };
+      const failure = { code, peer: 3, bytesHere: 8, bytesThere: 16, errno: 5, most: 64, detail: 'the reason' };
       const error = errorFromFailure(failure, 'ibcast: ', { rank: 1, operation: 'ibcast' });
       assert.ok(error instanceof NbcError && error.constructor !== NbcError, code);
       assert.equal(error.code, code);

@@ -1,6 +1,5 @@
 #include "addon/errors.h"
 
-#include <cerrno>
 #include <sys/resource.h>
 
 #include <iterator>
@@ -55,6 +54,8 @@ const char* code_of(Error error) {
       return "ERR_NBC_REVOKED";
     case Error::counted_lost:
       return "ERR_NBC_COUNTED_LOST";
+    case Error::descriptors:
+      return "ERR_NBC_DESCRIPTORS";
   }
   return "ERR_NBC_UNKNOWN";
 }
@@ -117,7 +118,7 @@ unsigned long descriptor_limit() {
 }
 
 Refusal cannot_open(const char* code, const FabricError& error) {
-  const bool descriptors = error.system_errno == EMFILE || error.system_errno == ENFILE;
+  const bool descriptors = out_of_descriptors(error.system_errno);
   Refusal refusal(descriptors ? "ERR_NBC_DESCRIPTORS" : error.code != nullptr ? error.code : code);
   if (descriptors) refusal.with("most", static_cast<double>(descriptor_limit()));
   if (error.system_errno != 0) refusal.with("errno", error.system_errno);
@@ -127,10 +128,11 @@ Refusal cannot_open(const char* code, const FabricError& error) {
 
 Refusal failed_request(const RequestFailure& failure) {
   Refusal refusal(code_of(failure.error));
-  // Memory and functions are this rank's own.
-  const bool of_a_peer =
-      failure.error != Error::memory && failure.error != Error::operator_failed && failure.error != Error::calls_differ;
+  // Memory, descriptors and functions are this rank's own.
+  const bool of_a_peer = failure.error != Error::memory && failure.error != Error::operator_failed &&
+                         failure.error != Error::calls_differ && failure.error != Error::descriptors;
   if (of_a_peer) refusal.with("peer", failure.peer);
+  if (failure.error == Error::descriptors) refusal.with("most", static_cast<double>(descriptor_limit()));
   if (failure.error == Error::calls_differ) {
     const Mismatch& found = failure.mismatch;
     refusal.with("oneRank", found.ranks[0]).with("oneCall", found.calls[0]);

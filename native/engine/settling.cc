@@ -70,7 +70,7 @@ void Engine::report_failure(Operation& operation) {
     failure.origin = libof::origin_of(operation.poison);
     failure.cause = libof::cause_of(operation.poison);
   }
-  if (failure.error == Error::mismatch || failure.error == Error::unreachable)
+  if (failure.error == Error::mismatch || failure.error == Error::unreachable || failure.error == Error::descriptors)
     failure.detail = fabric_->why(operation.error_peer);
   if (operation.error == Error::memory) failure.detail = fabric_->why(fabric_->rank());
   if (operation.error == Error::system) failure.detail = fabric_->why_not_moved(operation.error_peer);

@@ -94,6 +94,9 @@ inline FabricError system_failure(const std::string& what, int error = errno) {
   return {what + ": " + std::strerror(error), error};
 }
 
+// Of this process (ulimit -n) or machine.
+inline bool out_of_descriptors(int error) { return error == EMFILE || error == ENFILE; }
+
 // One direction of a connection, as one side sees it: the two parts that LibOF lays out.
 struct Mailbox {
   std::byte* control = nullptr;  // kControlBytes: acknowledgements and the RTR array
@@ -124,9 +127,9 @@ struct Completion {
 constexpr uint32_t kImmediateBits = 30;
 
 // ready: the mailboxes may be used. later: the peer is not there yet; the doorbell rings when it is. refused: the two
-// ranks do not match. broken: no connection can be made, or it is lost. why() explains refused and broken. closed: the
-// peer has closed.
-enum class Connect { ready, later, refused, broken, closed };
+// ranks do not match. broken: no connection can be made, or it is lost. exhausted: this rank has no descriptor for one.
+// why() explains these three. closed: the peer has closed.
+enum class Connect { ready, later, refused, broken, exhausted, closed };
 
 // How many ranks share the processors of this machine.
 struct Crowd {
@@ -167,7 +170,7 @@ class Fabric {
   virtual Network network_to(Rank peer) const = 0;
 
   virtual Connect connect(Rank peer) = 0;
-  // Why connect() gave refused or broken, or why memory could not be exposed (peer: this rank).
+  // Why connect() gave refused, broken or exhausted, or why memory could not be exposed (peer: this rank).
   virtual std::string why(Rank peer) const = 0;
   // Why this rank could not move data of this peer, or of its own for this peer: Error::system. Empty: the peer could
   // not.

@@ -31,6 +31,9 @@ bool LibOF::connect(Peer& peer) {
     case Connect::broken:
       peer.unfit = Error::unreachable;
       return false;
+    case Connect::exhausted:
+      peer.unfit = Error::descriptors;
+      return false;
     case Connect::closed:
       peer.unfit = Error::peer_closed;
       return false;

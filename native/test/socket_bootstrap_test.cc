@@ -122,7 +122,7 @@ TEST(another_eager_limit_is_told) {
   two->publish(0, card_of(2), CardState::offered);
   look_until({zero.get(), two.get()}, [&] { return !two->refusal(0).empty(); });
   CHECK(two->refusal(0).find("eagerLimit") != std::string::npos);
-  CHECK(!two->unreachable(0));
+  CHECK(two->verdict(0) == Connect::refused);
 }
 
 TEST(what_is_no_card_ends_the_connection) {
@@ -137,7 +137,7 @@ TEST(what_is_no_card_ends_the_connection) {
       one->publish(0, too_long, CardState::offered);
     }
     look_until({zero.get(), one.get()}, [&] { return !zero->refusal(1).empty(); });
-    CHECK(zero->unreachable(1));
+    CHECK(zero->verdict(1) == Connect::broken);
     CHECK(state_of(*zero, 1) == CardState::none);
   }
 }

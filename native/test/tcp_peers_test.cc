@@ -397,6 +397,25 @@ TEST(without_descriptors_a_rank_connects_later) {
         });
 }
 
+// A shortage that does not pass is told apart from a peer that cannot be reached.
+TEST(without_descriptors_for_long_a_rank_says_so) {
+  TcpJob job(2);
+  TcpOptions options;
+  options.connect_milliseconds = 500;
+  DrivenRank rank(job.fabric(1, options));
+  rlimit before;
+  CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const int next = ::dup(0);
+  ::close(next);
+  const rlimit none{static_cast<rlim_t>(next), before.rlim_max};
+  CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  Connect verdict = Connect::later;
+  until([&] { return (verdict = rank.fabric->connect(0)) != Connect::later; }, [&] { rank.pass(); });
+  CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(verdict == Connect::exhausted);
+  CHECK(rank.fabric->why(0).find("again and again for 500 ms") != std::string::npos);
+}
+
 // --- peers that vanish -----------------------------------------------------------------------------------------------
 
 // The peer said that its own connection comes, and died.

@@ -1,11 +1,11 @@
 /** Ranks that agree and shrink while others are killed. Scenarios: `killed` (6 ranks), the others for 3 ranks. */
 import assert from 'node:assert/strict';
-import { init, SUM } from 'node-nbc';
+import { ClosedError, type Communicator, init, SUM } from 'node-nbc';
 import { generator } from '../support/random.js';
 import { play, report } from './scenario.js';
 
 const world = await init();
-await play({ killed, revoked, different, arguments: wrongArguments });
+await play({ killed, revoked, different, closed, stuck, arguments: wrongArguments });
 await world.close();
 
 /**
@@ -85,6 +85,57 @@ async function different(): Promise<void> {
   const call = world.rank === 1 ? world.shrink() : world.agree(1);
   await assert.rejects(call, { name: 'MismatchError', message: /agree, and others shrink/ });
   assert.deepEqual(await world.agree(world.rank | 4), { value: 4, lost: [] });
+}
+
+/**
+ * What a rank has called before it closes the communicator completes as usual, once the others call it, too: they count
+ * on it. Rank 0 calls long before the others, and queues a call behind another.
+ */
+async function closed(): Promise<void> {
+  const calls: [
+    name: string,
+    call: (comm: Communicator) => Promise<unknown>,
+    expected: (result: unknown) => unknown,
+  ][] = [
+    ['agree', (comm) => comm.agree(~(1 << comm.rank)), (result) => assert.deepEqual(result, { value: ~7, lost: [] })],
+    ['shrink', (comm) => comm.shrink(), works],
+    ['dup', (comm) => comm.dup(), works],
+    ['split', (comm) => comm.split(0, -comm.rank), works],
+    ['cart', (comm) => comm.cart({ dims: [3] }), works],
+    ['allgather', (comm) => comm.values.allgather(comm.rank), (result) => assert.deepEqual(result, [0, 1, 2])],
+  ];
+  for (const [name, call, check] of calls) {
+    const comm = await world.dup();
+    if (world.rank !== 0) await world.irecv(new Uint8Array(1), 0);
+    const begun = [call(comm), call(comm)];
+    await comm.close();
+    await assert.rejects(async () => call(comm), { code: 'ERR_NBC_CLOSED' }, name);
+    for (let peer = 1; world.rank === 0 && peer < 3; peer++) await world.isend(new Uint8Array(1), peer);
+    for (const result of await Promise.all(begun)) await check(result);
+  }
+}
+
+async function works(made: unknown): Promise<void> {
+  const comm = made as Communicator;
+  assert.equal(comm.size, 3);
+  await comm.ibarrier();
+  await comm.close();
+}
+
+/** Rank 2 calls nothing. What is stuck on the others ends with the world, on a communicator that is closed, too. */
+async function stuck(): Promise<void> {
+  const comms = [await world.dup(), await world.dup()];
+  for (let peer = 0; world.rank === 2 && peer < 2; peer++) {
+    await assert.rejects(async () => await world.irecv(new Uint8Array(1), peer), { code: 'ERR_NBC_PEER_CLOSED' });
+  }
+  const begun = world.rank === 2 ? [] : comms.flatMap((comm) => [comm.agree(1), comm.shrink()]);
+  const ends = Promise.allSettled(begun);
+  await comms[0].close();
+  await world.close();
+  for (const end of await ends) {
+    assert.equal(end.status, 'rejected');
+    assert(end.reason instanceof ClosedError, String(end.reason));
+  }
 }
 
 async function wrongArguments(): Promise<void> {

@@ -41,14 +41,20 @@ await play({
     await world.close();
   },
 
+  /** Rank 0 has no descriptor left for its connections to the others: reports its error, and ends the job. */
+  async descriptorsLater() {
+    const world = await init();
+    // Before rank 0 has taken the descriptors, a call of another rank would connect the two.
+    if (world.rank !== 0) return new Promise(() => setInterval(() => undefined, 1000));
+    takeDescriptors();
+    const buffer = new Uint8Array(world.size);
+    await world.ialltoall(buffer, new Uint8Array(world.size)).then(() => assert.fail('it has connected'), tellOf);
+    process.exit(1);
+  },
+
   /** With no descriptor left, then one, and so on, until init() succeeds: reports each failure. */
   async descriptors() {
-    const taken: number[] = [];
-    try {
-      for (;;) taken.push(openSync('/dev/null', 'r'));
-    } catch (error) {
-      assert.equal((error as NodeJS.ErrnoException).code, 'EMFILE');
-    }
+    const taken = takeDescriptors();
     for (;;) {
       try {
         await (await init()).close();
@@ -60,6 +66,17 @@ await play({
     }
   },
 });
+
+/** All that are left. */
+function takeDescriptors(): number[] {
+  const taken: number[] = [];
+  try {
+    for (;;) taken.push(openSync('/dev/null', 'r'));
+  } catch (error) {
+    assert.equal((error as NodeJS.ErrnoException).code, 'EMFILE');
+  }
+  return taken;
+}
 
 function tellOf(error: unknown): void {
   assert(error instanceof NbcError, String(error));

@@ -55,8 +55,8 @@ class Bootstrap {
   virtual CardState look(Rank peer, std::string_view& card) = 0;
   // Why the peer will never have a card for us, or none that is ready. Empty: it may.
   virtual std::string refusal(Rank peer) const = 0;
-  // Of a peer with a refusal(): nobody has refused, the peer does not answer.
-  virtual bool unreachable(Rank) const { return false; }
+  // Of a peer with a refusal(): what Fabric::connect() gives. broken: nobody has refused, the peer does not answer.
+  virtual Connect verdict(Rank) const { return Connect::refused; }
   // gone: the peer has closed, or its process has ended.
   virtual Standing standing(Rank peer) = 0;
   // It has gone, or its process is ending: what it had registered goes first, and the network tells of that while the

@@ -78,11 +78,12 @@ CardState SocketBootstrap::look(Rank rank, std::string_view& card) {
 std::string SocketBootstrap::refusal(Rank rank) const {
   if (connector_ == nullptr) return "this rank has closed";
   const Connect verdict = connector_->verdict(rank);
-  return verdict == Connect::refused || verdict == Connect::broken ? connector_->why(rank) : std::string();
+  const bool has_reason = verdict == Connect::refused || verdict == Connect::broken || verdict == Connect::exhausted;
+  return has_reason ? connector_->why(rank) : std::string();
 }
 
-bool SocketBootstrap::unreachable(Rank rank) const {
-  return connector_ != nullptr && connector_->verdict(rank) == Connect::broken;
+Connect SocketBootstrap::verdict(Rank rank) const {
+  return connector_ == nullptr ? Connect::refused : connector_->verdict(rank);
 }
 
 Standing SocketBootstrap::standing(Rank rank) {

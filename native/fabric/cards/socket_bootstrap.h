@@ -41,7 +41,7 @@ class SocketBootstrap final : public Bootstrap, private tcp::ConnectionOwner {
   void publish(Rank peer, std::string_view card, CardState state) override;
   CardState look(Rank peer, std::string_view& card) override;
   std::string refusal(Rank peer) const override;
-  bool unreachable(Rank peer) const override;
+  Connect verdict(Rank peer) const override;
   Standing standing(Rank peer) override;
   bool is_ending(Rank peer) override;
   Crowd crowd() const override { return crowd_; }

@@ -14,7 +14,7 @@ constexpr int64_t kPauseMilliseconds = 50;  // between two attempts
 constexpr int64_t kLateMilliseconds = 1000;
 
 // Of this process or machine, and for a while.
-bool out_of_means(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
+bool out_of_means(int error) { return error == ENOBUFS || error == ENOMEM; }
 
 // The network, not the peer: a link that is down for a moment has no route either.
 bool out_of_reach(int error) {
@@ -62,6 +62,7 @@ void Connector::begin(Rank peer) {
   Socket socket = begin_connect(addresses_[peer], options_.acceptor.silence_milliseconds, same ? &own : nullptr);
   if (!socket) {
     const int error = errno;
+    if (out_of_descriptors(error)) return try_again(peer, std::strerror(error), Connect::exhausted);
     if (out_of_means(error) || out_of_reach(error)) return try_again(peer, std::strerror(error));
     return end_attempt(peer, ended(error) ? Connect::closed : Connect::broken, std::strerror(error));
   }
@@ -85,11 +86,11 @@ void Connector::end_attempt(Rank peer, Connect verdict, std::string why) {
   owner_.answered(peer);
 }
 
-// Within the time that the peer is given.
-void Connector::try_again(Rank peer, const std::string& why) {
+// Within the time that the peer is given. `verdict`: if that has passed.
+void Connector::try_again(Rank peer, const std::string& why, Connect verdict) {
   Link& link = links_[peer];
   if (now_milliseconds() >= link.deadline)
-    return end_attempt(peer, Connect::broken,
+    return end_attempt(peer, verdict,
                        why + ", again and again for " + std::to_string(options_.connect_milliseconds) + " ms");
   link.handshake.reset();
   pause(link, kPauseMilliseconds);

@@ -1,9 +1,9 @@
 // How connections to peers come to be: this rank connects when it first needs a peer, and accepts peers that connect.
 //
 // An attempt to connect can fail although the peer lives: the queue of its listening socket is full, or another
-// connection needed its place there (acceptor.h), or this rank answered too late. Then this rank tries again, until
-// connect_milliseconds have passed since the first attempt. It takes the peer for closed at once where nothing listens
-// at its address, and fails at once where what listens there is no rank of this job.
+// connection needed its place there (acceptor.h), or this rank answered too late, or has no descriptor left. Then it
+// tries again, until connect_milliseconds have passed since the first attempt. It takes the peer for closed at once
+// where nothing listens at its address, and fails at once where what listens there is no rank of this job.
 //
 // Threads: the owner of the engine.
 #pragma once
@@ -74,7 +74,7 @@ class Connector final : private Authorizer {
 
   void begin(Rank peer);
   void end_attempt(Rank peer, Connect verdict, std::string why);
-  void try_again(Rank peer, const std::string& why);
+  void try_again(Rank peer, const std::string& why, Connect verdict = Connect::broken);
   void advance_handshake(Rank peer);
   void failed(Rank peer);
   void settled(Rank peer);

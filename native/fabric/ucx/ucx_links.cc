@@ -56,7 +56,7 @@ Connect UcxFabric::advance(Rank peer, bool wanted) {
       return link.verdict;
     }
     link.why = bootstrap_->refusal(peer);
-    if (!link.why.empty()) link.verdict = bootstrap_->unreachable(peer) ? Connect::broken : Connect::refused;
+    if (!link.why.empty()) link.verdict = bootstrap_->verdict(peer);
   } catch (const FabricError& error) {
     link.why = error.message;
     link.verdict = bootstrap_->is_ending(peer) ? Connect::closed : Connect::broken;

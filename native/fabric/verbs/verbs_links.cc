@@ -70,7 +70,7 @@ Connect VerbsFabric::advance(Rank peer, bool wanted) {
 bool VerbsFabric::is_refused(Link& link, Rank peer) {
   link.why = bootstrap_->refusal(peer);
   if (link.why.empty()) return false;
-  link.verdict = bootstrap_->unreachable(peer) ? Connect::broken : Connect::refused;
+  link.verdict = bootstrap_->verdict(peer);
   return true;
 }
 

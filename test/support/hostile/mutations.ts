@@ -1,4 +1,13 @@
-/** Damage to bytes and texts, as a seed says. */
+/** Damage to bytes and texts, as a seed says, and the fuzzers that do it. */
+
+/** A fuzzer of what TypeScript reads from outside. */
+export interface Fuzzer {
+  /** The input of this seed. */
+  make(seed: number): Uint8Array;
+  /** Gives an input, of a seed or of the corpus, to what reads it. Fails if that does not end as it must. */
+  run(input: Uint8Array): Promise<void>;
+}
+
 export type Random = () => number;
 
 export const below = (random: Random, limit: number): number => Math.floor(random() * limit);

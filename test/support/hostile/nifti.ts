@@ -1,4 +1,8 @@
-/** Damaged NIfTI files: examples/fft3d reads what the file holds, or says with a UsageError why it does not. */
+/**
+ * Damaged NIfTI files: examples/fft3d reads what the file holds, or says with a UsageError why it does not.
+ *
+ * An input is a byte, bit 0: two volumes are wanted, and not one; bit 1: the file is compressed; then the file.
+ */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,7 +11,8 @@ import { gzipSync } from 'node:zlib';
 import { NIFTI2 } from 'nifti-reader-js';
 import { product, UsageError } from '../../../examples/fft3d/geometry.js';
 import { readNifti, writeNifti } from '../../../examples/fft3d/volume.js';
-import { below, damaged, pick, type Random } from './mutations.js';
+import { generator } from '../random.js';
+import { below, damaged, type Fuzzer, pick } from './mutations.js';
 
 const HEADER_BYTES = 352;
 
@@ -26,24 +31,37 @@ function originals(folder: string): Uint8Array[] {
   return [...ones, Uint8Array.from([...header, 0, 0, 0, 0, ...new Uint8Array(48).fill(1)])];
 }
 
-export function playNifti(random: Random): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), 'nbc-nifti-'));
-  try {
-    const original = pick(random, originals(folder));
+export const NIFTI: Fuzzer = {
+  make(seed) {
+    const random = generator(seed);
+    const original = pick(random, withFolder(originals));
     const head = original.slice(0, HEADER_BYTES);
     const bytes =
       random() < 0.8
         ? Uint8Array.from([...damaged(head, random), ...original.slice(HEADER_BYTES)])
         : damaged(original, random);
-    checkFile(join(folder, 'damaged.nii'), bytes, 1 + below(random, 2), random() < 0.2);
+    const [two, compressed] = [below(random, 2), random() < 0.2 ? 2 : 0];
+    return Uint8Array.from([two | compressed, ...bytes]);
+  },
+
+  run(input) {
+    const [flags] = input;
+    withFolder((folder) => checkFile(join(folder, 'damaged.nii'), input.slice(1), 1 + (flags & 1), (flags & 2) !== 0));
+    return Promise.resolve();
+  },
+};
+
+function withFolder<T>(use: (folder: string) => T): T {
+  const folder = mkdtempSync(join(tmpdir(), 'nbc-nifti-'));
+  try {
+    return use(folder);
   } finally {
     rmSync(folder, { recursive: true });
   }
-  return Promise.resolve();
 }
 
 /** A file with these bytes ends in volumes that the file has room for, or in a UsageError. */
-export function checkFile(file: string, bytes: Uint8Array, wanted: number, compressed: boolean): void {
+function checkFile(file: string, bytes: Uint8Array, wanted: number, compressed: boolean): void {
   writeFileSync(file, compressed ? gzipSync(bytes) : bytes);
   let series;
   try {

@@ -8,7 +8,8 @@ import { closeSync, openSync } from 'node:fs';
 import { createConnection, createServer, isIP, type AddressInfo, type Socket } from 'node:net';
 import { BootstrapError, OptionError } from 'node-nbc';
 import type { VerbsOffer } from '../../../src/native.js';
-import { below, damaged, damagedValue, pick, type Random } from './mutations.js';
+import { generator } from '../random.js';
+import { below, damaged, damagedValue, type Fuzzer, pick, type Random } from './mutations.js';
 
 const dist = (file: string): string => new URL(`../../../../dist/transport/${file}`, import.meta.url).href;
 const { throughPmiOf } = (await import(
@@ -112,7 +113,13 @@ function serve(socket: Socket, rank: number, random: Random): void {
   });
 }
 
-export async function playPmi(random: Random): Promise<void> {
+/** An input is the seed of a conversation: what the other side says depends on what this rank has said. */
+export const PMI: Fuzzer = {
+  make: (seed) => new TextEncoder().encode(String(seed)),
+  run: (input) => play(generator(Number(new TextDecoder().decode(input)))),
+};
+
+async function play(random: Random): Promise<void> {
   const size = 2 + below(random, 2);
   const rank = below(random, size);
   const server = createServer((socket) => serve(socket, rank, random)).listen(0, HOST);

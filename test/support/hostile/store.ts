@@ -2,12 +2,15 @@
  * Damaged lines, to a store and from one. A connection that has not proven itself hears the store's greeting and
  * nothing else, and harms no rank. A rank that has proven itself and then says anything is answered, or its connection
  * ends and all others learn that. A rank that meets such a store gets its values or a BootstrapError.
+ *
+ * An input is JSON, a {@link Said}: a text for each connection, whose characters are bytes.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createConnection, createServer, type AddressInfo, type Socket } from 'node:net';
 import { BootstrapError } from 'node-nbc';
-import { below, damaged, damagedValue, pick, type Random } from './mutations.js';
+import { generator } from '../random.js';
+import { below, damaged, damagedValue, type Fuzzer, pick, type Random } from './mutations.js';
 
 const dist = (file: string): string => new URL(`../../../../dist/transport/${file}`, import.meta.url).href;
 const { StoreServer } = (await import(
@@ -26,6 +29,15 @@ const JOB = '';
 /** Milliseconds that a rank has with a store that is not one. */
 const SHORT_MS = 60;
 
+/** In a text, for what is known only when it is said: the nonce of the store, and its proof. As long as they are. */
+const NONCE = 'n'.repeat(32);
+const PROOF = 'p'.repeat(64);
+/** Of a store that is none. */
+const STORE_NONCE = 'a'.repeat(32);
+
+/** What is said to a store: by each that does not know the secret, and by rank 2, which does. Or what a store says. */
+type Said = { strange: string[]; proven: string } | { greeting: string; proof: string; answers: string };
+
 type Line = Record<string, unknown>;
 const textOf = (lines: readonly unknown[]): Uint8Array =>
   new TextEncoder().encode(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
@@ -36,7 +48,47 @@ function harmed(lines: readonly Line[], random: Random): Uint8Array {
   return random() < 0.5 ? damaged(text, random) : text;
 }
 
-export const playStore = (random: Random): Promise<void> => (random() < 0.6 ? playServer(random) : playClient(random));
+export const STORE: Fuzzer = {
+  make(seed) {
+    const random = generator(seed);
+    const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString('latin1');
+    const said = random() < 0.6 ? saidToStore(random, text) : saidByStore(random, text);
+    return new TextEncoder().encode(JSON.stringify(said));
+  },
+
+  run(input) {
+    const said = JSON.parse(new TextDecoder().decode(input)) as Said;
+    return 'strange' in said ? playServer(said.strange, said.proven) : playClient(said);
+  },
+};
+
+type Text = (bytes: Uint8Array) => string;
+
+function saidToStore(random: Random, text: Text): Said {
+  const strange: string[] = [];
+  for (let left = below(random, 3); left > 0; left--) {
+    const introduction = { rank: 2, size: SIZE, job: JOB, nonce: 'a'.repeat(32), proof: pick(random, [NONCE, 'f', 5]) };
+    strange.push(text(harmed([introduction, { id: 1, op: 'set', key: 'rank/0', value: 'wrong' }], random)));
+  }
+  const lines = [
+    { id: 1, op: 'set', key: 'rank/2', value: { any: ['thing', 1] } },
+    { id: 2, op: 'barrier', name: 'rank', left: 1000, timeout: 1000 },
+    { id: 3, op: 'get', key: 'rank/0', left: 1000, timeout: 1000 },
+    { id: 4, op: 'set', key: '__proto__', value: 1 },
+    { id: 5, op: pick(random, ['done', 'fail', 'get', 'constructor']), why: 'rank 2 says so', key: 'no' },
+  ];
+  return { strange, proven: text(harmed(lines, random)) };
+}
+
+function saidByStore(random: Random, text: Text): Said {
+  const harmedAtTimes = (line: Line, share: number): string =>
+    text(random() < share ? harmed([line], random) : textOf([line]));
+  return {
+    greeting: harmedAtTimes({ store: 2, nonce: STORE_NONCE }, 0.3),
+    proof: harmedAtTimes({ job: 'x', proof: PROOF }, 0.2),
+    answers: text(harmed([{ id: 1 }, { id: 2 }, { id: 3, value: 5 }, { id: 4, error: 'no' }], random)),
+  };
+}
 
 async function connected(port: number): Promise<{ socket: Socket; heard: () => string; greeting: Promise<Line> }> {
   const socket = createConnection({ host: HOST, port });
@@ -72,12 +124,12 @@ async function rank(port: number, me: number): Promise<unknown> {
   }
 }
 
-async function playServer(random: Random): Promise<void> {
+async function playServer(strangers: readonly string[], known: string): Promise<void> {
   const server = await StoreServer.open({ host: HOST, port: 0, secret: SECRET, size: SIZE, timeout: TIMEOUT_MS });
   try {
-    for (let left = below(random, 3); left > 0; left--) await strange(server.port, random);
+    for (const said of strangers) await strange(server.port, said);
     const others = Promise.allSettled([0, 1].map((me) => rank(server.port, me)));
-    await proven(server.port, random);
+    await proven(server.port, known);
     for (const end of await others) {
       if (end.status === 'rejected') assert(end.reason instanceof BootstrapError, String(end.reason));
     }
@@ -87,50 +139,40 @@ async function playServer(random: Random): Promise<void> {
 }
 
 /** It does not know the secret. */
-async function strange(port: number, random: Random): Promise<void> {
+async function strange(port: number, said: string): Promise<void> {
   const { socket, heard, greeting } = await connected(port);
   const { nonce } = await greeting;
-  const introduction = { rank: 2, size: SIZE, job: JOB, nonce: 'a'.repeat(32), proof: pick(random, [nonce, 'f', 5]) };
-  socket.end(harmed([introduction, { id: 1, op: 'set', key: 'rank/0', value: 'wrong' }], random));
+  socket.end(said.replaceAll(NONCE, String(nonce)), 'latin1');
   await closed(socket);
   assert.equal(heard().indexOf('\n'), heard().length - 1, `it heard ${heard()}`);
 }
 
 /** Rank 2: knows the secret, and says anything. */
-async function proven(port: number, random: Random): Promise<void> {
+async function proven(port: number, text: string): Promise<void> {
   const { socket, greeting } = await connected(port);
   const serverNonce = String((await greeting).nonce);
   const said = { rank: 2, size: SIZE, job: JOB };
   const proof = proofOf('client', SECRET, { ...said, serverNonce, clientNonce: 'n' });
   socket.write(textOf([{ ...said, nonce: 'n', proof }]));
-  const lines = [
-    { id: 1, op: 'set', key: 'rank/2', value: { any: ['thing', 1] } },
-    { id: 2, op: 'barrier', name: 'rank', left: 1000, timeout: 1000 },
-    { id: 3, op: 'get', key: 'rank/0', left: 1000, timeout: 1000 },
-    { id: 4, op: 'set', key: '__proto__', value: 1 },
-    { id: 5, op: pick(random, ['done', 'fail', 'get', 'constructor']), why: 'rank 2 says so', key: 'no' },
-  ];
-  socket.end(harmed(lines, random));
+  socket.end(text, 'latin1');
   await closed(socket);
 }
 
-async function playClient(random: Random): Promise<void> {
+async function playClient({ greeting, proof, answers }: { greeting: string; proof: string; answers: string }) {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     sockets.add(socket);
     socket.on('error', () => undefined);
-    const serverNonce = 'a'.repeat(32);
-    const greeting = { store: 2, nonce: serverNonce };
-    socket.write(random() < 0.3 ? harmed([greeting], random) : textOf([greeting]));
+    socket.write(greeting, 'latin1');
     let text = '';
     socket.setEncoding('utf8').on('data', (part: string) => {
       text += part;
       if (!text.endsWith('\n')) return;
       const { nonce, job, ...said } = JSON.parse(text.slice(0, text.indexOf('\n'))) as Line;
-      const introduction = { rank: Number(said['rank']), size: SIZE, job: String(job), serverNonce };
-      const proof = proofOf('server', SECRET, { ...introduction, clientNonce: String(nonce) }, 'x');
-      socket.write(random() < 0.2 ? harmed([{ job: 'x', proof }], random) : textOf([{ job: 'x', proof }]));
-      socket.end(harmed([{ id: 1 }, { id: 2 }, { id: 3, value: 5 }, { id: 4, error: 'no' }], random));
+      const introduction = { rank: Number(said['rank']), size: SIZE, job: String(job), serverNonce: STORE_NONCE };
+      const right = proofOf('server', SECRET, { ...introduction, clientNonce: String(nonce) }, 'x');
+      socket.write(proof.replaceAll(PROOF, right), 'latin1');
+      socket.end(answers, 'latin1');
     });
     setTimeout(() => socket.destroy(), SHORT_MS);
   }).listen(0, HOST);
