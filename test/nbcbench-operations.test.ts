@@ -154,6 +154,17 @@ describe('targets', () => {
     }
   });
 
+  it('has every operation of 8 bytes on 16 ranks, as processes and as threads', () => {
+    for (const start of ['processes', 'threads'] as const) {
+      const own = targets.filter((target) => target.start === start && target.ranks === 16 && target.sizes.includes(8));
+      assert.deepEqual(
+        own.flatMap(({ ops }) => ops),
+        NAMES,
+      );
+      assert(verdictsOf(start, []).every(({ target }) => target.start === start));
+    }
+  });
+
   it('a verdict is the median of the rounds, against the peer that the target names', () => {
     const better = targets.find(({ ops, against }) => against === 'better' && ops.includes('iallreduce'))!;
     const rounds = [10, 40, 20].map((us) => [
@@ -163,14 +174,16 @@ describe('targets', () => {
       result('node-nbc', better, 1, true),
       result('openmpi', better, 4, true),
     ]);
-    const found = verdictsOf(rounds as never).filter(({ target, op }) => target === better && op === 'iallreduce');
+    const found = verdictsOf('processes', rounds as never).filter(
+      ({ target, op }) => target === better && op === 'iallreduce',
+    );
     assert.equal(found.length, 1);
     const { ours: us, theirs, ratio, range, sameBuffers } = found[0];
     assert.deepEqual([us, theirs, ratio, range, sameBuffers], [20, 50, 0.4, [0.2, 0.8], 0.25]);
     const small = targets.find(({ ops, against }) => against === 'openmpi' && ops.includes('iallreduce'))!;
     const withoutOpenMpi = [result('node-nbc', small, 1), result('mpich', small, 1)];
-    const verdicts = verdictsOf([withoutOpenMpi] as never);
-    assert.equal(verdicts.length, verdictsOf([]).length, 'none is left out');
+    const verdicts = verdictsOf('processes', [withoutOpenMpi] as never);
+    assert.equal(verdicts.length, verdictsOf('processes', []).length, 'none is left out');
     for (const verdict of verdicts) {
       assert.equal(verdict.ratio, NaN);
       assert.equal(verdictOf(verdict.ratio, verdict.target), 'not measured');

@@ -37,6 +37,22 @@ const QEMU = 'qemu-aarch64-static';
 /** Where Debian's cross compiler has the libraries of arm64. */
 const SYSROOT = '/usr/aarch64-linux-gnu';
 const FIRST = ['rank 0 received 0,1', 'rank 1 received 0,1'];
+/** What two ranks run that are threads: a small and a large reduction. */
+const KERNEL = `import { SUM } from 'node-nbc';
+export default async (world) => {
+  const { rank, size } = world;
+  let right = true;
+  for (const length of [1, 1 << 17]) {
+    const sum = new Float64Array(length);
+    await world.iallreduce(new Float64Array(length).fill(rank + 1), sum, SUM);
+    right &&= sum.every((value) => value === 3);
+  }
+  return \`rank \${rank} of \${size}: \${right ? 'right' : 'wrong'}\`;
+};
+`;
+const THREADS = `import { runRanks } from 'node-nbc';
+console.log(JSON.stringify(await runRanks(new URL('./kernel.mjs', import.meta.url), { size: 2 })));
+`;
 
 describe('the release', function () {
   // By the wall clock: most of it blocks until a compiler ends.
@@ -192,6 +208,11 @@ describe('the release', function () {
       ends.map(({ stdout, stderr }) => stdout.trim() || stderr),
       FIRST,
     );
+    // And ranks that are threads of one process.
+    writeFileSync(join(project, 'kernel.mjs'), KERNEL);
+    writeFileSync(join(project, 'threads.mjs'), THREADS);
+    const threads = await runCommand(QEMU, ['-L', SYSROOT, node, join(project, 'threads.mjs')]);
+    assert.equal(threads.stdout.trim() || threads.stderr, '["rank 0 of 2: right","rank 1 of 2: right"]');
     // Without arguments it says how it is started. The emulator cannot start it for nbcrun.
     const starter = join(installed, 'prebuilds/linux-arm64/nbc-rank');
     const { status, stderr } = spawnSync(QEMU, ['-L', SYSROOT, starter], { encoding: 'utf8' });

@@ -40,6 +40,14 @@ describe('npm run bench:targets', () => {
   it('measures the 3D FFT with strided parts and with a packing loop, and both compute the same', async () =>
     checkMeasured((await targets('transposes')).rows, 2));
 
+  it('measures what ranks cost that are threads, beside bare workers', async () => {
+    // No MPI is found there: the ratios to it are left out.
+    const { stdout, rows } = await targets('threads', { PATH: folder });
+    checkMeasured(rows, 3);
+    assert.match(stdout, /^ialltoall .*16 threads.* not measured/m);
+    assert.match(stdout, /^ialltoall .* 2 threads.* not measured/m);
+  });
+
   if (!BRIEF) {
     it('measures a reduction on a slow link', async function () {
       const { code, stderr } = await run(join(ROOT, 'scripts/slow-link'), ['--', 'true']);

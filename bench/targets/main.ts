@@ -8,7 +8,7 @@ import type { Implementation } from '#library/bench/nbcbench/implementations.js'
 import { measure, type Result, type Settings } from '#library/bench/nbcbench/measure.js';
 import { measureMemory } from '#library/bench/nbcbench/memory.js';
 import { formatBytes } from '#library/bench/nbcbench/options.js';
-import { nodeNbc } from '#library/bench/nbcbench/ours.js';
+import { nodeNbc, THREADS } from '#library/bench/nbcbench/ours.js';
 import { findPeers, peerNames } from '#library/bench/nbcbench/peers.js';
 import { line, listenerOf, runProgram } from '#library/bench/nbcbench/program.js';
 import { formatRatio, formatTime, table } from '#library/bench/nbcbench/report.js';
@@ -17,11 +17,12 @@ import { link } from './link.js';
 import { type Measurement, rowsOf, rowTable, verdictOf } from './rows.js';
 import { schedules } from './schedules.js';
 import { sums } from './sums.js';
-import { groups, verdictsOf, LARGE_BYTES, memoryTarget, waitingTarget, type Verdict } from './targets.js';
+import { groups, LARGE_BYTES, memoryTarget, type Start, type Verdict, verdictsOf, waitingTarget } from './targets.js';
+import { threads } from './threads.js';
 import { trace } from './trace.js';
 import { transposes } from './transposes.js';
 
-const PARTS = ['ratios', 'waiting', 'memory', 'sums', 'schedules', 'link', 'transposes', 'trace'] as const;
+const PARTS = ['ratios', 'waiting', 'memory', 'sums', 'schedules', 'link', 'transposes', 'trace', 'threads'] as const;
 type Part = (typeof PARTS)[number];
 
 const HELP = `npm run bench:targets -- [options]
@@ -50,12 +51,18 @@ const settingsFor = (repetitions: number, bind: boolean): Settings => ({
 });
 
 /** One round: each operation and size of each target, ours and the peers'. */
-async function measureRatios(peers: readonly Implementation[], repetitions: number, bind: boolean): Promise<Result[]> {
+async function measureRatios(
+  start: Start,
+  peers: readonly Implementation[],
+  repetitions: number,
+  bind: boolean,
+): Promise<Result[]> {
   const results: Result[] = [];
-  for (const { ranks, sizes, ops, buffers, forms, against } of groups()) {
+  const transport = start === 'threads' ? THREADS : 'auto';
+  for (const { ranks, sizes, ops, buffers, forms, against } of groups(start)) {
     // Only the peers that these targets are about: others may be slow with more ranks than processors.
     const needed = peers.filter(({ name }) => against.includes('better') || against.some((other) => other === name));
-    const implementations = [nodeNbc('auto', 'thread', buffers, { forms }), ...needed];
+    const implementations = [nodeNbc(transport, 'thread', buffers, { forms }), ...needed];
     const settings = { ...settingsFor(repetitions, bind), ranks: [ranks], ops, sizes };
     results.push(...(await measure(implementations, settings, listener)));
     const large = sizes.filter((bytes) => bytes >= LARGE_BYTES);
@@ -70,7 +77,7 @@ function ratioTable(verdicts: readonly Verdict[]): string {
     op,
     target.buffers,
     target.form,
-    String(target.ranks),
+    `${target.ranks} ${target.start}`,
     formatBytes(bytes),
     formatTime(ours),
     formatTime(theirs),
@@ -122,17 +129,18 @@ function measurements(
     link: link(quick ? 5 : 60),
     transposes: transposes(quick ? 32 : 128, quick ? 2 : 20),
     trace: trace(settingsFor(repetitions, bind), rounds, listener),
+    threads: threads(quick ? 1 : 9, rounds),
   };
 }
 
-async function ratios(rounds: number, repetitions: number, bind: boolean): Promise<Verdict[]> {
+async function ratios(start: Start, rounds: number, repetitions: number, bind: boolean): Promise<Verdict[]> {
   const peers = findPeers(peerNames, 'shm', (text) => line.log(`targets: ${text}`));
   const results: Result[][] = [];
   for (let round = 1; round <= rounds && peers.length > 0; round++) {
     line.log(`round ${round} of ${rounds}`);
-    results.push(await measureRatios(peers, repetitions, bind));
+    results.push(await measureRatios(start, peers, repetitions, bind));
   }
-  return verdictsOf(results);
+  return verdictsOf(start, results);
 }
 
 function partsOf(text: string | undefined): readonly Part[] {
@@ -171,7 +179,9 @@ async function main(): Promise<void> {
   const rounds = quick ? 1 : wholeNumber('--rounds', values.rounds);
   const parts = partsOf(values.only);
   const bind = !values['no-bind'];
-  const verdicts = parts.includes('ratios') ? await ratios(rounds, repetitions, bind) : [];
+  const verdicts: Verdict[] = [];
+  if (parts.includes('ratios')) verdicts.push(...(await ratios('processes', rounds, repetitions, bind)));
+  if (parts.includes('threads')) verdicts.push(...(await ratios('threads', rounds, repetitions, bind)));
   const rows = [];
   for (const [part, measurement] of Object.entries(measurements(quick, rounds, repetitions, bind))) {
     if (!parts.includes(part as Part)) continue;

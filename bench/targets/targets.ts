@@ -5,8 +5,12 @@ import { peersOf } from '#library/bench/nbcbench/report.js';
 import { median } from '#library/bench/nbcbench/statistics.js';
 import type { BufferKind, Form } from '#library/bench/nbcbench/wire.js';
 
+/** What our ranks are; the peers' are always processes. */
+export type Start = 'processes' | 'threads';
+
 export interface Target {
   ops: readonly Op[];
+  start: Start;
   ranks: number;
   sizes: readonly number[];
   buffers: BufferKind;
@@ -19,9 +23,11 @@ export interface Target {
 }
 
 const K = 1024;
-const small = { ranks: 2, sizes: [8], buffers: 'plain', against: 'openmpi' } as const;
-const medium = { ranks: 2, sizes: [16 * K, 128 * K], buffers: 'plain', against: 'better' } as const;
-const large = { ranks: 2, sizes: [K * K], against: 'better' } as const;
+const processes = { start: 'processes' } as const;
+const threads = { start: 'threads', form: 'nonblocking' } as const;
+const small = { ...processes, ranks: 2, sizes: [8], buffers: 'plain', against: 'openmpi' } as const;
+const medium = { ...processes, ranks: 2, sizes: [16 * K, 128 * K], buffers: 'plain', against: 'better' } as const;
+const large = { ...processes, ranks: 2, sizes: [K * K], against: 'better' } as const;
 const crowded = { ranks: 16, sizes: [8, K], buffers: 'plain', against: 'openmpi' } as const;
 const plain = { form: 'nonblocking', buffers: 'plain' } as const;
 const exposed = { form: 'nonblocking', buffers: 'alloc' } as const;
@@ -37,7 +43,9 @@ export const targets: readonly Target[] = [
   { ...large, ops: [...PAPER_OPS, ...moves], ...exposed, must: 0.5, aim: 0.25 },
   { ...large, ops: reductions, ...plain, must: 0.7, aim: 0.5 },
   { ...large, ops: reductions, ...exposed, must: 0.25, aim: 0.15 },
-  { ...crowded, ops: PAPER_OPS, form: 'nonblocking', must: 0.8, aim: 0.4 },
+  { ...processes, ...crowded, ops: OPS, form: 'nonblocking', must: 1, aim: 0.8 },
+  { ...threads, ...crowded, ops: OPS, must: 0.8, aim: 0.4 },
+  { ...large, ...threads, ops: [...PAPER_OPS, ...moves], buffers: 'plain', must: 0.4, aim: 0.15 },
 ];
 
 /** From here on it is also shown what the same buffers give when nobody writes them between repetitions. */
@@ -57,11 +65,14 @@ export interface Group {
   against: Target['against'][];
 }
 
+const targetsOf = (start: Start): Target[] => targets.filter((target) => target.start === start);
+
 /** The targets that have ranks and sizes in common, together. */
-export function groups(): Group[] {
+export function groups(start: Start): Group[] {
   const keyOf = ({ ranks, sizes }: Target): string => `${ranks} ${sizes.join()}`;
-  return [...new Set(targets.map(keyOf))].map((key) => {
-    const own = targets.filter((target) => keyOf(target) === key);
+  const all = targetsOf(start);
+  return [...new Set(all.map(keyOf))].map((key) => {
+    const own = all.filter((target) => keyOf(target) === key);
     const { ranks, sizes } = own[0];
     return {
       ranks,
@@ -89,8 +100,8 @@ export interface Verdict {
 }
 
 /** One verdict for each operation and size of each target: not a number where it was not measured with its peers. */
-export function verdictsOf(rounds: readonly (readonly Result[])[]): Verdict[] {
-  return targets.flatMap((target) =>
+export function verdictsOf(start: Start, rounds: readonly (readonly Result[])[]): Verdict[] {
+  return targetsOf(start).flatMap((target) =>
     target.ops.flatMap((op) =>
       sizesOf(op, target.sizes).map((bytes) => {
         const pairs = (same: boolean) => rounds.flatMap((results) => pairOf(target, op, bytes, same, results));

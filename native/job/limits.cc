@@ -1,10 +1,12 @@
 #include "job/limits.h"
 
+#include <bit>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <sys/auxv.h>
 #include <sys/resource.h>
 #include <sys/vfs.h>
 
@@ -37,6 +39,14 @@ bool counts_memory_strictly() {
 }  // namespace
 
 size_t address_space_limit() { return limit_of(RLIMIT_AS); }
+
+// The kernel puts the first stack at the end of the address space, but for a random distance that is a small part of
+// it, and the name of the program at the end of that stack. Where addresses can have more bits, as with five levels of
+// page tables, that is also below where a mapping ends that does not ask for them.
+size_t address_space_width() {
+  const auto last = static_cast<size_t>(getauxval(AT_EXECFN));
+  return last == 0 ? SIZE_MAX : std::bit_ceil(last);
+}
 
 size_t file_size_limit() { return limit_of(RLIMIT_FSIZE); }
 

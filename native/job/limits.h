@@ -9,6 +9,9 @@ namespace nbc::job {
 
 // Of the address space of this process (ulimit -v); SIZE_MAX: there is no limit.
 size_t address_space_limit();
+// How many bytes the addresses of this system reach, whatever the limit: 2^47 where they have 48 bits, 2^39 on some
+// arm64, 2^38 on some riscv64. SIZE_MAX: unknown.
+size_t address_space_width();
 // Of a file that this process makes longer (ulimit -f), also of one without a name; SIZE_MAX: there is no limit.
 size_t file_size_limit();
 // What this process has mapped: the first number of /proc/self/statm, in pages.

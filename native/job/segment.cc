@@ -74,7 +74,8 @@ int Segment::create(Rank size, size_t arena_bytes, size_t page) {
   if (size == 0 || size > kMaxRanks) throw FabricError{"a job has 1 to 4096 ranks"};
   if (arena_bytes == 0) {
     const size_t memory = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * system_page();
-    arena_bytes = default_arena_bytes(size, memory, address_space_limit(), address_space_in_use(), page);
+    const size_t addresses = std::min(address_space_limit(), address_space_width());
+    arena_bytes = default_arena_bytes(size, memory, addresses, address_space_in_use(), page);
     arena_bytes = std::min(arena_bytes, default_arena_bytes(size, memory, file_size_limit(), 0, page));
   }
   arena_bytes = round_up(arena_bytes, page);

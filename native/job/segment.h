@@ -6,7 +6,7 @@
 //   0            JobHeader                                                        (one page)
 //   one page     RankLine[size]            who is there; its doorbell             (7 cache lines each)
 //   mailboxes    Pair[owner][writer]       size × size × 64 KiB, sparse
-//   cards        card[from][to]            size × size × 128 B, sparse: what networks need to connect
+//   cards        card[from][to]            size × size × 2 KiB, sparse: what networks need to connect
 //                                          (verbs/bootstrap.h)
 //   arenas       arena of rank 0, rank 1 … arena_bytes each, sparse
 //
@@ -62,9 +62,9 @@ struct Layout {
   size_t end;
 };
 
-// What each rank can expose where nobody says otherwise: as much as the machine has memory, or, where the address space
-// of a process is limited, what fits in it beside the arenas of all peers and what the process maps already. The limit
-// and what is in use of it are in bytes; limit SIZE_MAX: none.
+// What each rank can expose where nobody says otherwise: as much as the machine has memory, or what fits in the address
+// space of a process, by its limit and the width of addresses, beside the arenas of all peers and what the process maps
+// already. The limit and what is in use of it are in bytes; limit SIZE_MAX: none.
 size_t default_arena_bytes(Rank size, size_t memory, size_t limit, size_t in_use, size_t page);
 
 // claimed: a process has taken the rank and is filling its line. elsewhere: the rank is reached without this file.

@@ -27,6 +27,16 @@ inline int64_t mapping_has(const void* at, const std::string& wanted) {
   return -1;
 }
 
+// Calls with the first address of each mapping of this process, and the one behind it.
+template <typename Action>
+void for_each_mapping(Action&& action) {
+  std::ifstream lines("/proc/self/maps");
+  for (std::string line; std::getline(lines, line);) {
+    uintptr_t begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " ", &begin, &end) == 2) action(begin, end);
+  }
+}
+
 // Empty: huge pages of this size can be had, where the kernel allows them.
 inline std::string why_they_do_not_fit(size_t wanted) {
   size_t bytes = 0;

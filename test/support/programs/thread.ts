@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { parentPort } from 'node:worker_threads';
 import { type Communicator, init, NbcError, SUM } from 'node-nbc';
+import { runCollectives } from '../../programs/all-collectives.js';
 import { play, say } from '../../programs/scenario.js';
 
 const args = process.argv.slice(3);
@@ -17,6 +18,11 @@ async function sum(world: Communicator, length: number): Promise<void> {
   const recv = new Float64Array(length);
   await world.iallreduce(new Float64Array(length).fill(world.rank), recv, SUM);
   assert(recv.every((value) => value === (world.size * (world.size - 1)) / 2));
+}
+
+/** Tells who a rank is and how its data moved. */
+function tell({ rank, size }: Communicator, stats: object): void {
+  say(JSON.stringify({ rank, size, pid: process.pid, stats }));
 }
 
 /** What the error says that a request for a rank ends with. */
@@ -34,7 +40,30 @@ await play({
     const world = await init();
     for (const length of [1, 1000, BYTES / 8]) await sum(world, length);
     await world.ibarrier();
-    say(JSON.stringify({ rank: world.rank, size: world.size, pid: process.pid, stats: world.stats() }));
+    tell(world, world.stats());
+    await world.close();
+  },
+
+  /** Large blocks, which nothing is computed of: either end of a message may copy them. Tells how they moved. */
+  async blocks() {
+    const world = await init();
+    const send = new Uint8Array(world.size * BYTES).fill(world.rank);
+    const recv = new Uint8Array(send.length);
+    for (let i = 0; i < 20; i++) {
+      world.ialltoall(send, recv.fill(0xee)).wait();
+      for (let from = 0; from < world.size; from++)
+        assert(recv.subarray(from * BYTES, (from + 1) * BYTES).every((value) => value === from));
+    }
+    tell(world, world.stats());
+    await world.close();
+  },
+
+  /** All operations; tells how data moved. */
+  async collectives() {
+    const world = await init();
+    const { cases, stats } = await runCollectives(world, { mode: 'thread', form: 'once' });
+    assert(cases > 300, 'the cases were run');
+    tell(world, stats);
     await world.close();
   },
 
