@@ -64,9 +64,7 @@ async function rank(port: number, me: number): Promise<unknown> {
   const options = { host: HOST, port, secret: SECRET, rank: me, size: SIZE, timeout: TIMEOUT_MS };
   const client = await StoreClient.open(options);
   try {
-    await client.set(`rank/${me}`, me);
-    await client.barrier('rank');
-    return await client.get('rank/2');
+    return await client.exchange('rank', me);
   } finally {
     client.close();
   }
@@ -91,7 +89,7 @@ async function strange(port: number, random: Random): Promise<void> {
   const { socket, heard, greeting } = await connected(port);
   const { nonce } = await greeting;
   const introduction = { rank: 2, size: SIZE, job: JOB, nonce: 'a'.repeat(32), proof: pick(random, [nonce, 'f', 5]) };
-  socket.end(harmed([introduction, { id: 1, op: 'set', key: 'rank/0', value: 'wrong' }], random));
+  socket.end(harmed([introduction, { id: 1, op: 'exchange', name: 'rank', value: 'wrong' }], random));
   await closed(socket);
   assert.equal(heard().indexOf('\n'), heard().length - 1, `it heard ${heard()}`);
 }
@@ -104,11 +102,9 @@ async function proven(port: number, random: Random): Promise<void> {
   const proof = proofOf('client', SECRET, { ...said, serverNonce, clientNonce: 'n' });
   socket.write(textOf([{ ...said, nonce: 'n', proof }]));
   const lines = [
-    { id: 1, op: 'set', key: 'rank/2', value: { any: ['thing', 1] } },
-    { id: 2, op: 'barrier', name: 'rank', left: 1000, timeout: 1000 },
-    { id: 3, op: 'get', key: 'rank/0', left: 1000, timeout: 1000 },
-    { id: 4, op: 'set', key: '__proto__', value: 1 },
-    { id: 5, op: pick(random, ['done', 'fail', 'get', 'constructor']), why: 'rank 2 says so', key: 'no' },
+    { id: 1, op: 'exchange', name: 'rank', value: { any: ['thing', 1] }, left: 1000, timeout: 1000 },
+    { id: 2, op: 'exchange', name: '__proto__', value: 1, left: 1000, timeout: 1000 },
+    { id: 3, op: pick(random, ['done', 'fail', 'exchange', 'constructor']), why: 'rank 2 says so', name: 'rank' },
   ];
   socket.end(harmed(lines, random));
   await closed(socket);
@@ -120,7 +116,7 @@ async function playClient(random: Random): Promise<void> {
     sockets.add(socket);
     socket.on('error', () => undefined);
     const serverNonce = 'a'.repeat(32);
-    const greeting = { store: 2, nonce: serverNonce };
+    const greeting = { store: 3, nonce: serverNonce };
     socket.write(random() < 0.3 ? harmed([greeting], random) : textOf([greeting]));
     let text = '';
     socket.setEncoding('utf8').on('data', (part: string) => {
@@ -130,7 +126,8 @@ async function playClient(random: Random): Promise<void> {
       const introduction = { rank: Number(said['rank']), size: SIZE, job: String(job), serverNonce };
       const proof = proofOf('server', SECRET, { ...introduction, clientNonce: String(nonce) }, 'x');
       socket.write(random() < 0.2 ? harmed([{ job: 'x', proof }], random) : textOf([{ job: 'x', proof }]));
-      socket.end(harmed([{ id: 1 }, { id: 2 }, { id: 3, value: 5 }, { id: 4, error: 'no' }], random));
+      const values = pick(random, [[0, 1, { any: ['thing', 2] }], [0, 1], 5]);
+      socket.end(harmed([{ id: 1, values }, { id: 2, error: 'no' }, { id: 3 }], random));
     });
     setTimeout(() => socket.destroy(), SHORT_MS);
   }).listen(0, HOST);
@@ -139,7 +136,7 @@ async function playClient(random: Random): Promise<void> {
   try {
     const options = { host: HOST, port, secret: SECRET, rank: 1, size: SIZE, timeout: SHORT_MS };
     const client = await StoreClient.open(options);
-    const asked = [client.set('rank/1', 1), client.barrier('rank'), client.get('rank/0'), client.done()];
+    const asked = [client.exchange('rank', 1), client.exchange('more', 1), client.done()];
     for (const end of await Promise.allSettled(asked)) {
       if (end.status === 'rejected') assert(end.reason instanceof BootstrapError, String(end.reason));
     }
