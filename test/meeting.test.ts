@@ -38,7 +38,7 @@ class Listener {
   verbsOffer(): VerbsOffer {
     return { why: 'there is none' };
   }
-  createJob(): number {
+  createJob(..._: unknown[]): number {
     return openSync('/dev/null', 'r+');
   }
   closeDescriptor(fd: number): void {
@@ -249,6 +249,38 @@ describe('where ranks listen over TCP', () => {
     for (const address of ['127.0.0.1', '::1', '10.0.0.0', '127.0.0.2, 127.0.0.3', 'eth0,10.1.0.0/16', 'fd00::/8']) {
       assert.equal(resolveOptions({ tcp: { address } }, {}).tcp.address, address);
     }
+  });
+});
+
+describe('the memory that ranks of a host share', () => {
+  it('has places for these ranks only', async () => {
+    const made: unknown[] = [];
+    class Maker extends Listener {
+      override createJob(...what: unknown[]): number {
+        made.push(what);
+        return super.createJob();
+      }
+    }
+    const [secret, hosts] = ['a secret of this test', ['a', 'b', 'a', 'b', 'b', 'c']];
+    const size = hosts.length;
+    const store = await StoreServer.open({ host: '127.0.0.1', port: 0, secret, size, timeout: 10_000 });
+    try {
+      const met = await Promise.all(
+        hosts.map((host, rank) => {
+          const place = { NBC_RANK: `${rank}`, NBC_SIZE: `${size}`, NBC_SECRET: secret, NBC_HOST: host };
+          const bootstrap = readBootstrap({ ...place, NBC_STORE: `127.0.0.1:${store.port}` });
+          return meet(new Maker() as never, bootstrap, resolveOptions({}, { NBC_EXPOSED_BYTES: '4096' }));
+        }),
+      );
+      for (const { tcp, closeFile } of met) {
+        closeSync(tcp!.listener);
+        closeFile();
+      }
+    } finally {
+      store.close();
+    }
+    // The hosts make their files in any order.
+    assert.deepEqual(made.map((what) => JSON.stringify(what)).sort(), ['[6,4096,[0,2]]', '[6,4096,[1,3,4]]']);
   });
 });
 

@@ -98,10 +98,8 @@ describe('nbcrun --threads', () => {
     for (const scenario of ['sums', 'collectives']) it(`and run ${scenario}`, async () => check(await play(scenario)));
 
     it('and copy large messages of a process from both ends', async () => {
-      const hosts = await play('blocks');
-      check(hosts);
-      // Over TCP no receiver helps: these are pieces of messages between the two threads of a process.
-      for (const host of hosts) assert(all(host, 'helpedPieces') > 0);
+      // Over TCP no receiver helps. So it ends only if pieces between the two threads of a process are copied by both.
+      check(await play('blocks'));
     });
   });
 

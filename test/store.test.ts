@@ -32,12 +32,17 @@ interface Given {
   size?: number;
   secret?: string;
   timeout?: number;
+  /** Called when the store has let it in. */
+  enters?: () => void;
 }
 
 function joiner(port: number, size: number) {
-  return ({ rank, job, timeout = 5000, secret = SECRET, size: own = size }: Given): Promise<unknown[]> => {
+  return ({ rank, job, timeout = 5000, secret = SECRET, size: own = size, enters }: Given): Promise<unknown[]> => {
     const options = { host: HOST, port, secret, rank, size: own, job, timeout };
-    return throughStore(options, (directory) => directory.exchange('rank', { me: rank }));
+    return throughStore(options, (directory) => {
+      enters?.();
+      return directory.exchange('rank', { me: rank });
+    });
   };
 }
 
@@ -64,6 +69,52 @@ describe('the store', () => {
     for (const table of all) assert.deepEqual(table, expected);
   });
 
+  it('gives more at a time than a rank may tell', async () => {
+    const size = 8;
+    const port = await freePort();
+    const long = (rank: number): string => `é${rank}`.repeat(20_000);
+    const all = await Promise.all(
+      Array.from({ length: size }, (_, rank) => {
+        const options = { host: HOST, port, secret: SECRET, rank, size, timeout: 5000 };
+        return throughStore(options, (directory) => directory.exchange('long', long(rank)));
+      }),
+    );
+    const expected = Array.from({ length: size }, (_, rank) => long(rank));
+    for (const table of all) assert.deepEqual(table, expected);
+  });
+
+  it('ends the connection of a rank that tells too much, and names it to the others', async () => {
+    const server = await StoreServer.open({ host: HOST, port: 0, secret: SECRET, size: 2, timeout: 5000 });
+    const [zero, one] = await Promise.all(
+      [0, 1].map((rank) =>
+        StoreClient.open({ host: HOST, port: server.port, secret: SECRET, rank, size: 2, timeout: 5000 }),
+      ),
+    );
+    try {
+      const ends = await Promise.allSettled([zero.exchange('a', 0), one.exchange('a', 'x'.repeat(65 * 1024))]);
+      assert.match(why(ends[0]), /rank 1 ended before the job had started/);
+      assert.match(why(ends[1]), /the store at .* ended the connection/);
+    } finally {
+      for (const client of [zero, one]) client.close();
+      server.close();
+    }
+  });
+
+  it('takes no more names than a job has', async () => {
+    const server = await StoreServer.open({ host: HOST, port: 0, secret: SECRET, size: 1, timeout: 5000 });
+    const options = { host: HOST, port: server.port, secret: SECRET, rank: 0, size: 1, timeout: 5000 };
+    const client = await StoreClient.open(options);
+    try {
+      for (let i = 0; i < 64; i++) assert.deepEqual(await client.exchange(`name ${i}`, i), [i]);
+      await assert.rejects(client.exchange('one more', 1), /the store is full/);
+      await assert.rejects(client.exchange('name 0', 1), /rank 0 has told 'name 0' already/);
+      await client.done();
+    } finally {
+      client.close();
+      server.close();
+    }
+  });
+
   it('names the ranks that are missing, to all who came', async () => {
     const join = joiner(await freePort(), 5);
     const results = await Promise.allSettled([0, 3].map((rank) => join({ rank, timeout: 500 })));
@@ -88,16 +139,16 @@ describe('the store', () => {
   it('refuses the second process that says it is a rank, and the first goes on', async () => {
     const port = await freePort();
     const join = joiner(port, 3);
-    const first = [join({ rank: 0 }), join({ rank: 1 })];
+    const first: Promise<unknown[]>[] = [];
+    const entered = [0, 1].map((rank) => new Promise<void>((enters) => first.push(join({ rank, enters }))));
     const client = await StoreClient.open({ host: HOST, port, secret: SECRET, rank: 2, size: 3, timeout: 5000 });
     // Rank 0, too, which has the store, and is in.
-    await client.get('rank/0');
+    await Promise.all(entered);
     for (const rank of [2, 0]) {
       const [doubled] = await Promise.allSettled([join({ rank })]);
       assert.match(why(doubled), new RegExp(`another process has joined as rank ${rank}`));
     }
-    await client.set('rank/2', 'here');
-    await client.barrier('rank');
+    await client.exchange('rank', 'here');
     await client.done();
     for (const table of await Promise.all(first)) assert.equal(table[2], 'here');
   });
@@ -124,7 +175,7 @@ describe('the store', () => {
       const server = createServer((socket) => {
         socket.setEncoding('utf8');
         socket.on('error', () => undefined);
-        socket.write(`${JSON.stringify({ store: 2, nonce: 'a'.repeat(32) })}\n`);
+        socket.write(`${JSON.stringify({ store: 3, nonce: 'a'.repeat(32) })}\n`);
         socket.on('data', (line: string) => {
           socket.write(`${JSON.stringify(answer(JSON.parse(line) as Record<string, unknown>))}\n`);
         });
@@ -233,8 +284,9 @@ describe('the store', () => {
       return new Promise((_, reject) => (fail = () => reject(new Error('of rank 0'))));
     });
     const other = await StoreClient.open({ ...options, rank: 1 });
-    const waits = other.barrier('rank');
-    await other.set('rank/1', 'asked after the barrier, so the store knows that we wait');
+    const waits = other.exchange('rank', 1);
+    // Answered after the first, so the store knows that we wait.
+    await assert.rejects(other.exchange('rank', 1), /rank 1 has told 'rank' already/);
     (await until('rank 0 has joined', () => fail))();
     const [first, second] = await Promise.allSettled([failing, waits]);
     assert(first.status === 'rejected' && (first.reason as Error).message === 'of rank 0');
@@ -246,7 +298,7 @@ describe('the store', () => {
     const server = await StoreServer.open({ host: HOST, port: 0, secret: SECRET, size: 2, timeout: 60_000 });
     const options = { host: HOST, port: server.port, secret: SECRET, size: 2, timeout: 60_000 };
     const other = await StoreClient.open({ ...options, rank: 0 });
-    const waits = other.barrier('rank');
+    const waits = other.exchange('rank', 0);
     const controller = new AbortController();
     const gone = throughStore({ ...options, rank: 1, stop: new Stop(controller.signal) }, (directory) => {
       const told = directory.exchange('other', 1);
@@ -290,8 +342,7 @@ describe('the store', () => {
     const client = await StoreClient.open({ ...options, rank: 1, timeout: 20_000 });
     try {
       await delay(1200);
-      await client.set('first/1', 1);
-      await client.barrier('first');
+      await client.exchange('first', 1);
       const [result] = await Promise.allSettled([first]);
       assert.match(why(result), /rank 1 of 2 did not join within 1500 ms/);
     } finally {
@@ -303,7 +354,7 @@ describe('the store', () => {
     const server = await StoreServer.open({ host: HOST, port: 0, secret: SECRET, size: 3, timeout: 60_000 });
     const options = { host: HOST, port: server.port, secret: SECRET, size: 3, timeout: 60_000 };
     const clients = await Promise.all([0, 1].map((rank) => StoreClient.open({ ...options, rank })));
-    const waiting = Promise.allSettled([clients[0].barrier('all'), clients[1].get('never')]);
+    const waiting = Promise.allSettled([clients[0].exchange('all', 0), clients[1].exchange('others', 1)]);
     server.close();
     for (const result of await waiting) assert.match(why(result), /the store at .* ended the connection/);
   });
@@ -313,8 +364,7 @@ describe('the store', () => {
     const first = joiner(port, 2)({ rank: 0, timeout: 1000 });
     const client = await StoreClient.open({ host: HOST, port, secret: SECRET, rank: 1, size: 2, timeout: 60_000 });
     try {
-      await client.set('rank/1', 'here');
-      await client.barrier('rank');
+      await client.exchange('rank', 'here');
       assert.deepEqual(await first, [{ me: 0 }, 'here']);
     } finally {
       client.close();
@@ -332,7 +382,7 @@ describe('the store', () => {
 
   for (const [what, greeting, expected] of [
     ['speaks something else', 'SSH-2.0-hello\r\n', /what answers at the store at .* is no store/],
-    ['speaks another version', '{"store":3,"nonce":"x"}\n', /what answers at the store at .* is no store/],
+    ['speaks another version', '{"store":2,"nonce":"x"}\n', /what answers at the store at .* is no store/],
     ['says nothing', '', /what answers at the store at .* has said nothing within 500 ms; is it a store/],
     ['ends what it says', undefined, /the store at .* ended the connection/],
   ] as const) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <string>
+#include <vector>
 
 #include "addon/arguments.h"
 #include "addon/errors.h"
@@ -41,8 +42,14 @@ Napi::Value create_job(const Napi::CallbackInfo& info) {
   return guarded(info.Env(), [&] {
     const double bytes = info[1].ToNumber().DoubleValue();
     const bool given = bytes >= 1 && bytes <= 9007199254740991.0;
+    std::vector<Rank> members;
+    if (info[2].IsArray()) {
+      const auto ranks = info[2].As<Napi::Array>();
+      for (uint32_t i = 0; i < ranks.Length(); ++i) members.push_back(ranks.Get(i).ToNumber().Uint32Value());
+    }
     return Napi::Number::New(info.Env(),
-                             Segment::create(info[0].ToNumber().Uint32Value(), given ? static_cast<size_t>(bytes) : 0));
+                             Segment::create(info[0].ToNumber().Uint32Value(), given ? static_cast<size_t>(bytes) : 0,
+                                             job::system_page(), members));
   });
 }
 

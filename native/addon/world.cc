@@ -57,6 +57,9 @@ std::shared_ptr<job::Segment> map_segment(const Opening& opening, bool apart) {
                       " ranks, but this process was started as rank " + std::to_string(opening.rank) + " of " +
                       std::to_string(opening.size)};
   }
+  const std::vector<Rank>& members = segment->members();
+  if (!std::binary_search(members.begin(), members.end(), opening.rank))
+    throw FabricError{"the memory that was given to this rank is that of another host"};
   return segment;
 }
 

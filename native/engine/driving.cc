@@ -73,7 +73,7 @@ void ask_for_short_slice() {
 // takes part in transfers, also messages that were given up: their senders wait until this rank has dropped the data.
 bool Engine::background_needed() const {
   return unfinished_rounds_ + watched_ > 0 || libof_.needs_driving() ||
-         (fabric_->receiver_copies() && (active_.head != nullptr || libof_.has_orphans())) || work() > 0 ||
+         (fabric_->receiver_copies() && (active_.head != nullptr || libof_.has_orphans())) || has_work() ||
          with_threads_ > 0 || fabric_->holds_back() || libof_.most_arrivals(fabric_->put_window()) != UINT32_MAX;
 }
 
@@ -160,7 +160,7 @@ void Engine::hand_over() {
     bool armed = false;
     while (background_needed()) {
       handed_over_ = true;
-      if (work() > 0 || libof_.is_revoking() || asks_) {
+      if (has_work() || libof_.is_revoking() || asks_) {
         unlock_and_notify();
         fabric_->ring_self(Sleeper::progress);
         return;
@@ -254,7 +254,7 @@ bool Engine::drive() {
   const uint64_t began = trace_ == nullptr ? 0 : trace_->ticks();
   while (!lock_.wanted() && background_needed()) {
     ++counters_.progress_passes;
-    if (pass(Effort::driving) || work() > 0) continue;
+    if (pass(Effort::driving) || has_work()) continue;
     const uint32_t need = arrivals_needed(false);
     fabric_->arm(Sleeper::progress, need);
     if (!last_pass(Effort::look)) {
@@ -373,7 +373,7 @@ bool Engine::wait(const uint32_t* slots, size_t count, bool all, int64_t nanosec
   bool done;
   for (;;) {
     const bool moved = pass(Effort::helping, LocalWork::kLargePiece);
-    const bool busy = moved || work() > 0;
+    const bool busy = moved || has_work();
     if (busy) spinning.renew();
     done = settled(slots, count, all);
     if (done || user_work_->waits()) break;
@@ -420,7 +420,7 @@ void Engine::startall(const uint32_t* slots, size_t count, uint32_t microseconds
     relax();
   }
   if (!options_.progress_thread) {
-    while (work() > 0) pass(Effort::pass);
+    while (has_work()) pass(Effort::pass);
   }
   leave();
 }
@@ -453,7 +453,7 @@ void Engine::drive_until_ended(int64_t nanoseconds) {
   const auto limit = Clock::now() + duration;
   Spinning spinning(*this, look_history_, duration);
   for (uint32_t passes = 1;; ++passes) {
-    const bool busy = pass(Effort::helping) || work() > 0;
+    const bool busy = pass(Effort::helping) || has_work();
     if (busy) {
       spinning.renew();
     } else if (!spinning.goes_on()) {
@@ -497,7 +497,7 @@ void Engine::forgo_loop() {
 bool Engine::rest() {
   enter();
   while (ended_.empty() && !user_work_->waits() && background_needed()) {
-    if (!has_loop_ || work() > 0) {
+    if (!has_loop_ || has_work()) {
       hand_over();
       return true;
     }

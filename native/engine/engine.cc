@@ -399,7 +399,7 @@ bool Engine::after_start(uint32_t slot) {
   // Without a progress thread, what the paper's network would do by itself is done here: data whose RTR was caught
   // moves. So is local work, which no other thread would do.
   if (!options_.progress_thread && (options_.wait_on_send_us > 0 || options_.startall_us > 0)) {
-    while (work() > 0) pass(Effort::pass);
+    while (has_work()) pass(Effort::pass);
   }
   Operation* const still = by_slot_[slot];
   if (still != nullptr) still->starting = false;

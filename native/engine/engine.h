@@ -302,7 +302,7 @@ class Engine : private libof::Calls, private libof::Observer {
   bool withdraw(Operation& operation);
   void end_failed(Operation& operation);
   void advance_ready();
-  uint64_t work() const { return fabric_->work() + local_work_.cost() + temporary_.surplus(); }
+  bool has_work() const { return local_work_.cost() > 0 || temporary_.surplus() > 0 || fabric_->has_work(); }
   bool has_short_work() const;
   bool work_locally(uint64_t most);
   void report_failure(Operation& operation);

@@ -149,7 +149,7 @@ bool Engine::pass(Effort effort, uint64_t most_local) {
 // There is work, and so little of it that handing it over takes longer.
 bool Engine::has_short_work() const {
   if (local_work_.cost() == 0) return fabric_->has_short_work();
-  const uint64_t transfers = fabric_->work();
+  const uint64_t transfers = fabric_->work(kShortWork + 1);
   return transfers + local_work_.cost() <= kShortWork && (transfers == 0 || fabric_->has_short_work());
 }
 
@@ -172,7 +172,7 @@ bool Engine::last_pass(Effort effort) {
     return true;
   }
   fabric_->flush();
-  return work() > 0;
+  return has_work();
 }
 
 }  // namespace nbc

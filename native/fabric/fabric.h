@@ -235,13 +235,14 @@ class Fabric {
   // Completions into out[0…max); also moves bulk copies on by one piece.
   virtual unsigned poll(Completion* out, unsigned max, Effort effort) = 0;
   // Bytes that this rank can move on by polling, even if no peer does anything; at least 1 if there is anything to
-  // collect.
-  virtual uint64_t work() const = 0;
+  // collect. Stops counting where there are `enough`.
+  virtual uint64_t work(uint64_t enough) const = 0;
+  bool has_work() const { return work(1) > 0; }
   // As much work as this is done inside a start, because handing it over would take longer.
   virtual uint64_t short_work() const { return 256 * 1024; }
   // There is some, and no more than that.
   virtual bool has_short_work() const {
-    const uint64_t all = work();
+    const uint64_t all = work(short_work() + 1);
     return all > 0 && all <= short_work();
   }
   // Something that was committed could not leave yet: somebody has to poll when room comes, although it counts as done.

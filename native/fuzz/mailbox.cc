@@ -95,7 +95,7 @@ class HostileFabric final : public SleeplessFabric {
     break_off();
   }
   unsigned poll(Completion* out, unsigned max, Effort) override { return move_to(out, 0, max, completions); }
-  uint64_t work() const override { return completions.size(); }
+  uint64_t work(uint64_t) const override { return completions.size(); }
   void expect_immediates(Rank, bool) override {}
   Crowd crowd() const override { return {kSize, kSize, true}; }
 

@@ -59,7 +59,7 @@ namespace {
 // After a change of a rank's state: everybody looks.
 void wake_all(const Segment& segment, RankCaller& caller) {
   std::atomic_thread_fence(std::memory_order_seq_cst);  // F2 in doorbell.h
-  for (Rank peer = 0; peer < segment.size(); ++peer) {
+  for (const Rank peer : segment.members()) {
     RankLine& line = segment.line(peer);
     wake(segment, peer, shm::doorbell_take(line.bell), caller);
     // A rank that is on a network only sleeps on its sockets, and looks at this count.
@@ -160,8 +160,8 @@ std::string why_no_route(const Segment& segment, Rank self, Rank peer, const std
 
 Crowd crowd_of(const Segment& segment) {
   uint64_t together[kProcessorWords] = {};
-  Crowd crowd{segment.size(), 0, true};
-  for (Rank peer = 0; peer < segment.size(); ++peer) {
+  Crowd crowd{static_cast<Rank>(segment.members().size()), 0, true};
+  for (const Rank peer : segment.members()) {
     const RankLine& line = segment.line(peer);
     if (!has_opened(segment, peer)) {
       crowd.complete &= never_opens(segment, peer);

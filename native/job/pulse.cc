@@ -39,7 +39,7 @@ void Pulse::run() {
 // Ranks that are threads of this process stop with this one. Looks are counted, not the time: one that comes late,
 // because this rank did not run, is one look, and on a busy machine most may be late.
 void Pulse::look() {
-  for (Rank peer = 0; peer < segment_->size(); ++peer) {
+  for (const Rank peer : segment_->members()) {
     if (peer == rank_ || segment_->is_here(peer)) continue;
     const RankLine& line = segment_->line(peer);
     if (line.state.load(std::memory_order_acquire) != RankState::open) continue;

@@ -41,52 +41,63 @@ JobHeader read_header(int fd) {
   if (got != static_cast<ssize_t>(sizeof header) || header.magic != kMagic) throw FabricError{advice};
   if (header.version != kLayoutVersion)
     throw FabricError{"the launcher and this rank run different versions of node-nbc"};
-  if (header.size == 0 || header.size > kMaxRanks || header.page == 0 || header.page % system_page() != 0)
+  if (header.places == 0 || header.places > header.size || header.size > kMaxRanks || header.page == 0 ||
+      header.page % system_page() != 0)
     throw FabricError{"the job's header is damaged"};
   if (header.arena_bytes % header.page != 0 ||
-      static_cast<size_t>(status.st_size) != Layout(header.size, header.arena_bytes, header.page).end)
+      static_cast<size_t>(status.st_size) != Layout(header.places, header.arena_bytes, header.page).end)
     throw FabricError{"the job's shared file has the wrong length"};
   return header;
 }
 
 }  // namespace
 
-Layout::Layout(Rank size, size_t arena_bytes, size_t page) {
-  const size_t pairs = static_cast<size_t>(size) * size;
+Layout::Layout(Rank places, size_t arena_bytes, size_t page) {
+  const size_t pairs = static_cast<size_t>(places) * places;
   lines = round_up(sizeof(JobHeader), page);
-  mailboxes = lines + round_up(size * sizeof(RankLine), page);
+  skipped = lines + (places + 1) * sizeof(RankLine);
+  mailboxes = round_up(skipped + places * sizeof(uint32_t), page);
   cards = mailboxes + round_up(pairs * kPairBytes, page);
   arenas = cards + round_up(pairs * kCardBytes, page);
-  end = arenas + size * arena_bytes;
+  end = arenas + places * arena_bytes;
 }
 
 // Half of what is left stays free for the program. A part that is too small to be of use is not reserved: then the
 // error says what is missing.
-size_t default_arena_bytes(Rank size, size_t memory, size_t limit, size_t in_use, size_t page) {
+size_t default_arena_bytes(Rank places, size_t memory, size_t limit, size_t in_use, size_t page) {
   const size_t wanted = round_up(memory, kGiB);
   if (limit == SIZE_MAX) return wanted;
-  const size_t others = in_use + Layout(size, 0, page).end;
+  const size_t others = in_use + Layout(places, 0, page).end;
   const size_t left = limit > others ? limit - others : 0;
-  return std::clamp(left / 2 / size / page * page, 64 * kMiB, wanted);
+  return std::clamp(left / 2 / places / page * page, 64 * kMiB, wanted);
 }
 
-int Segment::create(Rank size, size_t arena_bytes, size_t page) {
+int Segment::create(Rank size, size_t arena_bytes, size_t page, const std::vector<Rank>& members) {
   if (size == 0 || size > kMaxRanks) throw FabricError{"a job has 1 to 4096 ranks"};
+  std::vector<uint32_t> skipped;
+  for (const Rank rank : members) {
+    if (rank >= size || (!skipped.empty() && rank <= members[skipped.size() - 1]))
+      throw FabricError{"the ranks that share memory: not ascending, or not of the job"};
+    skipped.push_back(rank - static_cast<Rank>(skipped.size()));
+  }
+  const Rank places = members.empty() ? size : static_cast<Rank>(members.size());
   if (arena_bytes == 0) {
     const size_t memory = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * system_page();
     const size_t addresses = std::min(address_space_limit(), address_space_width());
-    arena_bytes = default_arena_bytes(size, memory, addresses, address_space_in_use(), page);
-    arena_bytes = std::min(arena_bytes, default_arena_bytes(size, memory, file_size_limit(), 0, page));
+    arena_bytes = default_arena_bytes(places, memory, addresses, address_space_in_use(), page);
+    arena_bytes = std::min(arena_bytes, default_arena_bytes(places, memory, file_size_limit(), 0, page));
   }
   arena_bytes = round_up(arena_bytes, page);
   Descriptor fd(memfd_create("nbc-job", MFD_CLOEXEC));
   if (!fd) throw no_anonymous_file();
-  const size_t end = Layout(size, arena_bytes, page).end;
+  const Layout layout(places, arena_bytes, page);
   // The kernel would send SIGXFSZ besides.
-  if (end > file_size_limit()) throw no_file_size(end);
-  if (ftruncate(fd.get(), static_cast<off_t>(end)) != 0) fail("ftruncate of the job's shared file");
-  const JobHeader header{kMagic, kLayoutVersion, size, static_cast<uint32_t>(page), arena_bytes};
-  if (pwrite(fd.get(), &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header))
+  if (layout.end > file_size_limit()) throw no_file_size(layout.end);
+  if (ftruncate(fd.get(), static_cast<off_t>(layout.end)) != 0) fail("ftruncate of the job's shared file");
+  const JobHeader header{kMagic, kLayoutVersion, places, static_cast<uint32_t>(page), arena_bytes, size};
+  const size_t bytes = skipped.size() * sizeof(uint32_t);
+  if (pwrite(fd.get(), &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header) ||
+      pwrite(fd.get(), skipped.data(), bytes, static_cast<off_t>(layout.skipped)) != static_cast<ssize_t>(bytes))
     fail("writing the job's header");
   return fd.release();
 }
@@ -104,11 +115,11 @@ struct Segment::Here {
 };
 
 Segment::Segment(const JobHeader& header, const Layout& layout)
-    : layout_(layout), arena_bytes_(header.arena_bytes), page_(header.page), size_(header.size) {}
+    : layout_(layout), arena_bytes_(header.arena_bytes), page_(header.page), members_(header.places) {}
 
 std::shared_ptr<Segment> Segment::map(int fd, Part part) {
   const JobHeader header = read_header(fd);
-  const Layout layout(header.size, header.arena_bytes, header.page);
+  const Layout layout(header.places, header.arena_bytes, header.page);
   std::shared_ptr<Segment> segment(new Segment(header, layout));
   segment->fd_ = Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, 10));
   if (!segment->fd_) fail("duplicating the job's descriptor");
@@ -120,7 +131,20 @@ std::shared_ptr<Segment> Segment::map(int fd, Part part) {
   segment->base_ = static_cast<std::byte*>(base);
   // Zero pages are valid RankLines; std::launder only tells the compiler so.
   segment->lines_ = std::launder(reinterpret_cast<RankLine*>(segment->base_ + layout.lines));
+  segment->read_members(header.size);
   return segment;
+}
+
+void Segment::read_members(Rank size) {
+  const auto* skipped = reinterpret_cast<const uint32_t*>(base_ + layout_.skipped);
+  const auto places = static_cast<uint32_t>(members_.size());
+  place_.assign(size, places);
+  for (uint32_t place = 0; place < places; ++place) {
+    const uint64_t rank = uint64_t{place} + skipped[place];
+    if (rank >= size || (place > 0 && rank <= members_[place - 1])) throw FabricError{"the job's file is damaged"};
+    members_[place] = static_cast<Rank>(rank);
+    place_[rank] = place;
+  }
 }
 
 std::shared_ptr<Segment> Segment::share(int fd) {
@@ -135,7 +159,7 @@ std::shared_ptr<Segment> Segment::share(int fd) {
   auto segment = known.lock();
   if (segment == nullptr) {
     segment = map(fd);
-    segment->here_ = std::make_unique<Here>(segment->size_);
+    segment->here_ = std::make_unique<Here>(segment->size());
     known = segment;
   }
   return segment;
@@ -170,7 +194,7 @@ bool Segment::is_here(Rank rank) const {
 
 bool Segment::keep(std::vector<std::shared_ptr<void>>& keepers) const {
   if (here_ == nullptr) return false;
-  for (Rank rank = 0; rank < size_; ++rank) {
+  for (const Rank rank : members_) {
     if (has_opened(*this, rank) && !is_here(rank)) return false;
   }
   const std::lock_guard<std::mutex> guard(here_->mutex);
@@ -192,7 +216,7 @@ void Segment::keep_pipe(Rank rank, Descriptor&& read, Descriptor&& write) const 
 
 std::byte* Segment::map_arena(Rank rank, size_t bytes) const {
   void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_.get(),
-                  static_cast<off_t>(layout_.arenas + rank * arena_bytes_));
+                  static_cast<off_t>(arena_offset(rank)));
   if (at == MAP_FAILED) return nullptr;
   madvise(at, bytes, MADV_DONTDUMP);
   // Where shared memory can have them. The kernel then maps the file so that they fit.
@@ -207,22 +231,22 @@ std::byte* Segment::map_own_arena(Rank rank, size_t bytes) const {
 }
 
 bool Segment::reserve(Rank rank, size_t offset, size_t bytes) const {
-  return !scarce_ || reserve_pages(fd_.get(), layout_.arenas + rank * arena_bytes_ + offset, bytes);
+  return !scarce_ || reserve_pages(fd_.get(), arena_offset(rank) + offset, bytes);
 }
 
 void Segment::reserve_mailboxes(Rank rank) const {
   if (!scarce_) return;
-  const size_t row = size_ * kPairBytes;
-  const size_t cards = size_ * kCardBytes;
+  const size_t row = members_.size() * kPairBytes;
+  const size_t cards = members_.size() * kCardBytes;
   if (!reserve_pages(fd_.get(), 0, layout_.mailboxes) ||
-      !reserve_pages(fd_.get(), layout_.mailboxes + rank * row, row) ||
-      !reserve_pages(fd_.get(), layout_.cards + rank * cards, cards))
+      !reserve_pages(fd_.get(), layout_.mailboxes + place_[rank] * row, row) ||
+      !reserve_pages(fd_.get(), layout_.cards + place_[rank] * cards, cards))
     throw FabricError{"the mailboxes of this rank: " + why_no_pages(row + cards), errno, "ERR_NBC_NO_MEMORY"};
 }
 
 void Segment::punch(Rank rank, size_t offset, size_t bytes) const {
-  fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-            static_cast<off_t>(layout_.arenas + rank * arena_bytes_ + offset), static_cast<off_t>(bytes));
+  fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(arena_offset(rank) + offset),
+            static_cast<off_t>(bytes));
 }
 
 }  // namespace nbc::job

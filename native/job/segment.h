@@ -4,11 +4,16 @@
 //
 //   offset
 //   0            JobHeader                                                        (one page)
-//   one page     RankLine[size]            who is there; its doorbell             (7 cache lines each)
-//   mailboxes    Pair[owner][writer]       size × size × 64 KiB, sparse
-//   cards        card[from][to]            size × size × 2 KiB, sparse: what networks need to connect
-//                                          (verbs/bootstrap.h)
-//   arenas       arena of rank 0, rank 1 … arena_bytes each, sparse
+//   one page     RankLine[places + 1]      who is there; its doorbell             (7 cache lines each)
+//   skipped      uint32[places]            which rank has each place, see below
+//   mailboxes    Pair[owner][writer]       places × places × 64 KiB, sparse
+//   cards        card[from][to]            places × places × 2 KiB, sparse: what networks need to connect
+//                                          (cards/host_bootstrap.h)
+//   arenas       arena of each place       arena_bytes each, sparse
+//
+// The ranks that share the file, its members, are those of one host; each has a place, in the order of their ranks. The
+// rank at place p is p + skipped[p]: so many ranks of other hosts come before it. All functions here take ranks of the
+// job. A rank of another host has no place; it has the last line, which stays absent, and nothing else.
 //
 //   Pair: what `writer` writes into memory of `owner`
 //   0      control   LibOF: acknowledgements, RTR array       written by the writer
@@ -32,7 +37,7 @@
 namespace nbc::job {
 
 constexpr uint32_t kMagic = 0x6e626331;  // "nbc1"
-constexpr uint32_t kLayoutVersion = 8;
+constexpr uint32_t kLayoutVersion = 9;
 constexpr uint32_t kProcessorWords = 16;  // 1024 processors, as many as the C library's masks have
 constexpr size_t kLine = 64;
 constexpr uint32_t kMaxRanks = 4096;
@@ -46,16 +51,18 @@ static_assert(kControlBytes + kBulkBytes + kSlotBytes == kPairBytes);
 struct JobHeader {
   uint32_t magic;
   uint32_t version;
-  uint32_t size;
+  uint32_t places;
   uint32_t page;  // bytes of a page, to which all parts are aligned
   uint64_t arena_bytes;
+  uint32_t size;  // ranks of the job
 };
 
 // Where the parts of the file lie. Offsets in bytes.
 struct Layout {
   // `arena_bytes`: a multiple of `page`, which is a power of two.
-  Layout(Rank size, size_t arena_bytes, size_t page);
+  Layout(Rank places, size_t arena_bytes, size_t page);
   size_t lines;
+  size_t skipped;
   size_t mailboxes;
   size_t cards;
   size_t arenas;
@@ -65,7 +72,7 @@ struct Layout {
 // What each rank can expose where nobody says otherwise: as much as the machine has memory, or what fits in the address
 // space of a process, by its limit and the width of addresses, beside the arenas of all peers and what the process maps
 // already. The limit and what is in use of it are in bytes; limit SIZE_MAX: none.
-size_t default_arena_bytes(Rank size, size_t memory, size_t limit, size_t in_use, size_t page);
+size_t default_arena_bytes(Rank places, size_t memory, size_t limit, size_t in_use, size_t page);
 
 // claimed: a process has taken the rank and is filling its line. elsewhere: the rank is reached without this file.
 // never: closed without having opened. lost: a peer has given it up, because it did not answer (pulse.h). Only in a
@@ -127,8 +134,10 @@ class Segment {
     presence,  // only who is there: the lines. A launcher needs no more
   };
   // Creates the file for a job of `size` ranks; returns its descriptor. `arena_bytes`: what each rank can expose, or 0
-  // for default_arena_bytes(); rounded up to pages. Throws FabricError.
-  static int create(Rank size, size_t arena_bytes = 0, size_t page = system_page());
+  // for default_arena_bytes(); rounded up to pages. `members`: the ranks that share it, ascending; empty: all. Throws
+  // FabricError.
+  static int create(Rank size, size_t arena_bytes = 0, size_t page = system_page(),
+                    const std::vector<Rank>& members = {});
   // Maps the file behind `fd` (which is duplicated). Throws FabricError if it is not a job's file.
   static std::shared_ptr<Segment> map(int fd, Part part = Part::all);
   // The same object for all ranks of this process that open the file, as long as one of them has it. Any thread.
@@ -137,16 +146,15 @@ class Segment {
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  Rank size() const { return size_; }
+  // Ranks of the job.
+  Rank size() const { return static_cast<Rank>(place_.size()); }
+  // Those that share the file, ascending.
+  const std::vector<Rank>& members() const { return members_; }
   size_t arena_bytes() const { return arena_bytes_; }
   size_t page() const { return page_; }
-  RankLine& line(Rank rank) const { return lines_[rank]; }
-  std::byte* pair(Rank owner, Rank writer) const {
-    return base_ + layout_.mailboxes + (static_cast<size_t>(owner) * size_ + writer) * kPairBytes;
-  }
-  std::byte* card(Rank from, Rank to) const {
-    return base_ + layout_.cards + (static_cast<size_t>(from) * size_ + to) * kCardBytes;
-  }
+  RankLine& line(Rank rank) const { return lines_[place_[rank]]; }
+  std::byte* pair(Rank owner, Rank writer) const { return base_ + layout_.mailboxes + at(owner, writer) * kPairBytes; }
+  std::byte* card(Rank from, Rank to) const { return base_ + layout_.cards + at(from, to) * kCardBytes; }
   // Maps the arena of one rank; the caller unmaps it (arena_bytes()). nullptr with errno on failure.
   std::byte* map_arena(Rank rank) const { return map_arena(rank, arena_bytes_); }
   // The first `bytes` of this rank's own, without which it cannot open. Throws FabricError.
@@ -181,6 +189,9 @@ class Segment {
  private:
   struct Here;
   Segment(const JobHeader& header, const Layout& layout);
+  void read_members(Rank size);
+  size_t at(Rank row, Rank column) const { return size_t{place_[row]} * members_.size() + place_[column]; }
+  size_t arena_offset(Rank rank) const { return layout_.arenas + place_[rank] * arena_bytes_; }
   std::byte* map_arena(Rank rank, size_t bytes) const;
 
   Descriptor fd_;
@@ -190,7 +201,8 @@ class Segment {
   Layout layout_;
   size_t arena_bytes_;
   size_t page_;
-  Rank size_;
+  std::vector<Rank> members_;    // by place
+  std::vector<uint32_t> place_;  // by rank; of another host: the number of places
   RankLine* lines_ = nullptr;
   std::unique_ptr<Here> here_;  // null: made by map()
 };

@@ -18,6 +18,7 @@
 #include "fabric/shm/arena.h"
 #include "fabric/system_memory.h"
 #include "job/limits.h"
+#include "job/presence.h"
 #include "job/segment.h"
 #include "test/check.h"
 #include "test/mappings.h"
@@ -99,15 +100,55 @@ TEST(only_a_jobs_file_is_mapped) {
   };
   CHECK(!damaged(offsetof(JobHeader, magic), 1).empty());
   CHECK(damaged(offsetof(JobHeader, version), kLayoutVersion + 1).find("version") != std::string::npos);
-  CHECK(!damaged(offsetof(JobHeader, size), 0).empty());
-  CHECK(!damaged(offsetof(JobHeader, size), 4).empty());
+  CHECK(!damaged(offsetof(JobHeader, places), 0).empty());
+  CHECK(!damaged(offsetof(JobHeader, places), 4).empty());
+  CHECK(!damaged(offsetof(JobHeader, places), UINT32_MAX).empty());
+  CHECK(!damaged(offsetof(JobHeader, size), 2).empty());
   CHECK(!damaged(offsetof(JobHeader, size), UINT32_MAX).empty());
+  const size_t skipped = Layout(3, kArena, system_page()).skipped;
+  CHECK(!damaged(skipped, 1).empty());  // twice rank 1
+  CHECK(!damaged(skipped + 2 * sizeof(uint32_t), 1).empty());
+  CHECK(!damaged(skipped + 2 * sizeof(uint32_t), UINT32_MAX).empty());
   CHECK(!damaged(offsetof(JobHeader, arena_bytes), 1).empty());
   CHECK(!damaged(offsetof(JobHeader, arena_bytes) + 4, UINT32_MAX).empty());
   const int fd = Segment::create(3, kArena);
   CHECK_EQ(ftruncate(fd, 100), 0);
   CHECK(!refusal([&] { Segment::map(fd); }).empty());
   close(fd);
+}
+
+TEST(a_file_is_for_the_ranks_of_one_host) {
+  const std::vector<Rank> members{2, 5, 6, 4000};
+  const int fd = Segment::create(kMaxRanks, kArena, system_page(), members);
+  const auto segment = Segment::map(fd);
+  const auto other = Segment::map(fd);
+  close(fd);
+  CHECK_EQ(segment->size(), kMaxRanks);
+  CHECK(segment->members() == members);
+  // As much address space as a job of four ranks takes, not one of 4096.
+  CHECK_EQ(segment->pair(4000, 4000) + kPairBytes - segment->pair(2, 2), static_cast<ptrdiff_t>(16 * kPairBytes));
+  uint8_t value = 0;
+  for (const Rank owner : members) {
+    segment->line(owner).pid = static_cast<int32_t>(owner);
+    for (const Rank writer : members) fill(segment->pair(owner, writer), kPairBytes, ++value);
+    *segment->card(owner, 5) = std::byte{value};
+    *segment->map_arena(owner) = std::byte{value};
+  }
+  value = 0;
+  for (const Rank owner : members) {
+    CHECK_EQ(other->line(owner).pid, static_cast<int32_t>(owner));
+    for (const Rank writer : members)
+      CHECK_EQ(first_difference(other->pair(owner, writer), kPairBytes, ++value), kPairBytes);
+    CHECK(*other->card(owner, 5) == std::byte{value});
+    CHECK(*other->map_arena(owner) == std::byte{value});
+  }
+  // Those of other hosts are absent.
+  for (Rank rank = 0; rank < segment->size(); ++rank) {
+    if (std::find(members.begin(), members.end(), rank) != members.end()) continue;
+    CHECK(!has_opened(*segment, rank) && !has_closed(*segment, rank) && segment->line(rank).pid == 0);
+  }
+  for (const std::vector<Rank>& wrong : {std::vector<Rank>{1, 1}, {2, 1}, {4}})
+    CHECK(!refusal([&] { Segment::create(4, kArena, system_page(), wrong); }).empty());
 }
 
 TEST(mailboxes_lie_apart_and_are_shared_between_mappings) {

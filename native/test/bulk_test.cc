@@ -120,7 +120,7 @@ TEST(puts_wait_for_slots_and_keep_their_order) {
   for (uint32_t i = 0; i < kCount; ++i) a.put(from.data(), to.data() + 100 * i, 100, i);
   for (int i = 0; i < 20; ++i) a.poll(Effort::pass);
   CHECK_EQ(a.sent, kBulkSlots);
-  CHECK_EQ(a.bulk.work(), 0u);  // nothing that it could do alone: it may sleep, and will be rung
+  CHECK_EQ(a.bulk.work(1), 0u);  // nothing that it could do alone: it may sleep, and will be rung
   b.poll(Effort::pass);
   CHECK(b.arrived.empty());  // it expects nothing
   b.bulk.expect(0, true);
@@ -149,7 +149,8 @@ TEST(pieces_are_shared) {
   a.put(from, to, kBytes, 7, b.arena.get());
   a.poll(Effort::look);  // announced, nothing copied
   CHECK_EQ(a.bulk.counters().mapped_bytes, 0u);
-  CHECK(a.bulk.work() >= kBytes);
+  CHECK(a.bulk.work(UINT64_MAX) >= kBytes);
+  CHECK(a.bulk.work(1) > 0);
   b.poll(Effort::pass);  // may help, but has other things to do
   CHECK_EQ(b.bulk.counters().helped_pieces, 0u);
   while (b.arrived.empty()) {
@@ -322,7 +323,7 @@ TEST(a_poll_copies_a_bounded_number_of_bytes) {
       uint64_t before = 0;
       a.poll(Effort::look);
       CHECK(copied(a) <= room_of(Effort::look) + kLongest);
-      CHECK(a.bulk.work() > 0);
+      CHECK(a.bulk.work(1) > 0);
       before = copied(a);
       a.poll(Effort::pass);
       CHECK(copied(a) > before);
@@ -353,7 +354,7 @@ TEST(abandoned_peers_end_puts_that_need_them) {
   for (int i = 0; i < 5; ++i) a.poll(Effort::pass);
   CHECK_EQ(a.sent, 2u);
   CHECK(a.last_error == Error::peer_closed);
-  CHECK_EQ(a.bulk.work(), 0u);
+  CHECK_EQ(a.bulk.work(1), 0u);
 }
 
 // --- short puts to private memory ------------------------------------------------------------------------------------
@@ -374,12 +375,12 @@ TEST(short_puts_are_done_before_they_are_copied) {
     CHECK(a.last_error == Error::none);
     CHECK_EQ(a.last_told, bytes);
     CHECK(a.bulk.is_read());
-    CHECK_EQ(a.bulk.work(), 0u);  // it may sleep
+    CHECK_EQ(a.bulk.work(1), 0u);  // it may sleep
     fill(from.data(), bytes, 2);
     a.bulk.retract(1, &a, Error::abandoned, 0, [](Rank) {});  // too late, as for a put whose completion is on its way
     b.poll(Effort::look);
     CHECK(b.arrived.empty());
-    CHECK(b.bulk.work() > 0);
+    CHECK(b.bulk.work(1) > 0);
     b.poll(Effort::pass);
     CHECK_EQ(b.arrived.size(), 1u);
     CHECK(b.arrived.front().error == Error::none);
@@ -421,7 +422,7 @@ TEST(short_puts_without_a_buffer_go_directly) {
     CHECK_EQ(b.arrived.size(), kBulkSlots + 4);
     for (uint32_t i = 0; i < b.arrived.size(); ++i) CHECK_EQ(b.arrived[i].immediate, i);
     CHECK_EQ(a.sent, kBulkSlots + 4);
-    CHECK_EQ(a.bulk.work(), 0u);
+    CHECK_EQ(a.bulk.work(1), 0u);
     CHECK_EQ(first_difference(to.data(), kBytes, 1), kBytes);
   }
 }
@@ -463,7 +464,7 @@ TEST(no_memory_for_staging_is_an_error) {
   for (int i = 0; i < 5; ++i) a.poll(Effort::pass);
   CHECK_EQ(a.sent, 1u);
   CHECK(a.last_error == Error::system);
-  CHECK_EQ(a.bulk.work(), 0u);
+  CHECK_EQ(a.bulk.work(1), 0u);
   b.poll(Effort::pass);
   CHECK_EQ(b.arrived.size(), 1u);
   CHECK(b.arrived.front().error == Error::system);

@@ -198,7 +198,7 @@ class FakeFabric final : public SleeplessFabric {
     }
     return count;
   }
-  uint64_t work() const override {
+  uint64_t work(uint64_t) const override {
     uint64_t work = completions_.size();
     for (Rank peer = 0; peer < network_.size_; ++peer) work += expected_[peer] ? arrived_[peer].size() : 0;
     return work;

@@ -155,12 +155,12 @@ TEST(data_that_a_look_has_left_are_not_short_work) {
   }
   until([&] { return pair.counter(0, "bytesSent") > 2 * 90'000; }, [&] { pair.pass(0); });
   Completion completions[16];
-  until([&] { return pair.fabric[1]->work() > 0; },
+  until([&] { return pair.fabric[1]->has_work(); },
         [&] { CHECK(pair.fabric[1]->poll(completions, 16, Effort::look) < 2); });
   CHECK(!pair.fabric[1]->has_short_work());
   pair.until([&] { return pair.counter(1, "bytesReceived") == pair.counter(0, "bytesSent"); });
   // A look that ended with the last of them does not know that it was the last.
-  pair.until([&] { return pair.fabric[1]->work() == 0; });
+  pair.until([&] { return !pair.fabric[1]->has_work(); });
 }
 
 TEST(a_put_into_the_wrong_memory_writes_nothing_and_ends_the_connection) {

@@ -155,7 +155,7 @@ class ThreadFabric final : public FarFabric {
     }
     return count;
   }
-  uint64_t work() const override { return arrived_.size() + (room_ ? puts_.size() : 0); }
+  uint64_t work(uint64_t) const override { return arrived_.size() + (room_ ? puts_.size() : 0); }
   bool holds_back() const override { return false; }
   void expect_immediates(Rank, bool) override {}
   uint32_t put_window() const override { return 256; }

@@ -299,9 +299,10 @@ async function shareFile(
   exposed: number,
 ): Promise<{ jobFd: number; closeFile: () => void } | undefined> {
   const { rank, size } = directory;
-  const first = hosts.indexOf(hosts[rank]);
-  const shared = hosts.lastIndexOf(hosts[rank]) !== first;
-  const made = shared && first === rank ? native.createJob(size, exposed) : -1;
+  const here = [...hosts.keys()].filter((other) => hosts[other] === hosts[rank]);
+  const [first] = here;
+  const shared = here.length > 1;
+  const made = shared && first === rank ? native.createJob(size, exposed, here) : -1;
   let opened = made;
   // The runtime closes what the runtime opened, and native code the rest: Deno knows its own descriptors only.
   const closeFile = (): void => (made < 0 ? closeSync(opened) : native.closeDescriptor(made));

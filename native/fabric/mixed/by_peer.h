@@ -60,7 +60,10 @@ class ByPeer : public Base {
     if (count == max) return count;
     return count + (other_first_ ? one_ : other_).poll(out + count, max - count, effort);
   }
-  uint64_t work() const override { return one_.work() + other_.work(); }
+  uint64_t work(uint64_t enough) const override {
+    const uint64_t one = one_.work(enough);
+    return one >= enough ? one : one + other_.work(enough - one);
+  }
   bool holds_back() const override { return one_.holds_back() || other_.holds_back(); }
   void expect_immediates(Rank peer, bool expected) override { to(peer).expect_immediates(peer, expected); }
   uint32_t put_window() const override { return std::min(one_.put_window(), other_.put_window()); }

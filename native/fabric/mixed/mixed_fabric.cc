@@ -46,9 +46,11 @@ std::string MixedFabric::why(Rank peer) const { return peer == rank() ? far_->wh
 
 // Where the network has a part in it, its limit holds for all.
 bool MixedFabric::has_short_work() const {
-  const uint64_t far = far_->work();
-  const uint64_t all = far + near_->work();
-  return all > 0 && all <= (far > 0 ? far_->short_work() : near_->short_work());
+  const uint64_t far = far_->work(far_->short_work() + 1);
+  const uint64_t most = far > 0 ? far_->short_work() : near_->short_work();
+  if (far > most) return false;
+  const uint64_t all = far + near_->work(most - far + 1);
+  return all > 0 && all <= most;
 }
 
 void MixedFabric::arm(Sleeper who, uint32_t need) {

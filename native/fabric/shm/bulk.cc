@@ -308,7 +308,7 @@ bool Bulk::announce(Link& link, Put& put, uint64_t& room) {
   }
   fill(link, put, slot, room, portion);
   link.in_flight[s] = &put;
-  ++link.flying;
+  link.flying |= 1u << s;
   ++put.open_slots;
   // release: the slot's fields before its stamp; pairs with the receiver's acquire in poll()
   slot.stamp.store(stamp_of(link.announced++), std::memory_order_release);
@@ -411,21 +411,22 @@ void Bulk::abandon(Rank peer) {
 }
 
 // Only what this rank can do by itself counts: a slot whose remaining pieces others have claimed will ring.
-uint64_t Bulk::work() const {
+uint64_t Bulk::work(uint64_t enough) const {
   uint64_t bytes = 0;
   const auto rest = [](const BulkSlot& slot) -> uint64_t {
     const uint64_t claimed = static_cast<uint64_t>(slot.next.load(std::memory_order_relaxed)) * slot.piece_bytes;
     return claimed < slot.bytes ? slot.bytes - claimed : 0;
   };
   for (const Link* link : senders_) {
+    if (bytes >= enough) return bytes;
     if (link->backlog_head != nullptr) {
       const uint32_t s = link->announced % kBulkSlots;
       const bool room = link->in_flight[s] == nullptr && link->out[s].stamp.load(std::memory_order_relaxed) == 0;
       if (room && link->backlog_head->open_slots < 2)
         bytes += 1 + link->backlog_head->bytes - link->backlog_head->announced;
     }
-    for (uint32_t s = 0; s < kBulkSlots && link->flying > 0; ++s) {
-      if (link->in_flight[s] == nullptr) continue;
+    for (uint32_t left = link->flying; left != 0; left &= left - 1) {
+      const auto s = static_cast<uint32_t>(std::countr_zero(left));
       if (link->in_flight[s]->reported && link->backlog_head == nullptr) continue;  // it is time when something is sent
       const BulkSlot& slot = link->out[s];
       if (slot.done.load(std::memory_order_relaxed) >= pieces_of(slot)) ++bytes;
@@ -433,6 +434,7 @@ uint64_t Bulk::work() const {
     }
   }
   for (const Link* link : receivers_) {
+    if (bytes >= enough) return bytes;
     const BulkSlot& slot = link->in[link->received % kBulkSlots];
     if (slot.stamp.load(std::memory_order_acquire) != stamp_of(link->received)) continue;
     if (slot.done.load(std::memory_order_relaxed) >= pieces_of(slot)) ++bytes;
@@ -444,7 +446,8 @@ uint64_t Bulk::work() const {
 bool Bulk::is_read() const {
   return std::any_of(senders_.begin(), senders_.end(), [](const Link* link) {
     if (link->abandoned) return false;
-    for (uint32_t s = 0; s < kBulkSlots; ++s) {
+    for (uint32_t rest = link->flying; rest != 0; rest &= rest - 1) {
+      const auto s = static_cast<uint32_t>(std::countr_zero(rest));
       const BulkSlot& slot = link->out[s];
       // relaxed: nothing of what the receiver has copied is read
       if (link->staging[s] != nullptr && slot.done.load(std::memory_order_relaxed) < pieces_of(slot)) return true;

@@ -24,6 +24,7 @@
 #pragma once
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -167,7 +168,7 @@ struct Link {
   uint32_t received = 0;            // announcements of the peer that we finished
   Put* in_flight[kBulkSlots] = {};  // by slot
   void* staging[kBulkSlots] = {};   // by slot, for staged pieces
-  uint32_t flying = 0;              // slots in in_flight
+  uint32_t flying = 0;              // slots in in_flight, a bit for each
   Put* backlog_head = nullptr;      // puts that are not announced completely, in order
   Put* backlog_tail = nullptr;
   std::byte* arena = nullptr;  // the peer's arena, mapped when first needed
@@ -219,7 +220,8 @@ class Bulk {
   // to act on.
   template <typename Ring>
   unsigned poll(Completion* out, unsigned max, Effort effort, Ring&& ring);
-  uint64_t work() const;
+  // As in fabric.h.
+  uint64_t work(uint64_t enough) const;
   // Peers have still to copy what was staged for them.
   bool is_read() const;
   bool receiver_copies() const { return receiver_copies_ || outdated_ > 0 || taken_ > 0; }
@@ -326,9 +328,10 @@ void Bulk::retract(Rank peer, void* cookie, Error error, uint64_t told, Ring&& r
     put->told = told;
     put->bytes = put->announced;  // one more slot, without data, tells the receiver
   }
-  for (uint32_t s = 0; s < kBulkSlots; ++s) {
+  for (uint32_t rest = link.flying; rest != 0; rest &= rest - 1) {
+    const auto s = static_cast<uint32_t>(std::countr_zero(rest));
     Put* put = link.in_flight[s];
-    if (put == nullptr || put->cookie != cookie || !stop(link.out[s], error, told)) continue;
+    if (put->cookie != cookie || !stop(link.out[s], error, told)) continue;
     put->error = error;
     put->told = told;
     ring(peer);
@@ -377,9 +380,9 @@ void Bulk::announce_backlog(Link& link, Polling& polling, Ring& ring) {
 
 template <typename Ring>
 void Bulk::collect_sent(Link& link, Polling& polling, Ring& ring) {
-  for (uint32_t s = 0; s < kBulkSlots && link.flying > 0 && polling.count < polling.max; ++s) {
+  for (uint32_t rest = link.flying; rest != 0 && polling.count < polling.max; rest &= rest - 1) {
+    const auto s = static_cast<uint32_t>(std::countr_zero(rest));
     Put* put = link.in_flight[s];
-    if (put == nullptr) continue;
     BulkSlot& slot = link.out[s];
     if (put->buffered && !put->reported) {
       // Not the slot's total: who stops the slot may be writing it.
@@ -403,7 +406,7 @@ void Bulk::collect_sent(Link& link, Polling& polling, Ring& ring) {
       }
     }
     link.in_flight[s] = nullptr;
-    --link.flying;
+    link.flying &= ~(1u << s);
     if (link.staging[s] != nullptr) {
       free_staging_.push_back(link.staging[s]);
       link.staging[s] = nullptr;

@@ -57,7 +57,7 @@ void ShmFabric::open(bool far, const std::string& why_not_far) {
   job::announce_open(*segment_, options_.rank);
   // A peer that waits for this rank to appear sleeps with need = 1; the same fence as for a message (F2 in doorbell.h).
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  for (Rank peer = 0; peer < size(); ++peer)
+  for (const Rank peer : segment_->members())
     job::wake(*segment_, peer, doorbell_count(segment_->line(peer).bell, 1), caller_);
 }
 
@@ -91,7 +91,7 @@ void ShmFabric::visit_counters(const CounterVisitor& visit) const {
   add(Counter::helped_pieces, bulk.helped_pieces);
   add(Counter::combined_bytes, bulk.combined_bytes);
   uint64_t peers = 0;
-  for (Rank peer = 0; peer < size(); ++peer) peers += peer != rank() && route_to(peer) == Route::shared_memory ? 1 : 0;
+  for (const Rank peer : segment_->members()) peers += peer != rank() && route_to(peer) == Route::shared_memory ? 1 : 0;
   add(Counter::peers_by_memory, peers);
   add(Counter::doorbells, counters_.doorbells);
   add(Counter::parks, counters_.parks);

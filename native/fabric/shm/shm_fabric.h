@@ -76,7 +76,7 @@ class ShmFabric final : public Fabric {
   void abandon(Rank peer) override;
   void reject(Rank peer, const std::string& why) override { rejected_[peer] = why; }
   unsigned poll(Completion* out, unsigned max, Effort effort) override;
-  uint64_t work() const override { return bulk_.work(); }
+  uint64_t work(uint64_t enough) const override { return bulk_.work(enough); }
   void expect_immediates(Rank peer, bool expected) override { bulk_.expect(peer, expected); }
   uint32_t put_window() const override { return kBulkSlots; }
   bool called() const override { return false; }

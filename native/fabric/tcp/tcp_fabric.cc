@@ -308,9 +308,10 @@ unsigned TcpFabric::poll(Completion* out, unsigned max, Effort effort) {
   return count;
 }
 
-uint64_t TcpFabric::work() const {
+uint64_t TcpFabric::work(uint64_t enough) const {
   uint64_t work = arrived_.size();
   for (const Connection* connection : listed_) {
+    if (work >= enough) break;
     // Nobody knows how much: it is not short.
     if (connection->has_more()) work += short_work() + 1;
     if (!connection->blocked()) work += connection->bytes_to_send();

@@ -84,7 +84,7 @@ class TcpFabric final : public FarFabric, private ConnectionOwner {
   void abandon(Rank peer) override;
   void reject(Rank peer, const std::string& why) override;
   unsigned poll(Completion* out, unsigned max, Effort effort) override;
-  uint64_t work() const override;
+  uint64_t work(uint64_t enough) const override;
   // The kernel copies, cuts into packets and, on loopback, delivers: 64 KiB inside a start are 25 µs of it.
   uint64_t short_work() const override { return 16 * 1024; }
   bool holds_back() const override;

@@ -63,7 +63,7 @@ class UcxFabric final : public Fabric {
   void abandon(Rank peer) override;
   void reject(Rank peer, const std::string& why) override;
   unsigned poll(Completion* out, unsigned max, Effort effort) override;
-  uint64_t work() const override { return arrived_.size() + offers_.size() + failed_.size(); }
+  uint64_t work(uint64_t) const override { return arrived_.size() + offers_.size() + failed_.size(); }
   bool holds_back() const override { return sending() > 0; }
   void expect_immediates(Rank, bool) override {}  // they all come through the one worker
   uint32_t put_window() const override { return UINT32_MAX; }

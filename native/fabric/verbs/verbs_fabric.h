@@ -78,7 +78,7 @@ class VerbsFabric : public FarFabric {
   void abandon(Rank peer) override;
   void reject(Rank peer, const std::string& why) override;
   unsigned poll(Completion* out, unsigned max, Effort effort) override;
-  uint64_t work() const override { return arrived_.size(); }
+  uint64_t work(uint64_t) const override { return arrived_.size(); }
   bool holds_back() const override { return !dirty_.empty(); }
   void expect_immediates(Rank, bool) override {}  // they all come through the one queue
   // Credits for less than half a share are not returned yet.

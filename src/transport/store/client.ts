@@ -119,18 +119,13 @@ export class StoreClient {
     return this.#lines?.socket.localAddress ?? '';
   }
 
-  async set(key: string, value: unknown): Promise<void> {
-    await this.#ask({ op: 'set', key, value });
-  }
-
-  /** Waits until a rank sets it. */
-  async get(key: string): Promise<unknown> {
-    return this.#ask({ op: 'get', key, ...this.#limits() });
-  }
-
-  /** Waits until all ranks have come. */
-  async barrier(name: string): Promise<void> {
-    await this.#ask({ op: 'barrier', name, ...this.#limits() });
+  /** What all ranks tell as `name`, by rank. Waits until all have. A rank tells each name once. */
+  async exchange(name: string, value: unknown): Promise<unknown[]> {
+    // The store's own limit may be longer.
+    const limits = { left: timeLeft(this.#deadline), timeout: this.#options.timeout };
+    const values = await this.#ask({ op: 'exchange', name, value, ...limits });
+    if (Array.isArray(values) && values.length === this.#options.size) return values as unknown[];
+    throw this.#error(`what answers at ${this.#where} ${NO_STORE.message}`);
   }
 
   /** This rank needs the store no more. */
@@ -142,11 +137,6 @@ export class StoreClient {
   /** Leaves, whatever is pending. */
   close(): void {
     this.#end(this.#error('the store was left'));
-  }
-
-  /** How long the store may let this rank wait. The store's own limit may be longer. */
-  #limits(): { left: number; timeout: number } {
-    return { left: timeLeft(this.#deadline), timeout: this.#options.timeout };
   }
 
   #error(message: string): BootstrapError {
@@ -215,7 +205,7 @@ export class StoreClient {
         if (known) {
           this.#receive(value);
         } else if (serverNonce === undefined) {
-          if (value.store !== 2 || typeof value.nonce !== 'string') throw NO_STORE;
+          if (value.store !== 3 || typeof value.nonce !== 'string') throw NO_STORE;
           serverNonce = value.nonce;
           const proof = proofOf('client', secret, { serverNonce, clientNonce, rank, size, job });
           lines.send({ rank, size, job, nonce: clientNonce, proof });
@@ -229,6 +219,7 @@ export class StoreClient {
         } else {
           known = this.#known = true;
           this.#key = keyOf(secret, value.job);
+          lines.trust(size * LONGEST_LINE);
           clearTimeout(limit);
           resolve(undefined);
         }
@@ -272,7 +263,7 @@ export class StoreClient {
     if (pending === undefined) return;
     this.#pending.delete(Number(answer.id));
     if (typeof answer.error === 'string') pending.reject(this.#error(answer.error));
-    else pending.resolve(answer.value);
+    else pending.resolve(answer.values);
   }
 
   /** @param cut the connection goes at once; otherwise when what was written has been sent */

@@ -3,7 +3,7 @@
  */
 import type { Socket } from 'node:net';
 
-/** What a rank tells of itself takes less than a kilobyte; a table of thousands of ranks is sent as one line each. */
+/** Bytes of what a rank says at a time. What it tells of itself takes less than a kilobyte. */
 export const LONGEST_LINE = 64 * 1024;
 
 export class Lines {
@@ -43,13 +43,22 @@ export class Lines {
     socket.on('close', () => onEnd(failure));
   }
 
-  /** The other side has proven itself: it may say more at a time. */
-  trust(): void {
-    this.#longest = LONGEST_LINE;
+  /** The other side has proven itself: it may say more at a time, of as many bytes as this. */
+  trust(longest: number): void {
+    this.#longest = longest;
   }
 
   send(value: Record<string, unknown>): void {
     this.socket.write(`${JSON.stringify(value)}\n`);
+  }
+
+  /** Sends `{ id, values }`. The values are JSON already, and not copied, so that many connections may send them. */
+  sendValues(id: unknown, values: Buffer): void {
+    this.socket.cork();
+    this.socket.write(`{"id":${JSON.stringify(Number(id))},"values":`);
+    this.socket.write(values);
+    this.socket.write('}\n');
+    this.socket.uncork();
   }
 
   /** The rest that was written is still sent. */
@@ -58,14 +67,13 @@ export class Lines {
   }
 
   *#split(text: string): Generator<Record<string, unknown>> {
-    this.#rest += text;
-    for (;;) {
-      const at = this.#rest.indexOf('\n');
-      if (at > this.#longest || (at < 0 && this.#rest.length > this.#longest)) throw new Error('a line is too long');
-      if (at < 0) return;
-      const line = this.#rest.slice(0, at);
-      this.#rest = this.#rest.slice(at + 1);
-      const value: unknown = JSON.parse(line);
+    const parts = text.split('\n');
+    for (const [index, part] of parts.entries()) {
+      this.#rest += part;
+      if (this.#rest.length > this.#longest) throw new Error('a line is too long');
+      if (index === parts.length - 1) return;
+      const value: unknown = JSON.parse(this.#rest);
+      this.#rest = '';
       if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error('a line is no object');
       yield value as Record<string, unknown>;
     }

@@ -1,30 +1,30 @@
 /**
- * The store of a job that starts: a small key-value store with barriers, in memory, over TCP. It lives in rank 0 (or in
- * a launcher) until all ranks have started.
+ * The store of a job that starts: each rank gives it values, by name, and gets those of all ranks when the last has
+ * given its own. It is in memory, over TCP, and lives in rank 0 (or in a launcher) until all ranks have started.
  *
- *     server                                client
- *     { store: 2, nonce }            --->
- *                                    <---   { rank, size, job, nonce, proof }
- *     { job, proof[, error] }        --->
- *                                    <---   { id, op: 'set', key, value }
- *                                           { id, op: 'get', key, left, timeout }
- *                                           { id, op: 'barrier', name, left, timeout }
- *                                           { id, op: 'done' }
- *                                           { id, op: 'fail', why }
- *     { id, value } or { id, error } --->
+ *     server                                 client
+ *     { store: 3, nonce }             --->
+ *                                     <---   { rank, size, job, nonce, proof }
+ *     { job, proof[, error] }         --->
+ *                                     <---   { id, op: 'exchange', name, value, left, timeout }
+ *                                            { id, op: 'done' }
+ *                                            { id, op: 'fail', why }
+ *     { id, values } or { id, error } --->
+ *
+ * n ranks have n values each to read, but the server writes them down once for each name: what all get are the same
+ * bytes.
  *
  * The client's `job` is its NBC_JOB. The server's is a random number, from which the key of the data connections
  * follows (proof.ts).
  *
  * The server closes the connection of a client that does not know the secret, and says nothing. Connections that have
  * not proven themselves are limited in number and time; a client that finds no place among them tries again. No client
- * waits for ever: when the time of one is up that waits in a `get` or a `barrier` (it says how much is `left` of its
- * `timeout`), all fail, and learn which ranks are missing. They also fail when a rank leaves before the job has
- * started.
+ * waits for ever: when the time of one is up that waits in an exchange (it says how much is `left` of its `timeout`),
+ * all fail, and learn which ranks are missing. They also fail when a rank leaves before the job has started.
  */
 import type { Server, Socket } from 'node:net';
 import { crypto, net } from '../../builtins.js';
-import { Lines } from './lines.js';
+import { Lines, LONGEST_LINE } from './lines.js';
 import { type Introduction, newNonce, proofOf, proves } from './proof.js';
 
 export interface StoreServerOptions {
@@ -47,22 +47,28 @@ interface Client {
   lines: Lines;
 }
 
+/** A client that waits for an exchange. */
 interface Waiting {
   client: Client;
   id: unknown;
-  timer?: NodeJS.Timeout;
+  /** JSON of its value, until all have got it. */
+  text: string;
+  timer: NodeJS.Timeout;
 }
 
-interface Barrier {
+interface Exchange {
+  /** By rank. */
   arrived: Map<number, Waiting>;
-  open: boolean;
+  /** All have got the values. */
+  over: boolean;
 }
 
 /** What connections may cost that have not proven themselves: bytes of a line, their number, and their time. */
 const LONGEST_INTRODUCTION = 1024;
 const MOST_PENDING = 1024;
 const HANDSHAKE_MS = 10_000;
-const MOST_KEYS_PER_RANK = 64;
+/** Of one job: a rank may not fill the memory of the store. */
+const MOST_EXCHANGES = 64;
 
 /** `0, 1 and 5 to 9`: ranks in ascending order. */
 export function listRanks(ranks: readonly number[]): string {
@@ -90,9 +96,7 @@ export class StoreServer {
   /** Connections that have not proven themselves, and since when they are here; the oldest comes first. */
   readonly #pending = new Map<Socket, number>();
   readonly #clients = new Map<number, Client>();
-  readonly #values = new Map<string, unknown>();
-  readonly #waiting = new Map<string, Waiting[]>();
-  readonly #barriers = new Map<string, Barrier>();
+  readonly #exchanges = new Map<string, Exchange>();
   /** New for each store. */
   readonly #id = crypto().randomBytes(16).toString('hex');
   readonly #done = new Set<number>();
@@ -152,8 +156,7 @@ export class StoreServer {
       // One that does not end its side is no reason for this process to go on.
       lines.socket.unref();
     }
-    for (const waiting of this.#waiting.values()) for (const { timer } of waiting) clearTimeout(timer);
-    for (const { arrived } of this.#barriers.values()) for (const { timer } of arrived.values()) clearTimeout(timer);
+    for (const { arrived } of this.#exchanges.values()) for (const { timer } of arrived.values()) clearTimeout(timer);
   }
 
   /** Where all are taken, the oldest pending connection loses its place after a grace period. */
@@ -197,7 +200,7 @@ export class StoreServer {
         if (client !== undefined) this.#left(client);
       },
     );
-    lines.send({ store: 2, nonce: serverNonce });
+    lines.send({ store: 3, nonce: serverNonce });
   }
 
   /** Accepts a client that knows the secret, or tells it why it cannot be a rank of this job. */
@@ -214,7 +217,7 @@ export class StoreServer {
       lines.socket.destroy();
       return undefined;
     }
-    lines.trust();
+    lines.trust(LONGEST_LINE);
     const error = this.#objection(said);
     const answer = { job: this.#id, proof: proofOf('server', this.#options.secret, said, this.#id) };
     if (error !== undefined) {
@@ -246,16 +249,9 @@ export class StoreServer {
 
   #serve(client: Client, request: Record<string, unknown>): void {
     const { id, op } = request;
-    const waiting: Waiting = { client, id };
     switch (op) {
-      case 'set':
-        this.#set(waiting, String(request.key), request.value);
-        break;
-      case 'get':
-        this.#get(waiting, String(request.key), request);
-        break;
-      case 'barrier':
-        this.#arrive(waiting, String(request.name), request);
+      case 'exchange':
+        this.#exchange(client, request);
         break;
       case 'fail':
         this.#fail(String(request.why));
@@ -267,72 +263,52 @@ export class StoreServer {
         if (this.#done.size === this.#options.size) this.#finish();
         break;
       default:
-        this.#answer(waiting, { error: `the store cannot ${String(op)}` });
+        client.lines.send({ id, error: `the store cannot ${String(op)}` });
     }
   }
 
-  /** Until it is answered; `message` tells why that did not happen in time. */
-  #limit(waiting: Waiting, { left, timeout }: Record<string, unknown>, message: (timeout: number) => string): void {
-    const most = this.#options.timeout;
-    const limited = (value: unknown): number => (Number(value) > 0 ? Math.min(Number(value), most) : most);
-    waiting.timer = setTimeout(() => this.#fail(message(limited(timeout))), limited(left));
-  }
-
-  #answer({ client, id, timer }: Waiting, answer: { value?: unknown; error?: string }): void {
-    clearTimeout(timer);
-    client.lines.send({ id, ...answer });
-  }
-
-  #set(waiting: Waiting, key: string, value: unknown): void {
-    if (this.#values.size >= this.#options.size * MOST_KEYS_PER_RANK && !this.#values.has(key)) {
-      this.#answer(waiting, { error: 'the store is full' });
+  #exchange(client: Client, { id, name: given, value, left, timeout }: Record<string, unknown>): void {
+    const name = String(given);
+    const error = this.#failure ?? this.#whyNotExchange(client, name);
+    if (error !== undefined) {
+      client.lines.send({ id, error });
       return;
     }
-    this.#values.set(key, value);
-    this.#answer(waiting, {});
-    const waiters = this.#waiting.get(key);
-    if (waiters === undefined) return;
-    this.#waiting.delete(key);
-    for (const waiter of waiters) this.#answer(waiter, { value });
+    const exchange = this.#exchanges.get(name) ?? { arrived: new Map<number, Waiting>(), over: false };
+    this.#exchanges.set(name, exchange);
+    const { size, timeout: most } = this.#options;
+    const limited = (given: unknown): number => (Number(given) > 0 ? Math.min(Number(given), most) : most);
+    const text = JSON.stringify(value ?? null);
+    const timer = setTimeout(() => this.#fail(this.#whoIsMissing(exchange, limited(timeout))), limited(left));
+    exchange.arrived.set(client.rank, { client, id, text, timer });
+    if (exchange.arrived.size === size) this.#complete(exchange);
   }
 
-  #get(waiting: Waiting, key: string, request: Record<string, unknown>): void {
-    if (this.#failure !== undefined) this.#answer(waiting, { error: this.#failure });
-    else if (this.#values.has(key)) this.#answer(waiting, { value: this.#values.get(key) });
-    else {
-      const waiters = this.#waiting.get(key);
-      if (waiters !== undefined) waiters.push(waiting);
-      else this.#waiting.set(key, [waiting]);
-      this.#limit(waiting, request, (timeout) => `no rank has set ${key} within ${timeout} ms`);
+  #whyNotExchange({ rank }: Client, name: string): string | undefined {
+    if (this.#exchanges.get(name)?.arrived.has(rank)) return `rank ${rank} has told '${name}' already`;
+    if (this.#exchanges.has(name) || this.#exchanges.size < MOST_EXCHANGES) return undefined;
+    return 'the store is full';
+  }
+
+  #complete(exchange: Exchange): void {
+    const { arrived } = exchange;
+    const texts = Array.from({ length: arrived.size }, (_, rank) => arrived.get(rank)!.text);
+    const values = Buffer.from(`[${texts.join()}]`);
+    exchange.over = true;
+    for (const waiting of arrived.values()) {
+      clearTimeout(waiting.timer);
+      waiting.text = '';
+      waiting.client.lines.sendValues(waiting.id, values);
     }
   }
 
-  #arrive(waiting: Waiting, name: string, request: Record<string, unknown>): void {
-    if (this.#failure !== undefined) {
-      this.#answer(waiting, { error: this.#failure });
-      return;
-    }
-    let barrier = this.#barriers.get(name);
-    if (barrier === undefined) {
-      barrier = { arrived: new Map(), open: false };
-      this.#barriers.set(name, barrier);
-    }
-    clearTimeout(barrier.arrived.get(waiting.client.rank)?.timer);
-    barrier.arrived.set(waiting.client.rank, waiting);
-    this.#limit(waiting, request, (timeout) => this.#whoIsMissing(name, timeout));
-    if (barrier.arrived.size < this.#options.size) return;
-    barrier.open = true;
-    for (const arrived of barrier.arrived.values()) this.#answer(arrived, {});
-  }
-
-  #whoIsMissing(name: string, timeout: number): string {
-    const missing = Array.from({ length: this.#options.size }, (_, rank) => rank).filter(
-      (rank) => this.#barriers.get(name)?.arrived.has(rank) !== true,
-    );
+  #whoIsMissing({ arrived }: Exchange, timeout: number): string {
+    const { size } = this.#options;
+    const missing = Array.from({ length: size }, (_, rank) => rank).filter((rank) => !arrived.has(rank));
     const hint = missing.some((rank) => this.#clients.has(rank))
       ? ''
       : '; did they start, and can they reach the store?';
-    return `${ranksText(missing)} of ${this.#options.size} did not join within ${timeout} ms${hint}`;
+    return `${ranksText(missing)} of ${size} did not join within ${timeout} ms${hint}`;
   }
 
   #left(client: Client): void {
@@ -345,11 +321,12 @@ export class StoreServer {
   #fail(why: string): void {
     if (this.#failure !== undefined) return;
     this.#failure = why;
-    for (const waiting of this.#waiting.values()) for (const waiter of waiting) this.#answer(waiter, { error: why });
-    this.#waiting.clear();
-    for (const barrier of this.#barriers.values()) {
-      if (barrier.open) continue;
-      for (const waiter of barrier.arrived.values()) this.#answer(waiter, { error: why });
+    for (const { arrived, over } of this.#exchanges.values()) {
+      if (over) continue;
+      for (const { client, id, timer } of arrived.values()) {
+        clearTimeout(timer);
+        client.lines.send({ id, error: why });
+      }
     }
     this.#finish();
   }

@@ -68,14 +68,12 @@ function saidToStore(random: Random, text: Text): Said {
   const strange: string[] = [];
   for (let left = below(random, 3); left > 0; left--) {
     const introduction = { rank: 2, size: SIZE, job: JOB, nonce: 'a'.repeat(32), proof: pick(random, [NONCE, 'f', 5]) };
-    strange.push(text(harmed([introduction, { id: 1, op: 'set', key: 'rank/0', value: 'wrong' }], random)));
+    strange.push(text(harmed([introduction, { id: 1, op: 'exchange', name: 'rank', value: 'wrong' }], random)));
   }
   const lines = [
-    { id: 1, op: 'set', key: 'rank/2', value: { any: ['thing', 1] } },
-    { id: 2, op: 'barrier', name: 'rank', left: 1000, timeout: 1000 },
-    { id: 3, op: 'get', key: 'rank/0', left: 1000, timeout: 1000 },
-    { id: 4, op: 'set', key: '__proto__', value: 1 },
-    { id: 5, op: pick(random, ['done', 'fail', 'get', 'constructor']), why: 'rank 2 says so', key: 'no' },
+    { id: 1, op: 'exchange', name: 'rank', value: { any: ['thing', 1] }, left: 1000, timeout: 1000 },
+    { id: 2, op: 'exchange', name: '__proto__', value: 1, left: 1000, timeout: 1000 },
+    { id: 3, op: pick(random, ['done', 'fail', 'exchange', 'constructor']), why: 'rank 2 says so', name: 'rank' },
   ];
   return { strange, proven: text(harmed(lines, random)) };
 }
@@ -83,10 +81,11 @@ function saidToStore(random: Random, text: Text): Said {
 function saidByStore(random: Random, text: Text): Said {
   const harmedAtTimes = (line: Line, share: number): string =>
     text(random() < share ? harmed([line], random) : textOf([line]));
+  const values = pick(random, [[0, 1, { any: ['thing', 2] }], [0, 1], 5]);
   return {
-    greeting: harmedAtTimes({ store: 2, nonce: STORE_NONCE }, 0.3),
+    greeting: harmedAtTimes({ store: 3, nonce: STORE_NONCE }, 0.3),
     proof: harmedAtTimes({ job: 'x', proof: PROOF }, 0.2),
-    answers: text(harmed([{ id: 1 }, { id: 2 }, { id: 3, value: 5 }, { id: 4, error: 'no' }], random)),
+    answers: text(harmed([{ id: 1, values }, { id: 2, error: 'no' }, { id: 3 }], random)),
   };
 }
 
@@ -116,9 +115,7 @@ async function rank(port: number, me: number): Promise<unknown> {
   const options = { host: HOST, port, secret: SECRET, rank: me, size: SIZE, timeout: TIMEOUT_MS };
   const client = await StoreClient.open(options);
   try {
-    await client.set(`rank/${me}`, me);
-    await client.barrier('rank');
-    return await client.get('rank/2');
+    return await client.exchange('rank', me);
   } finally {
     client.close();
   }
@@ -181,7 +178,7 @@ async function playClient({ greeting, proof, answers }: { greeting: string; proo
   try {
     const options = { host: HOST, port, secret: SECRET, rank: 1, size: SIZE, timeout: SHORT_MS };
     const client = await StoreClient.open(options);
-    const asked = [client.set('rank/1', 1), client.barrier('rank'), client.get('rank/0'), client.done()];
+    const asked = [client.exchange('rank', 1), client.exchange('more', 1), client.done()];
     for (const end of await Promise.allSettled(asked)) {
       if (end.status === 'rejected') assert(end.reason instanceof BootstrapError, String(end.reason));
     }

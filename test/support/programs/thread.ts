@@ -44,15 +44,20 @@ await play({
     await world.close();
   },
 
-  /** Large blocks, which nothing is computed of: either end of a message may copy them. Tells how they moved. */
+  /**
+   * Large blocks, which nothing is computed of: either end of a message may copy them. Who does depends on who runs
+   * when, so ranks go on until receivers have helped in both processes. Tells how the blocks moved.
+   */
   async blocks() {
     const world = await init();
     const send = new Uint8Array(world.size * BYTES).fill(world.rank);
     const recv = new Uint8Array(send.length);
-    for (let i = 0; i < 20; i++) {
+    const helped = new Float64Array(world.size);
+    for (let both = false; !both; both = helped[0] + helped[1] > 0 && helped[2] + helped[3] > 0) {
       world.ialltoall(send, recv.fill(0xee)).wait();
       for (let from = 0; from < world.size; from++)
         assert(recv.subarray(from * BYTES, (from + 1) * BYTES).every((value) => value === from));
+      await world.iallgather(Float64Array.of(world.stats().helpedPieces ?? 0), helped);
     }
     tell(world, world.stats());
     await world.close();
