@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
+import { spawnSync } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { BRIEF, inFull } from './helpers.js';
 import { isAlive, stateOf } from './support/hang.js';
-import { run as runCommand } from './support/commands.js';
 import { type End, type Launch, launcher, PROGRAM, ROOT } from './support/launch.js';
 import { childrenOf, commandOf, holdersOf, jobInode, kill, namedSharedMemory } from './support/processes.js';
+import { inTerminal, nbcrun, type Typed } from './support/terminal.js';
 import { until } from './support/until.js';
 
 describe('nbcrun', () => {
@@ -56,26 +55,12 @@ describe('nbcrun', () => {
     });
 
     describe('from a terminal', () => {
-      /** Runs nbcrun in a terminal; `script` says what is typed after which output. */
-      async function typing(
-        script: [after: string, typed: string][],
-        ...args: string[]
-      ): Promise<[number | null, string]> {
-        const helper = join(ROOT, 'test/support/terminal.py');
-        const command = [helper, JSON.stringify(script), process.execPath, join(ROOT, 'dist/cli/nbcrun.js')];
-        const child = spawn('python3', [...command, ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
-        let output = '';
-        child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
-        const [code] = (await once(child, 'close')) as [number | null];
-        return [code, output.replaceAll('\r', '')];
-      }
-
       it('what is typed, on rank 0, up to the end', async () => {
-        const script: [string, string][] = [
+        const script: Typed[] = [
           ['0 reads', 'typed\n'],
           ['typed', 'more\n\x04'],
         ];
-        const [code, output] = await typing(script, '-n', '3', PROGRAM, 'read', 'tell');
+        const { code, output } = await inTerminal(script, nbcrun('-n', '3', PROGRAM, 'read', 'tell'));
         assert.deepEqual(
           lines(output)
             .filter((line) => line.includes(' read "'))
@@ -86,40 +71,41 @@ describe('nbcrun', () => {
       });
 
       it('Ctrl-C once, and it ends the job', async () => {
-        const [code, output] = await typing([['ready', '\x03']], '-n', '1', PROGRAM, 'interrupted');
+        const script: Typed[] = [['ready', '\x03']];
+        const { code, output } = await inTerminal(script, nbcrun('-n', '1', PROGRAM, 'interrupted'));
         assert.match(output, /interrupted 1 times/);
         assert.equal(code, 0);
-        assert.equal((await typing([['ready', '\x03']], '-n', '2', PROGRAM, 'stay'))[0], 130);
+        assert.equal((await inTerminal(script, nbcrun('-n', '2', PROGRAM, 'stay'))).code, 130);
       });
 
       it('output while it is in the background of the terminal', async () => {
         // A shell that puts nbcrun there: with job control, a background process that reads the terminal is stopped.
-        const shell = `set -m; ${process.execPath} ${join(ROOT, 'dist/cli/nbcrun.js')} -n 2 ${PROGRAM} tell & wait $!; echo code $?`;
-        const helper = join(ROOT, 'test/support/terminal.py');
-        const { stdout, code } = await runCommand('python3', [helper, '[]', 'bash', '-c', shell]);
+        const shell = `set -m; ${nbcrun('-n', '2', PROGRAM, 'tell').join(' ')} & wait $!; echo code $?`;
+        const { code, output } = await inTerminal([], ['bash', '-c', shell]);
         assert.equal(code, 0);
-        assert.equal(lines(stdout).filter((line) => line.includes('NBC_RANK')).length, 2);
-        assert.match(stdout, /^code 0\r?$/m);
+        assert.equal(lines(output).filter((line) => line.includes('NBC_RANK')).length, 2);
+        assert.match(output, /^code 0$/m);
       });
 
       it('output on a terminal that stops what writes in the background', async () => {
-        const shell = `stty tostop; exec ${process.execPath} ${join(ROOT, 'dist/cli/nbcrun.js')} --timeout 20 -n 2 ${PROGRAM} tell`;
-        const helper = join(ROOT, 'test/support/terminal.py');
-        const { stdout, code } = await runCommand('python3', [helper, '[]', 'bash', '-c', shell]);
-        assert.equal(code, 0, stdout);
-        assert.equal(lines(stdout).filter((line) => line.includes('NBC_RANK')).length, 2);
+        const shell = `stty tostop; exec ${nbcrun('--timeout', '20', '-n', '2', PROGRAM, 'tell').join(' ')}`;
+        const { code, output } = await inTerminal([], ['bash', '-c', shell]);
+        assert.equal(code, 0, output);
+        assert.equal(lines(output).filter((line) => line.includes('NBC_RANK')).length, 2);
       });
 
       it('what is typed after it has come from the background to the foreground', async () => {
-        const job = `${process.execPath} ${join(ROOT, 'dist/cli/nbcrun.js')} --timeout 20 -n 1 ${PROGRAM} read tell`;
-        const shell = `set -m; ${job} & sleep 2; echo in front; fg`;
-        const helper = join(ROOT, 'test/support/terminal.py');
-        const script = JSON.stringify([
+        const job = nbcrun('--timeout', '20', '-n', '1', PROGRAM, 'read', 'tell').join(' ');
+        const script: Typed[] = [
           ['0 reads', ''],
           ['in front', 'typed\n\x04'],
+        ];
+        const { code, output } = await inTerminal(script, [
+          'bash',
+          '-c',
+          `set -m; ${job} & sleep 2; echo in front; fg`,
         ]);
-        const { stdout, code } = await runCommand('python3', [helper, script, 'bash', '-c', shell]);
-        assert.match(stdout, /0 read "typed\\n"/);
+        assert.match(output, /0 read "typed\\n"/);
         assert.equal(code, 0);
       });
     });

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { inFull, runJob } from './helpers.js';
 import { type Launch, launcher, type LaunchOptions, ROOT } from './support/launch.js';
+import { inTerminal, nbcrun, type Typed } from './support/terminal.js';
 import { until } from './support/until.js';
 
 const STUCK = fileURLToPath(new URL('./programs/stuck.js', import.meta.url));
@@ -76,6 +77,37 @@ describe('a job that is stuck', () => {
       stderr.slice(before),
       /^nbcrun: interrupted; the job at this moment:\n(.*\n)+.*circle: 0 -> 1 -> 0\n$/,
     );
+  });
+
+  describe('at a terminal', () => {
+    // Each is typed once the watchdog has found the job stuck, for longer than a person waits: 2 s.
+    const stuck = 'makes no step; the job at this moment';
+    const env = { NBC_WATCHDOG: '2500ms' };
+    const circle = String.raw`; the job at this moment:\n(.*\n)+?.*in a circle: 0 -> 1 -> 0\n`;
+    const times = (text: string, output: string): number => output.split(text).length - 1;
+
+    it('is described once at Ctrl-\\, goes on, and is described once more at the Ctrl-C that ends it', async () => {
+      const typed: Typed[] = [
+        [stuck, '\x1c'],
+        ['asked by SIGQUIT', '\x03'],
+      ];
+      const { code, output } = await inTerminal(typed, nbcrun('-n', '2', STUCK, 'circle'), env);
+      assert.equal(code, 130, output);
+      assert.match(output, new RegExp(`nbcrun: asked by SIGQUIT${circle}(.*\\n)*.*nbcrun: interrupted${circle}`));
+      for (const why of ['asked by', 'interrupted']) assert.equal(times(why, output), 1, output);
+    });
+
+    it('ends at the second Ctrl-C where its ranks do not end at the first, which describes it', async () => {
+      const typed: Typed[] = [
+        [stuck, '\x03'],
+        ['rank 0 goes on', ''],
+        ['rank 1 goes on', '\x03'],
+      ];
+      const { code, output } = await inTerminal(typed, nbcrun('-n', '2', STUCK, 'refuses'), env);
+      assert.equal(code, 130, output);
+      assert.match(output, new RegExp(`nbcrun: interrupted${circle}`));
+      assert.equal(times('interrupted', output), 1, output);
+    });
   });
 
   it('is described when --timeout ends it', async () => {

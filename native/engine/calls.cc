@@ -201,7 +201,8 @@ void Engine::settle_mismatches() {
     for (const Rank peer : peers) libof_.tell(peer, found);
     for (Operation* operation : pending) {
       if (operation->error == Error::none) operation->error = found.error();
-      if (found.revoked()) operation->poison = libof::poison_of(found.ranks[0], Error::revoked);
+      // For a peer that data on its way is taken back from, and whose mailbox has no room for the notice.
+      operation->poison = libof::poison_of(found.ranks[0], found.error());
       operation->told = true;
       end_failed(*operation);
     }

@@ -7,6 +7,7 @@
  *   rank 2, which never comes.
  * - `outside`: rank 1 does not call init(); rank 0 waits for its message.
  * - `threads`: a process with two jobs of `runRanks()`, of 2 and 3 ranks, which are circles.
+ * - `refuses`: the same in event loops, and SIGINT does not end the ranks.
  * - `steps`: the ranks meet every 20 ms, and end.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -36,6 +37,11 @@ function circle(world: Communicator): void {
   world.irecv(new Uint8Array(8), (world.rank + 1) % world.size, 5).wait();
 }
 
+async function refuses(world: Communicator): Promise<void> {
+  process.on('SIGINT', () => console.log(`rank ${world.rank} goes on`));
+  await world.irecv(new Uint8Array(8), (world.rank + 1) % world.size, 5);
+}
+
 async function steps(world: Communicator): Promise<void> {
   for (let i = 0; i < 30; i++) {
     await world.ibarrier();
@@ -55,6 +61,7 @@ if (scenario === 'threads') {
 const world = await init();
 ready(world.rank);
 if (scenario === 'steps') await steps(world);
+else if (scenario === 'refuses') await refuses(world);
 else if (scenario === 'again') await again(world);
 else if (scenario === 'elsewhere') await elsewhere(world);
 else circle(world);
