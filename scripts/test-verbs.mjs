@@ -167,10 +167,10 @@ const STEPS = [
   },
   {
     title: 'chaos',
-    what: 'random collectives while ranks are killed or stopped, and a link loses packets or carries them twice',
+    what: 'random collectives while ranks are killed or stopped, and a link loses, delays or doubles packets',
     seconds: 120,
     // Between them these two rounds have all of that.
-    command: ['node', 'out/test/support/play-chaos.js', '--transport', 'verbs', '--seed', '2', '--rounds', '2'],
+    command: ['node', 'out/test/support/play-chaos.js', '--transport', 'verbs', '--seed', '164', '--rounds', '2'],
   },
   {
     title: 'revoke',

@@ -1,8 +1,8 @@
 /**
  * Rounds of chaos: a job of random collectives that is harmed, as a seed says. Ranks are killed, or stopped and
  * resumed; they may open no descriptor any more; /dev/shm is small and full. Over `networks`, ranks are in two network
- * stacks, and the link between them becomes slow, carries packets twice, or goes and comes back. Over `verbs`, in the
- * guest of scripts/rdma-guest, so does the link between two devices.
+ * stacks, and the link between them becomes slow, delays packets, carries them twice, or goes and comes back. Over
+ * `verbs`, in the guest of scripts/rdma-guest, so does the link between two devices.
  */
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describeJob, type JobOptions, type RankResult, reports, runJob } from '../helpers.js';
 import { ROOT } from './launch.js';
+import { Leftovers } from './leftovers.js';
 import type { TwoNetworks } from './networks.js';
 import { processesWith } from './processes.js';
 import { generator } from './random.js';
@@ -27,6 +28,8 @@ const STORE_PORT = 4711;
 const PATIENCE_MS = 6000;
 /** Of a slow link: 400 kB take three seconds. Retransmissions come, and nothing is given up. */
 const SLOW = '1mbit';
+/** Of a link that delays: a thousand times what it takes otherwise. */
+const DELAY_MS = 20;
 
 interface End {
   right: number;
@@ -34,19 +37,22 @@ interface End {
 }
 
 export type Transport = 'shm' | 'tcp' | 'networks' | 'verbs';
-const LINK_HARMS = ['slow', 'cut', 'double'] as const;
+const LINK_HARMS = ['slow', 'cut', 'double', 'delay'] as const;
 type LinkHarm = (typeof LINK_HARMS)[number];
 const OF_RANKS = ['none', 'kill', 'stop', 'kill', 'stop', 'descriptors'] as const;
-const KINDS = {
+export const KINDS = {
   shm: OF_RANKS,
   tcp: OF_RANKS,
-  networks: ['slow', 'cut', 'double', 'slow', 'cut', 'double', 'stop', 'kill'],
+  networks: [...LINK_HARMS, ...LINK_HARMS, 'stop', 'kill'],
   verbs: [...OF_RANKS, ...LINK_HARMS, ...LINK_HARMS],
 } as const;
 /** An emulated processor is ten times slower: there are fewer ranks and collectives, and harm lasts longer. */
 const IN_GUEST = { ranks: 3, rounds: 20, times: 10 };
 const ON_MACHINE = { ranks: 7, rounds: COLLECTIVE_ROUNDS, times: 1 };
 const sizesOf = (transport: Transport): typeof ON_MACHINE => (transport === 'verbs' ? IN_GUEST : ON_MACHINE);
+
+/** Of a link, and who has them. */
+const PARTS: Partial<Record<LinkHarm, string>> = { slow: 'queue', delay: 'queue', cut: 'cut', double: 'double' };
 
 export interface Harm {
   kind: (typeof KINDS)[Transport][number];
@@ -64,10 +70,13 @@ export function planOf(seed: number, transport: Transport): { size: number; harm
   const { ranks, times } = sizesOf(transport);
   const size = 2 + below(ranks);
   const kinds = KINDS[transport];
-  const harm = Array.from({ length: 1 + below(3) }, (): Harm => {
+  const drawn = Array.from({ length: 1 + below(3) }, (): Harm => {
     const kind = kinds[below(kinds.length)];
     return { kind, victim: below(size), at: below(150) * times, sleep: below(100) * times };
   });
+  // Of what is done to the same part of a link, one: another would end it.
+  const parts = drawn.map(({ kind }, index) => PARTS[kind as LinkHarm] ?? index);
+  const harm = drawn.filter((_, index) => parts.indexOf(parts[index]) === index);
   const local = transport === 'shm' || transport === 'tcp';
   return { size, harm, fullShm: local && process.getuid?.() === 0 && random() < 0.3 };
 }
@@ -79,13 +88,25 @@ interface Link {
 }
 
 function linkBetween(networks: TwoNetworks): Link {
-  const harms = { slow: () => networks.limit(SLOW), cut: () => networks.cut(), double: () => networks.double() };
-  const heals = { slow: () => networks.unlimit(), cut: () => networks.mend(), double: () => networks.undouble() };
+  const slow = (): void => networks.limit(SLOW);
+  const harms = {
+    slow,
+    cut: () => networks.cut(),
+    double: () => networks.double(),
+    // Where the kernel cannot delay packets, they wait in the queue of a slow link.
+    delay: () => (networks.canDelay ? networks.delay(DELAY_MS) : slow()),
+  };
+  const heals = {
+    slow: () => networks.unlimit(),
+    cut: () => networks.mend(),
+    double: () => networks.undouble(),
+    delay: () => networks.unlimit(),
+  };
   return { harm: (how) => harms[how](), heal: (how) => heals[how]() };
 }
 
 const linkOfGuest: Link = {
-  harm: (how) => changeLink({ slow: 'slow', cut: 'mute', double: 'double' }[how]),
+  harm: (how) => changeLink({ slow: 'slow', cut: 'mute', double: 'double', delay: 'delay' }[how]),
   heal: () => changeLink('free'),
 };
 /** Takes seconds in the guest. Meanwhile a rank that was stopped has to be resumed. */
@@ -108,7 +129,6 @@ class Harmer {
   ) {}
 
   begin(): void {
-    const harmed = new Set<LinkHarm>();
     for (const { kind, victim, at, sleep } of this.harm) {
       if (kind === 'kill') this.later(at, () => this.signal(victim, 'SIGKILL'));
       if (kind === 'stop') {
@@ -119,9 +139,7 @@ class Harmer {
         this.later(at, () => spawnSync('prlimit', ['--pid', `${this.pids.get(victim)}`, '--nofile=3:3']));
       }
       const how = LINK_HARMS.find((one) => one === kind);
-      // Once each in a round: they would end each other.
-      if (how !== undefined && !harmed.has(how)) {
-        harmed.add(how);
+      if (how !== undefined) {
         this.later(at, () => {
           this.harming.add(how);
           this.change(how, false, () => this.link.harm(how));
@@ -207,30 +225,37 @@ export async function playChaos(seed: number, transport: Transport, networks?: T
   const what = `chaos, seed ${seed}, ${transport}, ${size} ranks, ${JSON.stringify(harm)}${full}`;
   const harmer = new Harmer(harm, networks === undefined ? linkOfGuest : linkBetween(networks));
   const { env, wrapper } = placeOf(transport, networks, fullShm);
-  let results: RankResult[];
+  const leftovers = new Leftovers();
   try {
-    results = await runJob('chaos', {
-      size,
-      args: [`${seed}`, `${sizesOf(transport).rounds}`],
-      env: { ...(env as Record<string, string>), [name]: value },
-      wrapper: wrapper!,
-      stopOnFailure: false,
-      tellEnds: true,
-      limitS: LIMIT_S,
-      onLine(line, rank, child) {
-        if (line !== 'joined') return;
-        harmer.pids.set(rank, child.pid!);
-        if (harmer.pids.size === size) harmer.begin();
-      },
-    });
-  } catch (error) {
-    throw new Error(`${what}: ${(error as Error).message}`, { cause: error });
+    let results: RankResult[];
+    try {
+      results = await runJob('chaos', {
+        size,
+        args: [`${seed}`, `${sizesOf(transport).rounds}`],
+        env: { ...(env as Record<string, string>), ...leftovers.environment, [name]: value },
+        wrapper: wrapper!,
+        stopOnFailure: false,
+        tellEnds: true,
+        limitS: LIMIT_S,
+        onLine(line, rank, child) {
+          if (line !== 'joined') return;
+          harmer.pids.set(rank, child.pid!);
+          if (harmer.pids.size === size) harmer.begin();
+        },
+      });
+    } catch (error) {
+      throw new Error(`${what}: ${(error as Error).message}`, { cause: error });
+    } finally {
+      await harmer.end();
+    }
+    checkEnds(results, harm, harmer.cutMs, `${what}${harmer.describe()}`);
+    assert.deepEqual(processesWith(mark), [], `${what}: processes are left`);
+    const killed = results.filter(({ signal }) => signal === 'SIGKILL').map(({ rank }) => harmer.pids.get(rank)!);
+    await leftovers.check(what, killed);
+    return reports<End>(livedOf(results, harm)).reduce((sum, { right }) => sum + right, 0);
   } finally {
-    await harmer.end();
+    leftovers.remove();
   }
-  checkEnds(results, harm, harmer.cutMs, `${what}${harmer.describe()}`);
-  assert.deepEqual(processesWith(mark), [], `${what}: processes are left`);
-  return reports<End>(livedOf(results, harm)).reduce((sum, { right }) => sum + right, 0);
 }
 
 /** Those that were not killed. */

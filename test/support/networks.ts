@@ -12,6 +12,9 @@ interface Side {
   name: string;
 }
 
+/** Packets that wait out a delay. The default of netem is 1000, and it drops the others. */
+const QUEUE = '100000';
+
 export class TwoNetworks {
   private constructor(private readonly sides: readonly Side[]) {}
 
@@ -74,7 +77,21 @@ export class TwoNetworks {
     this.run(0, 'ip', 'link', 'set', this.sides[0].name, 'up');
   }
 
-  /** Takes back what limit() has set. */
+  /** Packets of both directions take so long, some less and some more, and need not keep their order. */
+  delay(ms: number): void {
+    for (const [side, { name }] of this.sides.entries()) {
+      const how = ['delay', `${ms}ms`, `${ms / 2}ms`, 'limit', QUEUE];
+      this.run(side, 'tc', 'qdisc', 'add', 'dev', name, 'root', 'netem', ...how);
+    }
+  }
+
+  /** Whether this kernel has what delay() needs. */
+  get canDelay(): boolean {
+    const lo = [...this.wrapper(0), 'tc', 'qdisc', 'replace', 'dev', 'lo', 'root', 'netem', 'delay', '0ms'];
+    return spawnSync(lo[0], lo.slice(1)).status === 0;
+  }
+
+  /** Takes back what limit() or delay() has set. */
   unlimit(): void {
     for (const [side, { name }] of this.sides.entries()) this.run(side, 'tc', 'qdisc', 'del', 'dev', name, 'root');
   }
