@@ -50,7 +50,7 @@ const LONG = [
  * a compiler.
  */
 const QUICK_ENV = { NBC_TEST_BRIEF: '1', NBC_TEST_RUNS: '1', NBC_TEST_RANKS: '2,3,5' };
-const NOT_QUICK = ['rdma-guest', 'slurm', 'docs', 'patterns'];
+const NOT_QUICK = ['rdma-guest', 'slurm', 'docs', 'patterns', 'many-ranks'];
 /**
  * Of other files, the titles of tests that are left to it, too: they take seconds, and what remains in the file, or in
  * a native test, touches the same part.
