@@ -7,6 +7,9 @@ export type OpFunction = (a: never, b: never) => unknown;
 
 /** An operator. */
 export class Op {
+  /** What has the prototype, and a Proxy, does not have it. */
+  readonly #genuine = true;
+
   private constructor(
     /** As MPI calls it, without `MPI_`; of an operator of {@link createOp}, the name of its function, or `USER`. */
     readonly name: string,
@@ -17,7 +20,9 @@ export class Op {
     readonly id: number,
     /** @internal Its function, or the URL of the module that has it. */
     readonly source: OpFunction | URL | null,
-  ) {}
+  ) {
+    Object.freeze(this);
+  }
 
   /**
    * @internal What tells operators of {@link createOp} apart between ranks, as numbers: whether they commute, and the
@@ -30,15 +35,20 @@ export class Op {
     return [Number(commutes), ...Array.from(name, (character) => character.codePointAt(0)!)];
   }
 
+  /** @internal Whether createOp() or this module has made it. */
+  static is(value: unknown): value is Op {
+    return typeof value === 'object' && value !== null && #genuine in value;
+  }
+
   /** @internal */
   static of(name: Exclude<keyof typeof Operator, 'USER'>): Op {
-    return Object.freeze(new Op(name, true, Operator[name], 0, null));
+    return new Op(name, true, Operator[name], 0, null);
   }
 
   /** @internal */
   static made(source: OpFunction | URL, commutes: boolean): Op {
     const name = typeof source === 'function' && source.name !== '' ? source.name : 'USER';
-    return Object.freeze(new Op(name, commutes, Operator.USER, ++made, source));
+    return new Op(name, commutes, Operator.USER, ++made, source);
   }
 }
 

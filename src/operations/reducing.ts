@@ -12,7 +12,7 @@ export const THAKUR =
 /** The shape of a reduction of `bytes` from a rank's point of view. `data`: a buffer of elements to be combined. */
 export function reduceShape(call: Call, data: Checked, bytes: number, inPlace: boolean): ReduceShape {
   const { op } = call;
-  if (!(op instanceof Op)) {
+  if (!Op.is(op)) {
     return call.refuse(
       'op',
       `must be an operator (${OPERATORS.map(({ name }) => name).join(', ')}, or of createOp), not ${show(op)}`,

@@ -161,5 +161,5 @@ rest.ibarrier().wait();
 // Some calls that differ need nothing of each other.
 await world
   .close()
-  .catch((error: unknown) => assert(cause === 'mismatch' && error instanceof MismatchError, `${error}`));
+  .catch((error: unknown) => assert(cause === 'mismatch' && error instanceof MismatchError, String(error)));
 report({ failed, completed, ended });
