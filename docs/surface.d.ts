@@ -292,6 +292,7 @@ export type Network = 'shm' | 'tcp' | 'ucx' | 'unknown' | 'verbs';
 export const OPERATORS: readonly Op[];
 
 export class Op {
+  #private;
   readonly name: string;
   readonly commutes: boolean;
   private constructor();

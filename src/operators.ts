@@ -24,17 +24,6 @@ export class Op {
     Object.freeze(this);
   }
 
-  /**
-   * @internal What tells operators of {@link createOp} apart between ranks, as numbers: whether they commute, and the
-   * name of the function or of the module's file, which may lie elsewhere on another host.
-   */
-  get marks(): readonly number[] {
-    const { source, commutes } = this;
-    if (source === null) return [];
-    const name = source instanceof URL ? source.pathname.slice(source.pathname.lastIndexOf('/') + 1) : this.name;
-    return [Number(commutes), ...Array.from(name, (character) => character.codePointAt(0)!)];
-  }
-
   /** @internal Whether createOp() or this module has made it. */
   static is(value: unknown): value is Op {
     return typeof value === 'object' && value !== null && #genuine in value;
@@ -110,7 +99,7 @@ export interface OpOptions {
  * must not wait: neither return a promise nor call `wait()`.
  *
  * Make an operator once, and use it often: schedules are kept for each operator, and so is a worker. All ranks pass the
- * same one. What they compare is `commutative` and the name of the function or of the module's file, not what these do.
+ * same one. What they compare is `commutative`, not the functions: a module of one rank may be a function of another.
  *
  * Source: MPI_Op_create.
  *

@@ -12,8 +12,8 @@
  *     bit   31        the call is an Init of a persistent request: set by native code
  *
  * Of the size there is a hash. It is 0 where MPI lets the size differ from rank to rank. A root that has no room counts
- * as the highest that has, and the root is part of the hash, too; so is what tells operators of createOp apart. Element
- * types of what is only moved are not compared.
+ * as the highest that has, and the root is part of the hash, too. So is whether an operator of createOp commutes.
+ * Element types of what is only moved are not compared.
  */
 import { nameOfType } from './elements.js';
 import { OPERATIONS } from './operations/index.js';
@@ -77,7 +77,11 @@ function layoutOf({ parameters }: Operation): readonly (readonly [field: keyof F
 export function signatureOf(operation: Operation, shape: Shape, chosen: number, op?: Op): number {
   const { type = 0, operator = 0 } = shape as Partial<ReduceShape>;
   const sizes = sizesOf(operation, shape);
-  const agreed = [...sizes, ...(operation.parameters.includes('root') ? [shape.root] : []), ...(op?.marks ?? [])];
+  const agreed = [
+    ...sizes,
+    ...(operation.parameters.includes('root') ? [shape.root] : []),
+    ...(op?.source ? [Number(op.commutes)] : []),
+  ];
   const fields: Fields = { type, operator, root: shape.root, size: hashOf(agreed) };
   let signature = (numberOf(operation) | (chosen << OPERATION_BITS)) >>> 0;
   let at = OPERATION_BITS + ALGORITHM_BITS;

@@ -7,6 +7,7 @@
  */
 import { type Communicator, IN_PLACE, type Op, OPERATORS, type Request, SUM } from 'node-nbc';
 import type { OperationName } from 'node-nbc/schedules';
+import { Operator } from '#library/schedules/encoding.js';
 import type { Lists } from './lists.js';
 
 export interface Case {
@@ -87,7 +88,7 @@ const combineBytes: Record<string, (a: number, b: number) => number> = {
  * Composes maps x → a x + b of bytes, as pairs (a, b): an operator that does not commute. Only the simulator can run
  * it, in the place of the operator that it is made from.
  */
-export const COMPOSE = Object.create(SUM, { name: { value: 'COMPOSE' }, commutes: { value: false } }) as Op;
+export const COMPOSE = Reflect.construct(SUM.constructor, ['COMPOSE', false, Operator.SUM, 0, null]) as Op;
 
 export function compose(target: Uint8Array, left: Uint8Array, right: Uint8Array): void {
   for (let i = 0; i < target.length; i += 2) {

@@ -13,7 +13,10 @@ export const XOR = createOp(
   { commutative: true },
 );
 
-const nameIt = (op: Op, name: string): Op => Object.create(op, { name: { value: name } }) as Op;
+const nameIt = (op: Op, name: string): Op => {
+  const { commutes, code, id, source } = op as Op & Record<'code' | 'id' | 'source', unknown>;
+  return Reflect.construct(op.constructor, [name, commutes, code, id, source]) as Op;
+};
 
 /** The same, in workers. */
 export const AFFINE_MODULE = nameIt(createOp(new URL('./programs/operators/affine.js', import.meta.url)), 'AFFINE');

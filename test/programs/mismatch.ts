@@ -61,9 +61,6 @@ const reduce =
 function smaller(a: Float64Array, b: Float64Array): void {
   for (let i = 0; i < b.length; i++) b[i] = Math.min(a[i], b[i]);
 }
-function larger(a: Float64Array, b: Float64Array): void {
-  for (let i = 0; i < b.length; i++) b[i] = Math.max(a[i], b[i]);
-}
 const barrier: Start = (comm) => comm.ibarrier();
 const own: Start = (comm) => {
   const { rank, size } = comm;
@@ -139,10 +136,10 @@ for (const count of [8, 20_000, 600_000]) {
       odd: [allreduce(Float64Array, small, MAX)],
       names: ['SUM', 'MAX'],
     },
-    [`${values} two operators of the program`]: {
+    [`${values} an operator that commutes and one that does not`]: {
       most: [allreduce(Float64Array, small, createOp(smaller, { commutative: true }))],
-      odd: [allreduce(Float64Array, small, createOp(larger, { commutative: true }))],
-      names: ['iallreduce', 'another operator'],
+      odd: [allreduce(Float64Array, small, createOp(smaller))],
+      names: ['iallreduce', 'iallreduce'],
     },
     [`${values} different Inits`]: {
       most: [persistent((comm) => comm.bcastInit(bytes(count), 0))],
