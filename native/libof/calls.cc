@@ -35,13 +35,11 @@ uint64_t told_as(const Mismatch& found) { return told_of(communicator_of(found.c
 
 // --- comparing -------------------------------------------------------------------------------------------------------
 
-// A message of the peer has met one of this rank, the owner's. True: its signature is that of another call; or its
-// length is, where all messages of a call have the same. That ends the communicator.
-bool LibOF::is_of_another_call(const Peer& peer, const MessageKey& key, const RequestOwner& owner, Signature theirs,
-                               bool another_length) {
+// See is_of_another_call(): the signatures differ, or the lengths do.
+bool LibOF::ends_by(const Peer& peer, const MessageKey& key, const RequestOwner& owner, Signature theirs) {
   if (owner.signature == 0 || theirs == 0) return false;
   if (owner.signature == theirs) {
-    if (!another_length || !owner.sized) return false;
+    if (!owner.sized) return false;
     theirs ^= kAnotherSize;
   }
   end_communicator({key.context, key.tag, {fabric_.rank(), peer.rank}, {owner.signature, theirs}});

@@ -256,8 +256,13 @@ class LibOF {
   void handle_rts(Peer& peer, Request& receive, Signature theirs);
   void deliver(Peer& peer, Request& receive, EagerKind kind, uint32_t about, const std::byte* payload, size_t bytes);
   void keep(Peer& peer, const MessageKey& key, EagerKind kind, uint32_t about, const std::byte* payload, size_t bytes);
+  // A message of the peer has met one of this rank, the owner's. True: its signature is that of another call; or its
+  // length is, where all messages of a call have the same. That ends the communicator. Each message comes through here.
   bool is_of_another_call(const Peer& peer, const MessageKey& key, const RequestOwner& owner, Signature theirs,
-                          bool another_length);
+                          bool another_length) {
+    return (owner.signature != theirs || another_length) && ends_by(peer, key, owner, theirs);
+  }
+  bool ends_by(const Peer& peer, const MessageKey& key, const RequestOwner& owner, Signature theirs);
   bool ends(Peer& peer, const MessageKey& key, const KnownCall& theirs);
   void take_inquiry(Peer& peer, const MessageKey& key, Signature theirs);
   bool read_notice(Peer& peer, const MessageKey& key, Signature other, const std::byte* payload);
