@@ -12,6 +12,7 @@ import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { type Communicator, init, SUM } from 'node-nbc';
 import { hasNeighbors, OPS } from '#library/bench/nbcbench/operations.js';
+import { fieldOf } from '#library/bench/nbcbench/proc.js';
 import { Prepared } from '#library/bench/nbcbench/prepared.js';
 
 const { values } = parseArgs({ options: { without: { type: 'string', default: '' } } });
@@ -21,10 +22,7 @@ const BYTES = 8;
 const MIB = 1024 * 1024;
 
 /** In bytes. */
-function field(file: string, name: string): number {
-  const text = readFileSync(`/proc/self/${file}`, 'latin1');
-  return Number(new RegExp(`^${name}:\\s*(\\d+) kB`, 'm').exec(text)?.[1]) * 1024;
-}
+const field = (file: string, name: string): number => fieldOf(readFileSync(`/proc/self/${file}`, 'latin1'), name);
 
 /** Of all processes. Of the ranks of one process, the first reads. */
 function memoryOf(world: Communicator): { processes: number; pages: number; tables: number } {

@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type { NodeNbc } from './ours.js';
 import { place } from './placement.js';
+import { fieldOf } from './proc.js';
 
 /** Means over the processes, in bytes. */
 export interface Footprint {
@@ -56,9 +57,8 @@ function mean(pids: readonly number[]): Footprint {
   let pss = 0;
   for (const pid of pids) {
     const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'latin1');
-    const field = (name: string) => Number(new RegExp(`^${name}:\\s*(\\d+) kB`, 'm').exec(text)?.[1] ?? NaN) * 1024;
-    rss += field('Rss');
-    pss += field('Pss');
+    rss += fieldOf(text, 'Rss');
+    pss += fieldOf(text, 'Pss');
   }
   return { rss: rss / pids.length, pss: pss / pids.length };
 }

@@ -16,6 +16,9 @@ constexpr uint64_t communicator_of(uint64_t context) { return context & ~uint64_
 // With those of what it carries for itself, it takes sixteen.
 constexpr uint64_t owner_of(uint64_t context) { return context & ~uint64_t{15}; }
 
+// The call is before the next one. Tags wrap.
+constexpr bool is_made(uint32_t tag, uint32_t next_tag) { return static_cast<int32_t>(tag - next_tag) < 0; }
+
 // Communicators that were closed of which it is known how many calls they have had.
 constexpr size_t kMostClosed = 4096;
 
@@ -144,13 +147,12 @@ bool Engine::differs(const libof::MessageKey& key, Rank peer, const KnownCall& t
 // What a communicator carries for itself is closed with it, and need not have been opened.
 bool Engine::is_closed_without(uint64_t context, uint32_t tag) const {
   const uint64_t communicator = communicator_of(context);
-  const auto has = [&](uint64_t closed) {
+  const auto find = [&](uint64_t closed) {
     return std::find_if(closed_calls_.begin(), closed_calls_.end(),
                         [&](const ClosedCalls& one) { return one.context == closed; });
   };
-  if (const auto found = has(communicator); found != closed_calls_.end())
-    return static_cast<int32_t>(tag - found->next_tag) >= 0;
-  return has(owner_of(context)) != closed_calls_.end();
+  if (const auto found = find(communicator); found != closed_calls_.end()) return !is_made(tag, found->next_tag);
+  return find(owner_of(context)) != closed_calls_.end();
 }
 
 void Engine::grow_told(Group& group, uint32_t ahead) {
@@ -158,7 +160,7 @@ void Engine::grow_told(Group& group, uint32_t ahead) {
   while (length <= ahead) length *= 2;
   std::vector<ToldCall> told(length);
   for (const ToldCall& call : group.told) {
-    if (static_cast<int32_t>(call.tag - group.next_tag) >= 0) told[call.tag % length] = call;
+    if (!is_made(call.tag, group.next_tag)) told[call.tag % length] = call;
   }
   group.told = std::move(told);
 }
@@ -243,11 +245,10 @@ bool Engine::ask_peers() {
 bool Engine::left_over(const Group& group, Mismatch& out) const {
   if (group.failed || group.mismatched) return false;
   const Rank rank = fabric_->rank();
-  const auto made = [&](uint32_t tag) { return static_cast<int32_t>(tag - group.next_tag) < 0; };
   for (const libof::LibOF::Kept& kept : libof_.kept_messages(group.context)) {
     const auto& [peer, key, call] = kept;
     const Signature signature = call.signature;
-    if (signature == 0 || (signature & kPersistentCall) != 0 || !made(key.tag)) continue;
+    if (signature == 0 || (signature & kPersistentCall) != 0 || !is_made(key.tag, group.next_tag)) continue;
     bool pending = false;
     for (const Operation* operation = active_.head; operation != nullptr; operation = operation->next)
       pending |= operation->context == key.context && operation->tag == key.tag;
@@ -256,7 +257,7 @@ bool Engine::left_over(const Group& group, Mismatch& out) const {
     return true;
   }
   for (const ToldCall& told : group.told) {
-    if (told.call.signature == 0 || made(told.tag)) continue;
+    if (told.call.signature == 0 || is_made(told.tag, group.next_tag)) continue;
     out = {group.context, told.tag, {told.rank, rank}, {told.call.signature, 0}};
     return true;
   }
@@ -289,9 +290,7 @@ RequestFailure Engine::last_look(const Group* of) {
 
 // Peers wait in a call that this rank will not make any more.
 void Engine::end_waits(const Group& group) {
-  const auto waits = [&](const ToldCall& told) {
-    return told.call.waits && static_cast<int32_t>(told.tag - group.next_tag) >= 0;
-  };
+  const auto waits = [&](const ToldCall& told) { return told.call.waits && !is_made(told.tag, group.next_tag); };
   const auto told = std::find_if(group.told.begin(), group.told.end(), waits);
   if (told == group.told.end()) return;
   libof_.end_communicator({group.context, told->tag, {told->rank, fabric_->rank()}, {told->call.signature, 0}});

@@ -5,10 +5,10 @@
 #include <optional>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <thread>
 
 #include "fabric/descriptor.h"
+#include "test/no_descriptors.h"
 #include "test/ranks.h"
 
 namespace {
@@ -71,20 +71,6 @@ constexpr size_t kBytes = 8;
 struct Rings {
   std::atomic<uint64_t> doorbell{0};
   std::atomic<uint64_t> progress{0};
-};
-
-// No new descriptor can be had in this process: of all ranks.
-class NoDescriptors {
- public:
-  NoDescriptors() {
-    CHECK(::getrlimit(RLIMIT_NOFILE, &before_) == 0);
-    const rlimit none{0, before_.rlim_max};
-    CHECK(::setrlimit(RLIMIT_NOFILE, &none) == 0);
-  }
-  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-
- private:
-  rlimit before_{};
 };
 
 // Asks a rank without a pause what it waits for.

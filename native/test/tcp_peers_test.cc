@@ -5,12 +5,13 @@
 #include <functional>
 #include <linux/filter.h>
 #include <netinet/in.h>
-#include <sys/resource.h>
+#include <optional>
 
 #include "fabric/tcp/frame.h"
 #include "fabric/tcp/handshake.h"
 #include "test/check.h"
 #include "test/fabrics.h"
+#include "test/no_descriptors.h"
 #include "test/random.h"
 #include "test/tcp_job.h"
 
@@ -351,18 +352,13 @@ TEST(without_descriptors_connections_wait) {
   TcpJob job(2);
   DrivenRank rank(job.fabric(0));
   Attempt attempt(job, 1, 0);
-  rlimit before;
-  CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
-  const int next = ::dup(0);
-  ::close(next);
-  const rlimit none{static_cast<rlim_t>(next), before.rlim_max};
-  CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  std::optional<NoDescriptors> none(next_descriptor());
   for (int i = 0; i < 10; ++i) rank.pass();
   rank.fabric->arm(Sleeper::caller, 0);
   rank.fabric->sleep(Sleeper::caller, 0, 1'000'000);
   const bool spins = !rank.fabric->is_armed();
   rank.fabric->disarm();
-  CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  none.reset();
   CHECK(!spins);
   until([&] { return attempt.settled(); }, [&] { rank.pass(); });
   CHECK(attempt.handshake.verdict() == tcp::Verdict::accepted);
@@ -372,12 +368,7 @@ TEST(without_descriptors_connections_wait) {
 TEST(without_descriptors_a_rank_connects_later) {
   TcpJob job(2);
   DrivenRank ranks[2] = {DrivenRank(job.fabric(0)), DrivenRank(job.fabric(1))};
-  rlimit before;
-  CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
-  const int next = ::dup(0);
-  ::close(next);
-  const rlimit none{static_cast<rlim_t>(next), before.rlim_max};
-  CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  std::optional<NoDescriptors> none(next_descriptor());
   Connect verdict = ranks[1].fabric->connect(0);
   for (int i = 0; i < 10; ++i) {
     ranks[1].pass();
@@ -387,7 +378,7 @@ TEST(without_descriptors_a_rank_connects_later) {
   ranks[1].fabric->sleep(Sleeper::caller, 0, 1'000'000);
   const bool spins = !ranks[1].fabric->is_armed();
   ranks[1].fabric->disarm();
-  CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  none.reset();
   CHECK(verdict == Connect::later);
   CHECK(!spins);
   until([&] { return ranks[1].fabric->connect(0) == Connect::ready; },
@@ -403,15 +394,10 @@ TEST(without_descriptors_for_long_a_rank_says_so) {
   TcpOptions options;
   options.connect_milliseconds = 500;
   DrivenRank rank(job.fabric(1, options));
-  rlimit before;
-  CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
-  const int next = ::dup(0);
-  ::close(next);
-  const rlimit none{static_cast<rlim_t>(next), before.rlim_max};
-  CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  std::optional<NoDescriptors> none(next_descriptor());
   Connect verdict = Connect::later;
   until([&] { return (verdict = rank.fabric->connect(0)) != Connect::later; }, [&] { rank.pass(); });
-  CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  none.reset();
   CHECK(verdict == Connect::exhausted);
   CHECK(rank.fabric->why(0).find("again and again for 500 ms") != std::string::npos);
 }
