@@ -73,6 +73,7 @@ struct Kernel {
     std::unique_lock lock(mutex);
     keep_waiting(lock);
     --live;
+    changed.notify_all();
     delete mr;
     return 0;
   }
@@ -88,6 +89,10 @@ struct Kernel {
   static void await_the_other_thread() {
     std::unique_lock lock(mutex);
     changed.wait(lock, [] { return waits; });
+  }
+  static void await_live(int registrations) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return live == registrations; });
   }
 };
 
@@ -212,7 +217,7 @@ TEST(what_was_to_be_registered_may_go_meanwhile) {
   Kernel::set_busy(false);
   scene.await_result();
   CHECK_EQ(scene->entries(), 0u);
-  CHECK_EQ(Kernel::live, 0);
+  Kernel::await_live(0);
 }
 
 TEST(a_registration_that_nobody_used_goes_with_its_memory) {
@@ -224,7 +229,7 @@ TEST(a_registration_that_nobody_used_goes_with_its_memory) {
   }
   scene->drop_expired();
   CHECK_EQ(scene->counters().expired, 1u);
-  CHECK_EQ(Kernel::live, 0);
+  Kernel::await_live(0);
 }
 
 // The engine's thread can do more about it: drop others, or take less.
@@ -263,6 +268,60 @@ TEST(the_end_waits_for_what_is_being_registered) {
   scene.registrations.reset();
   later.join();
   CHECK_EQ(Kernel::live, 0);
+}
+
+// Where all of a buffer would fill the cache alone.
+TEST(a_part_of_a_buffer_beyond_the_bounds_is_registered_beside_the_engine) {
+  Scene scene(100, 3 * kLarge);
+  const Memory memory(2 * kLarge);
+  const LocalBuffer part{memory.home.data + kLarge, kLarge, &memory.home};
+  CHECK(!scene->prepare(part, Use::exposed));
+  scene.await_result();
+  CHECK(scene->prepare(part, Use::exposed));
+  Registration* made = scene->acquire(part, Use::exposed);
+  CHECK(made != nullptr && made->mr->addr == part.data && made->mr->length == kLarge);
+  CHECK_EQ(scene->counters().misses, 1u);
+  scene->release(made);
+  CHECK(scene->acquire(part, Use::sends) == made);
+  CHECK_EQ(scene->counters().hits, 1u);
+  CHECK(scene->acquire(memory.part(), Use::sends) != made);
+  CHECK_EQ(scene->entries(), 2u);
+}
+
+TEST(what_was_large_is_let_go_beside_the_engine) {
+  Scene scene;
+  {
+    const Memory memory(kLarge);
+    scene->release(scene->acquire(memory.all(), Use::exposed));
+  }
+  Kernel::set_busy(true);
+  scene->drop_expired();
+  CHECK_EQ(scene->entries(), 0u);
+  Kernel::await_the_other_thread();
+  CHECK_EQ(Kernel::live, 1);
+  CHECK(!scene->has_results());  // nobody waits for that
+  Kernel::set_busy(false);
+}
+
+TEST(who_is_refused_a_registration_awaits_what_is_being_let_go) {
+  Scene scene;
+  const Memory idle(100), other(100);
+  scene->release(scene->acquire(idle.all(), Use::exposed));
+  {
+    const Memory first(kLarge), second(kLarge);
+    scene->release(scene->acquire(first.all(), Use::exposed));
+    scene->release(scene->acquire(second.all(), Use::exposed));
+  }
+  Kernel::set_busy(true);
+  scene->drop_expired();
+  Kernel::await_the_other_thread();
+  Kernel::refuse(1);
+  std::thread later([] { Kernel::set_busy(false); });
+  Registration* made = scene->acquire(other.all(), Use::exposed);
+  later.join();
+  CHECK(made != nullptr);
+  CHECK_EQ(Kernel::live, 2);  // the idle one stays
+  CHECK_EQ(scene->counters().evictions, 0u);
 }
 
 // --- rights ----------------------------------------------------------------------------------------------------------

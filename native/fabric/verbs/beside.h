@@ -53,7 +53,9 @@ class Bell {
 template <typename Task, typename Result>
 class Beside : public Bell {
  public:
-  // 0: the result is there; else milliseconds until the task is to be tried again.
+  static constexpr int64_t kNoResult = -1;
+  // 0: the result is there; kNoResult: the task is done, and nobody waits for it; else milliseconds until it is to be
+  // tried again.
   using Attempt = std::function<int64_t(Task&, Result&)>;
 
   // Throws FabricError, see Bell.
@@ -118,7 +120,7 @@ class Beside : public Bell {
       lock.lock();
       if (pause == 0) {
         put_in_line(std::move(result));
-      } else if (!stopping_) {
+      } else if (pause != kNoResult && !stopping_) {
         tasks_.push_back({std::move(task), now_milliseconds() + pause});
       }
     }

@@ -27,9 +27,14 @@ Registrations::Registrations(std::shared_ptr<Device> device, size_t most_entries
     : device_(std::move(device)),
       most_entries_(most_entries),
       most_bytes_(most_bytes),
+      dropped_(device_->lib),
       beside_(
-          [to = device_](const ToRegister& what, Registered& result) {
-            result = {what.entry, register_data(to->lib, to->pd, what.base, what.bytes, what.access)};
+          [this](const ToRegister& what, Registered& result) -> int64_t {
+            if (what.entry == nullptr) {
+              dropped_.let_one_go();
+              return Beside::kNoResult;
+            }
+            result = {what.entry, register_data(device_->lib, device_->pd, what.base, what.bytes, what.access)};
             return 0;
           },
           "transport 'verbs': no descriptor to register memory with") {}
@@ -49,9 +54,18 @@ void Registrations::erase(Entries::iterator at) {
       break;
     }
   }
-  if (at->mr != nullptr) device_->lib.dereg_mr(at->mr);
+  if (at->mr != nullptr) let_go(*at);
   bytes_ -= at->bytes;
   entries_.erase(at);
+}
+
+void Registrations::let_go(const Registration& entry) {
+  if (entry.bytes < kBeside) {
+    device_->lib.dereg_mr(entry.mr);
+  } else {
+    dropped_.add(entry.mr);
+    beside_.start({nullptr, nullptr, 0, 0});
+  }
 }
 
 void Registrations::erase(const Registration* entry) {
@@ -93,8 +107,8 @@ Registration* Registrations::make(const std::byte* base, size_t bytes, Use use) 
       return &entries_.front();
     }
     const int error = errno;
-    // What others hold idle may be what is missing.
-    if ((error == ENOMEM || error == EAGAIN) && evict_one()) continue;
+    // What was dropped, or what others hold idle, may be what is missing.
+    if ((error == ENOMEM || error == EAGAIN) && (dropped_.let_all_go() || evict_one())) continue;
     why_ = registration_failure(bytes, error);
     return nullptr;
   }
@@ -106,17 +120,24 @@ void Registrations::cache(Registration& entry, const std::shared_ptr<void>& keep
   by_base_.emplace(entry.base, entries_.begin());
 }
 
+Registrations::Extent Registrations::extent_of(const LocalBuffer& buffer) const {
+  const Pinned* home = buffer.home;
+  if (home == nullptr || home->keeper == nullptr) return {buffer.data, buffer.bytes, nullptr};
+  if (home->bytes > most_bytes_ / 2) return {buffer.data, buffer.bytes, &home->keeper};
+  return {home->data, home->bytes, &home->keeper};
+}
+
 // The entry of this very memory, at the front then. nullptr: there is none for this use.
-Registration* Registrations::find(const Pinned& home, Use use) {
-  const auto [first, last] = by_base_.equal_range(home.data);
+Registration* Registrations::find(const Extent& extent, Use use) {
+  const auto [first, last] = by_base_.equal_range(extent.base);
   bool stale = false;
   for (auto it = first; it != last; ++it) {
     const Entries::iterator entry = it->second;
-    if (!same_owner(entry->keeper, home.keeper)) {
+    if (!same_owner(entry->keeper, *extent.keeper)) {
       stale = true;
       continue;
     }
-    if (entry->bytes < home.bytes || (use == Use::exposed && !entry->exposed)) continue;
+    if (entry->bytes < extent.bytes || (use == Use::exposed && !entry->exposed)) continue;
     entries_.splice(entries_.begin(), entries_, entry);
     return &*entry;
   }
@@ -125,18 +146,18 @@ Registration* Registrations::find(const Pinned& home, Use use) {
 }
 
 bool Registrations::prepare(const LocalBuffer& buffer, Use use) {
-  const Pinned* home = buffer.home;
-  if (home == nullptr || home->keeper == nullptr || home->bytes < kBeside || !registers_all_of(*home)) return true;
-  if (const Registration* entry = find(*home, use); entry != nullptr) return entry->state != State::begun;
+  const Extent extent = extent_of(buffer);
+  if (extent.keeper == nullptr || extent.bytes < kBeside) return true;
+  if (const Registration* entry = find(extent, use); entry != nullptr) return entry->state != State::begun;
   drop_expired();
   ++counters_.misses;
   ++counters_.beside;
-  entries_.push_front({nullptr, home->data, home->bytes, {}, 0, use == Use::exposed});
-  bytes_ += home->bytes;
+  entries_.push_front({nullptr, extent.base, extent.bytes, {}, 0, use == Use::exposed});
+  bytes_ += extent.bytes;
   Registration& entry = entries_.front();
   entry.state = State::begun;
-  cache(entry, home->keeper);
-  beside_.start({&entry, const_cast<std::byte*>(home->data), home->bytes, access_for(use)});
+  cache(entry, *extent.keeper);
+  beside_.start({&entry, const_cast<std::byte*>(extent.base), extent.bytes, access_for(use)});
   return false;
 }
 
@@ -152,10 +173,9 @@ void Registrations::take_results() {
 }
 
 Registration* Registrations::acquire(const LocalBuffer& buffer, Use use) {
-  const Pinned* home = buffer.home;
-  const bool lives = home != nullptr && home->keeper != nullptr;
-  if (lives) {
-    Registration* const found = find(*home, use);
+  const Extent extent = extent_of(buffer);
+  if (extent.keeper != nullptr) {
+    Registration* const found = find(extent, use);
     if (found != nullptr && found->mr != nullptr) {
       if (found->state != State::fresh) ++counters_.hits;  // that was a miss
       found->state = State::ready;
@@ -166,15 +186,13 @@ Registration* Registrations::acquire(const LocalBuffer& buffer, Use use) {
   }
   ++counters_.misses;
   drop_expired();
-  Registration* made = nullptr;
-  // All of a buffer, so that its other parts are hits; unless it would fill the cache alone, or cannot be pinned as a
-  // whole.
-  if (lives && registers_all_of(*home)) made = make(home->data, home->bytes, use);
-  const bool whole = made != nullptr;
-  if (made == nullptr) made = make(buffer.data, buffer.bytes, use);
+  Registration* made = make(extent.base, extent.bytes, use);
+  const bool stays = made != nullptr && extent.keeper != nullptr;
+  // It cannot be pinned as a whole.
+  if (made == nullptr && extent.bytes > buffer.bytes) made = make(buffer.data, buffer.bytes, use);
   if (made == nullptr) return nullptr;
   ++made->uses;
-  if (whole) cache(*made, home->keeper);
+  if (stays) cache(*made, *extent.keeper);
   keep_within_bounds();
   return made;
 }

@@ -10,12 +10,14 @@
 //   - While an entry is in use (a put reads from it, a peer may write to it) it stays; the operation keeps the keeper
 //     alive meanwhile.
 //
-// It is bounded in entries and in bytes, and drops what was used least recently.
+// It is bounded in entries and in bytes, and drops what was used least recently. An entry is for all of a buffer, so
+// that its other parts are hits. Of a buffer that would fill the cache alone it is for the part that is asked for.
 //
 // To pin the pages of a large buffer takes long, so prepare() lets a thread of its own do it. The entry is there from
 // the beginning, and has a registration when the thread is done. It stays until it is first used, or until nobody holds
 // its keeper any more. What the thread could not register is tried again by acquire(), which drops others, or
-// registers a part only, or tells why not.
+// registers a part only, or tells why not. The same thread lets go what was dropped and is large. If memory is missing
+// meanwhile, acquire() does that first.
 //
 // Threads: the owner of the engine.
 #pragma once
@@ -27,6 +29,7 @@
 
 #include "fabric/verbs/beside.h"
 #include "fabric/verbs/device.h"
+#include "fabric/verbs/dropped.h"
 
 namespace nbc::verbs {
 
@@ -52,7 +55,7 @@ struct Registration {
 };
 
 struct ToRegister {
-  Registration* entry;
+  Registration* entry;  // null: let go one that was dropped
   std::byte* base;
   size_t bytes;
   int access;
@@ -67,7 +70,7 @@ class Registrations {
  public:
   using Beside = verbs::Beside<ToRegister, Registered>;
 
-  // From how many bytes on a buffer is registered beside the engine. An estimate: to wake the thread takes some 50 µs,
+  // From how many bytes on a buffer is registered, and let go, beside the engine. An estimate: to wake the thread takes some 50 µs,
   // and to pin 256 pages not much less.
   static constexpr size_t kBeside = 1 << 20;
 
@@ -95,9 +98,16 @@ class Registrations {
   using Entries = std::list<Registration>;  // the front was used last
   Registration* make(const std::byte* base, size_t bytes, Use use);
   void cache(Registration& entry, const std::shared_ptr<void>& keeper);
-  Registration* find(const Pinned& home, Use use);
-  bool registers_all_of(const Pinned& home) const { return home.bytes <= most_bytes_ / 2; }
+  // What an entry for a buffer is of.
+  struct Extent {
+    const std::byte* base;
+    size_t bytes;
+    const std::shared_ptr<void>* keeper;  // null: nobody knows how long it lives
+  };
+  Extent extent_of(const LocalBuffer& buffer) const;
+  Registration* find(const Extent& extent, Use use);
   void erase(Entries::iterator at);
+  void let_go(const Registration& entry);
   void erase(const Registration* entry);
   bool evict_one();
   void keep_within_bounds();
@@ -110,7 +120,8 @@ class Registrations {
   std::unordered_multimap<const std::byte*, Entries::iterator> by_base_;  // cached ones
   std::string why_;
   RegistrationCounters counters_;
-  Beside beside_;
+  Dropped dropped_;
+  Beside beside_;  // uses dropped_
 };
 
 }  // namespace nbc::verbs
