@@ -70,8 +70,8 @@ class Registrations {
  public:
   using Beside = verbs::Beside<ToRegister, Registered>;
 
-  // From how many bytes on a buffer is registered, and let go, beside the engine. An estimate: to wake the thread takes some 50 µs,
-  // and to pin 256 pages not much less.
+  // From how many bytes on a buffer is registered, and let go, beside the engine. An estimate: to wake the thread takes
+  // some 50 µs, and to pin 256 pages not much less.
   static constexpr size_t kBeside = 1 << 20;
 
   Registrations(std::shared_ptr<Device> device, size_t most_entries, size_t most_bytes);
