@@ -6,7 +6,7 @@
 import { performance } from 'node:perf_hooks';
 import { setTimeout } from 'node:timers/promises';
 import { waitAll, type Communicator, type NeighborCommunicator, type Request } from 'node-nbc';
-import type { StartGate } from './gate.js';
+import type { Gate } from './gate.js';
 import { hasNeighbors, type Op } from './operations.js';
 import { Prepared } from './prepared.js';
 import { MODES, STARTS, type BufferKind, type Form, type Mode, type Start, type Writes } from './wire.js';
@@ -25,7 +25,7 @@ let world: Communicator;
 let neighbors: NeighborCommunicator | undefined;
 let rank = 0;
 let size = 1;
-let gate: StartGate | undefined;
+let gate: Gate | undefined;
 
 /** Milliseconds between two readings of the clock with nothing between them. */
 let timerCost = 0;
@@ -135,7 +135,7 @@ function startTogether(start: number, lead: number): number {
   if (start === INSTANT) return startInstant(lead);
   if (start === GATE) {
     if (gate === undefined) throw new Error('ranks that have joined have no gate');
-    return gate.pass();
+    return gate.pass(clockOffset);
   }
   barrier();
   return now();
@@ -316,7 +316,7 @@ function roundTrips(bytes: number, repetitions: number, writes: Writes): Float64
 // ---- commands ----
 
 /** Once, before any command. Without a gate no repetition can start with one. */
-export function takePart(communicator: Communicator, withGate: StartGate | undefined): void {
+export function takePart(communicator: Communicator, withGate: Gate | undefined): void {
   world = communicator;
   ({ rank, size } = communicator);
   gate = withGate;

@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { buildGate } from './gate.js';
 import type { Implementation } from './implementations.js';
 import { BenchJob } from './job.js';
 import type { Placement } from './placement.js';
@@ -92,6 +93,7 @@ export function findPeers(
     if (directory === undefined) {
       const made = (directory = mkdtempSync(join(tmpdir(), 'nbcbench-peers-')));
       process.on('exit', () => rmSync(made, { recursive: true, force: true }));
+      buildGate(made, warn);
     }
     const program = join(directory, mpi.name);
     const built = spawnSync(mpi.compiler, ['-O2', '-std=gnu11', source, '-o', program, '-lm'], { encoding: 'utf8' });

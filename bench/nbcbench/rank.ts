@@ -5,7 +5,7 @@
  *     ctl.R      commands to rank R, one line each; blocking in read() is how a rank waits for its turn
  *     done       answers of all ranks: "R ok" or "R error TEXT"
  *     result.R   doubles, rewritten by every command that measures
- *     gate.in, gate.0, gate.1   the start gate for more ranks than processors (gate.ts)
+ *     gate.in, gate.0, gate.1   the start gate for more ranks than processors (gate.h)
  *
  * The commands are those of duties.ts, and `quit`.
  */
@@ -14,7 +14,7 @@ import { constants, openSync, readlinkSync, readSync, writeFileSync, writeSync }
 import { basename, join } from 'node:path';
 import { init } from 'node-nbc';
 import { obey, takePart } from './duties.js';
-import { StartGate } from './gate.js';
+import { openGate } from './gate.js';
 
 if (process.argv.length !== 3) {
   process.stderr.write('usage: rank.js DIRECTORY (started by nbcbench)\n');
@@ -38,7 +38,7 @@ try {
   const world = await init();
   ({ rank } = world);
   const control = openSync(join(directory, `ctl.${rank}`), constants.O_RDONLY);
-  takePart(world, new StartGate(directory, rank, world.size));
+  takePart(world, openGate(directory, rank, world.size));
 
   const buffer = Buffer.alloc(512);
   for (;;) {

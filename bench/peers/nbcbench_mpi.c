@@ -7,7 +7,7 @@
  *     DIRECTORY/ctl.R      commands to rank R, one line each; blocking in read() is how a rank waits for its turn
  *     DIRECTORY/done       answers of all ranks: "R ok" or "R error TEXT"
  *     DIRECTORY/result.R   doubles, rewritten by every command that measures
- *     DIRECTORY/gate.in, gate.0, gate.1   the start gate for more ranks than processors (see start_gate)
+ *     DIRECTORY/gate.in, gate.0, gate.1   the start gate for more ranks than processors (gate.h)
  *
  * The commands are listed at `commands` below. All times are microseconds of CLOCK_MONOTONIC.
  */
@@ -26,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "gate.h"
 #include "operations.h"
 
 enum mode { BLOCKING, OVERLAP, COMPUTE, MODES };
@@ -45,7 +46,8 @@ struct sample {
 };
 
 static const char* directory;
-static int control, done, gate_in, gates[2], next_gate;
+static int control, done;
+static struct gate gate;
 
 static double timer_cost; /* microseconds between two readings of the clock with nothing between them */
 static double work_rate;  /* steps of work() per microsecond on an undisturbed processor */
@@ -226,8 +228,6 @@ static int open_fifo(const char* name, int flags) {
   return fd;
 }
 
-static const char* const gate_names[2] = {"gate.0", "gate.1"};
-
 /* A dissemination barrier of one-byte messages: the same exchanges as on the side of node-nbc. */
 static void barrier(void) {
   char out = 0, in = 0;
@@ -255,33 +255,11 @@ static double start_instant(double lead) {
   return t;
 }
 
-/*
- * More ranks than processors: spinning would keep a rank from the processor that it waits for. So everybody reports at
- * one pipe and sleeps in read() of another; rank 0 closes that one's writing end, and the kernel wakes all of them at
- * once with an end of file. Two pipes take turns, since a closed one can be opened again only when its readers have
- * left. No library has a part in it, so it is equal for all. (A rank whose wait has returned must not be needed for the
- * progress of others; else the job hangs and nbcbench says so.)
- */
+/* More ranks than processors: see gate.h. */
 static double start_gate(void) {
-  char bytes[1024];
-  int gate = next_gate;
-  next_gate = !gate;
-  if (rank == 0) {
-    for (int missing = size - 1; missing > 0;) {
-      ssize_t got = read(gate_in, bytes, missing < (int)sizeof bytes ? missing : (int)sizeof bytes);
-      if (got <= 0) fail("the start gate is broken: %s", strerror(errno));
-      missing -= (int)got;
-    }
-    if (gates[!gate] < 0) gates[!gate] = open_fifo(gate_names[!gate], O_WRONLY);
-    double released = now(); /* waking all the others takes its time, and the clock runs */
-    close(gates[gate]);
-    gates[gate] = -1;
-    return released;
-  }
-  if (write(gate_in, bytes, 1) != 1 || read(gates[gate], bytes, 1) != 0) {
-    fail("the start gate is broken: %s", strerror(errno));
-  }
-  return now();
+  double began = gate_pass(&gate);
+  if (began < 0) fail("the start gate is broken: %s", strerror(errno));
+  return began;
 }
 
 static double start_together(enum start start, double lead) {
@@ -525,8 +503,7 @@ int main(int argc, char** argv) {
   snprintf(name, sizeof name, "ctl.%d", rank);
   done = open_fifo("done", O_WRONLY);
   control = open_fifo(name, O_RDONLY);
-  gate_in = open_fifo("gate.in", rank == 0 ? O_RDONLY : O_WRONLY);
-  for (int i = 0; i < 2 && size > 1; i++) gates[i] = open_fifo(gate_names[i], rank == 0 ? O_WRONLY : O_RDONLY);
+  if (!gate_open(&gate, directory, rank, size)) fail("cannot open the start gate: %s", strerror(errno));
   barrier();
 
   for (int go_on = 1; go_on;) {
