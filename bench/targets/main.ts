@@ -19,10 +19,22 @@ import { schedules } from './schedules.js';
 import { sums } from './sums.js';
 import { groups, LARGE_BYTES, memoryTarget, type Start, type Verdict, verdictsOf, waitingTarget } from './targets.js';
 import { threads } from './threads.js';
+import { floor } from './floor.js';
 import { trace } from './trace.js';
 import { transposes } from './transposes.js';
 
-const PARTS = ['ratios', 'waiting', 'memory', 'sums', 'schedules', 'link', 'transposes', 'trace', 'threads'] as const;
+const PARTS = [
+  'ratios',
+  'waiting',
+  'memory',
+  'sums',
+  'schedules',
+  'link',
+  'transposes',
+  'trace',
+  'threads',
+  'floor',
+] as const;
 type Part = (typeof PARTS)[number];
 
 const HELP = `npm run bench:targets -- [options]
@@ -130,6 +142,7 @@ function measurements(
     transposes: transposes(quick ? 32 : 128, quick ? 2 : 20),
     trace: trace(settingsFor(repetitions, bind), rounds, listener),
     threads: threads(quick ? 1 : 9, rounds),
+    floor: floor(quick ? 10 : 500),
   };
 }
 

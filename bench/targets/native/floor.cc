@@ -1,5 +1,5 @@
 // What does a machine take for two things that figures of bench:targets contain, whatever library is measured? Prints
-// medians in microseconds, as JSON. Arguments: repetitions, and the folder of a gate (bench/nbcbench/gate.ts).
+// medians in microseconds, as JSON. Arguments: repetitions, and the folder of a gate (peers/gate.h).
 //
 // copies: the copies that an operation on blocks of 1 MiB consists of. Two threads share them equally, on a processor
 //         each. As in nbcbench both have written their send buffers just before.
@@ -10,15 +10,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fcntl.h>
-#include <functional>
 #include <sched.h>
-#include <string>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
+
+#include "peers/gate.h"
 
 namespace {
 
@@ -148,36 +147,16 @@ void print_copies(int repetitions) {
 
 // --- gate ------------------------------------------------------------------------------------------------------------
 
-int open_fifo(const std::string& folder, const char* name, int flags) {
-  const int fd = open((folder + "/" + name).c_str(), flags);
-  if (fd < 0) std::abort();
-  return fd;
-}
-
-void pass_gates(const std::string& folder, int party, int repetitions, Times& times) {
-  const bool opens = party == 0;
-  const char* names[] = {"gate.0", "gate.1"};
-  const int mode = opens ? O_WRONLY : O_RDONLY;
-  const int in = open_fifo(folder, "gate.in", opens ? O_RDONLY : O_WRONLY);
-  int gates[] = {open_fifo(folder, names[0], mode), open_fifo(folder, names[1], mode)};
-  char bytes[kSleepers] = {};
+void pass_gates(const char* folder, int party, int repetitions, Times& times) {
+  gate start{};
+  if (!gate_open(&start, folder, party, kSleepers)) std::abort();
   for (int i = 0; i < repetitions; ++i) {
-    const int gate = i % 2;
-    if (opens) {
-      for (long missing = kSleepers - 1; missing > 0;) missing -= std::max(0L, long{read(in, bytes, sizeof bytes)});
-      if (gates[1 - gate] < 0) gates[1 - gate] = open_fifo(folder, names[1 - gate], mode);
-      times.began(party, i) = now();
-      close(gates[gate]);
-      gates[gate] = -1;
-    } else {
-      if (write(in, bytes, 1) != 1 || read(gates[gate], bytes, 1) != 0) std::abort();
-      times.began(party, i) = now();
-    }
+    times.began(party, i) = gate_pass(&start);
     times.ended(party, i) = now();
   }
 }
 
-double microseconds_of_threads(const std::string& folder, int repetitions) {
+double microseconds_of_threads(const char* folder, int repetitions) {
   Times times(kSleepers, repetitions);
   std::vector<std::thread> all;
   for (int party = 0; party < kSleepers; ++party)
@@ -186,7 +165,7 @@ double microseconds_of_threads(const std::string& folder, int repetitions) {
   return times.typical();
 }
 
-double microseconds_of_processes(const std::string& folder, int repetitions) {
+double microseconds_of_processes(const char* folder, int repetitions) {
   Times times(kSleepers, repetitions);
   for (int party = 0; party < kSleepers; ++party) {
     if (fork() != 0) continue;
@@ -203,7 +182,7 @@ double microseconds_of_processes(const std::string& folder, int repetitions) {
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
   const int repetitions = std::max(1, std::atoi(argv[1]));
-  const std::string folder = argv[2];
+  const char* folder = argv[2];
   std::printf("{");
   print_copies(repetitions);
   const double processes = microseconds_of_processes(folder, repetitions);

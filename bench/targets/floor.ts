@@ -1,0 +1,26 @@
+/** What the machine takes for parts of what bench:targets measures, whatever library is measured: native/floor.cc. */
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
+import { withProgram } from './native.js';
+import { at, jsonOf, type Measurement } from './rows.js';
+
+const COPIES = ['ibcast', 'igather', 'iscatter', 'iallgather', 'ialltoall'] as const;
+const STARTS = ['processes', 'threads'] as const;
+
+interface Found {
+  copies: Record<(typeof COPIES)[number], number>;
+  gate: Record<(typeof STARTS)[number], number>;
+}
+
+export const floor = (repetitions: number): Measurement => ({
+  rows: [
+    ...COPIES.map((op) => ({ what: `the copies of ${op}, 1 MiB, by two threads in C, µs`, digits: 1 })),
+    ...STARTS.map((what) => ({ what: `the start gate alone, 16 ${what} in C, µs`, digits: 1 })),
+  ],
+  measure: () =>
+    withProgram('floor', ['bench/targets/native/floor.cc'], ['-pthread', `-I${at('bench')}`], (program, folder) => {
+      for (const name of ['gate.in', 'gate.0', 'gate.1']) execFileSync('mkfifo', [join(folder, name)]);
+      const { copies, gate } = jsonOf(program, [String(repetitions), folder]) as Found;
+      return [...COPIES.map((op) => copies[op]), ...STARTS.map((what) => gate[what])].map((figure) => ({ figure }));
+    }),
+});
