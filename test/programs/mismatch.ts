@@ -1,5 +1,6 @@
 /** Ranks that call different collectives, and ranks whose calls look different and are not. Two ranks and more. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { setTimeout } from 'node:timers/promises';
 import {
   ArgumentError,
@@ -498,6 +499,17 @@ async function closedWithout(): Promise<void> {
   report(found);
 }
 
+interface Debugged {
+  name: string;
+  message: string;
+  calledAt: string | null;
+}
+
+/** Where this is called, as errors say it, without the column. */
+function here(): string {
+  return /\(?([^()\s]+:\d+):\d+\)?$/.exec(new Error().stack!.split('\n')[2])![1];
+}
+
 /** With option debug, the error has the line of the call. Two ranks. */
 async function debugged(): Promise<void> {
   const world = await init({ timeout: LIMIT_MS });
@@ -506,7 +518,7 @@ async function debugged(): Promise<void> {
     'values.gather': (comm) => (comm.rank === 0 ? comm.values.gather(1, 0) : comm.values.gather(1, 1)),
     split: (comm) => (comm.rank === 0 ? comm.cart({ dims: [2], periods: [true] }) : comm.split(0)),
   };
-  const told = [];
+  const told: Debugged[] = [];
   for (const [name, start] of Object.entries(calls)) {
     const comm = await world.dup();
     const error = await outcomeOf(() => start(comm));
@@ -518,8 +530,48 @@ async function debugged(): Promise<void> {
     });
     await comm.close();
   }
+  told.push(await debuggedInit(world));
+  told.push(...(await debuggedClose(world)));
   await world.close();
   report(told);
+}
+
+async function debuggedInit(world: Communicator): Promise<Debugged> {
+  const comm = await world.dup();
+  const made = { at: here(), request: comm.bcastInit(bytes(600_000), comm.rank) };
+  const error = await outcomeOf(() => {
+    made.request.start();
+    return made.request;
+  });
+  assert(error instanceof MismatchError, String(error));
+  const { message, calledAt = null } = error;
+  if (calledAt !== null) assert(calledAt.startsWith(`${made.at}:`), `${calledAt}, not ${made.at}`);
+  await comm.close();
+  return { name: 'bcastInit', message, calledAt };
+}
+
+/** Rank 0 leaves a message over, and has made a call that rank 1 never makes. */
+async function debuggedClose(world: Communicator): Promise<Debugged[]> {
+  const twice = new Schedule().send(1, Role.SEND, 0, 8).send(1, Role.SEND, 0, 8);
+  const single = new Schedule().recv(0, Role.RECEIVE, 0, 8);
+  const start: Start =
+    world.rank === 0 ? (comm) => comm.start(twice, bytes(8), null) : (comm) => comm.start(single, null, bytes(8));
+  const leftOver = await closedAfter(world, start, start);
+  const uncalled = await closedAfter(world, bcast(8, 0), null);
+  if (world.rank === 0) {
+    await leftOver.close();
+    await uncalled.close();
+    return [];
+  }
+  const error = await outcomeOf(() => leftOver.close());
+  assert(error instanceof MismatchError, String(error));
+  const warned = once(process, 'warning');
+  await uncalled.close();
+  const [{ message }] = (await warned) as [Error];
+  return [
+    { name: 'close', message: error.message, calledAt: error.calledAt ?? null },
+    { name: 'close', message, calledAt: / at (\S+)$/.exec(message)?.[1] ?? null },
+  ];
 }
 
 await play({ differences, atTheEnd, legal, refused, leftOver, closedWithout, debugged });
