@@ -562,12 +562,9 @@ async function counts(): Promise<void> {
       for (const [name, [receiver, start]] of Object.entries(calls)) {
         const comm = await world.dup();
         const what = `${name}, ${sent} bytes sent, ${expected} expected, others ${rest}, on rank ${rank}`;
-        let recv: Uint8Array | null = null;
-        const error = await outcomeOf(() => {
-          const [request, into] = start(comm);
-          recv = into;
-          return request;
-        });
+        let result: [Request, Uint8Array | null] | undefined;
+        const error = await outcomeOf(() => (result = start(comm))[0]);
+        const recv = result?.[1] ?? null;
         outcomes.push({ name, sent, receiver, failure: error?.name ?? null, origin: null });
         if (error instanceof TruncatedError) {
           assert.notEqual(rank, 2, what);
