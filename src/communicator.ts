@@ -792,6 +792,7 @@ export class Communicator {
       return;
     }
     this.closed = true;
+    const calledAt = this.world.placeOfCall();
     for (const plans of this.caches()) plans.release();
     this.messages?.release();
     this.ownPlans.release();
@@ -802,7 +803,7 @@ export class Communicator {
     await ended.catch((error: unknown) => {
       if (failure === undefined) throw error;
     });
-    if (failure !== undefined) throwMismatch(failure, this.during('close'));
+    if (failure !== undefined) throwMismatch(failure, this.during('close'), calledAt);
   }
 
   /** Closes what carries the calls that give a promise. */

@@ -28,7 +28,10 @@ export class NbcError extends Error {
   declare readonly errno?: number;
   /** `true` where a peer that does not answer may still read or write the buffers of the request: leave them alone. */
   declare readonly buffersInUse?: true;
-  /** With option `debug`: file, line and column of the program where the operation was started. */
+  /**
+   * With option `debug`: file, line and column of the program where the operation was started. A {@link MismatchError}
+   * of a persistent request has those of its Init method, which is the call that ranks compare.
+   */
   declare readonly calledAt?: string;
   /** The same of where the program awaits it, where it does. */
   declare readonly awaitedAt?: string;

@@ -18,6 +18,7 @@ import {
   ScheduleError,
   show,
   SystemError,
+  tellPlaces,
   TruncatedError,
   UnreachableError,
 } from './errors.js';
@@ -66,9 +67,12 @@ export interface NativeFailure {
 /**
  * What native code has found when it closed. A rank may close when it likes, so that others are in calls that it has
  * not made is worth a warning only: an error would hide the one for which the program closes.
+ *
+ * @param calledAt where it has closed, with option `debug`
  */
-export function throwMismatch(failure: NativeFailure, context: ErrorContext): void {
+export function throwMismatch(failure: NativeFailure, context: ErrorContext, calledAt: string | undefined): void {
   const error = errorFromFailure(failure, 'close: ', context);
+  tellPlaces(error, calledAt, undefined);
   if (failure.otherCall !== 0) throw error;
   process.emitWarning(error.message, 'MismatchWarning');
 }

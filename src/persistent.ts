@@ -65,6 +65,7 @@ export class PersistentRequest extends Request {
     this.buffers = buffers;
     this.lengthAtStart = length;
     abandoned.register(this, { world, slot }, this);
+    world.prepared(this);
   }
 
   /** @internal The only way to make one, for what native code has prepared in the slot. */

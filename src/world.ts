@@ -5,7 +5,7 @@
 import { Aborts } from './aborts.js';
 import { callPlace } from './call-places.js';
 import { ContextNumbers } from './contexts.js';
-import { ClosedError, ExhaustedError, NbcError, tellPlaces, TimeoutError } from './errors.js';
+import { ClosedError, ExhaustedError, MismatchError, NbcError, tellPlaces, TimeoutError } from './errors.js';
 import { EventLoop } from './event-loop.js';
 import { Functions } from './functions.js';
 import { SlotState, type Native, type NativeJob } from './native.js';
@@ -27,6 +27,8 @@ export interface Member {
 
 /** Lines of the program: see call-places.ts. */
 interface Places {
+  /** Of a persistent request: where its Init was called, which is the call that ranks compare. */
+  readonly madeAt?: string | undefined;
   readonly calledAt: string | undefined;
   awaitedAt: string | undefined;
 }
@@ -100,6 +102,13 @@ export class World {
     this.slots.track(request);
     this.loop.started();
     if (this.observed.listens) this.observed.started(request.operation, request);
+  }
+
+  /** Takes note of a persistent request that native code has just prepared. */
+  prepared(request: Pending): void {
+    if (this.places === null) return;
+    const madeAt = callPlace();
+    this.places.set(request, { madeAt, calledAt: undefined, awaitedAt: undefined });
   }
 
   /** Takes over a request that native code has just started again. */
@@ -280,13 +289,14 @@ export class World {
     if (current === this) current = null;
     this.sweep();
     this.trace?.finish();
+    const calledAt = this.placeOfCall();
     const failure = this.native.close();
     this.loop.close();
     this.functions.close();
     this.slots.each((request) => this.settleClosed(request));
     for (const communicator of this.communicators) communicator.forget();
     this.communicators.clear();
-    if (failure !== undefined) throwMismatch(failure, { operation: 'close', rank: this.rank });
+    if (failure !== undefined) throwMismatch(failure, { operation: 'close', rank: this.rank }, calledAt);
   }
 
   /** Settles every request that has ended. What has landed is known to have ended only after a pass. */
@@ -352,7 +362,7 @@ export class World {
 
   /** `await` reads `then` in the line that awaits, and calls it later. */
   private notePlaces(request: Pending, all: WeakMap<Pending, Places>): void {
-    const places: Places = { calledAt: callPlace(), awaitedAt: undefined };
+    const places: Places = { madeAt: all.get(request)?.madeAt, calledAt: callPlace(), awaitedAt: undefined };
     all.set(request, places);
     const prototype = Object.getPrototypeOf(request) as { then: unknown };
     const get = (): unknown => {
@@ -370,7 +380,9 @@ export class World {
   /** With option `debug`. */
   tellPlaces(request: Pending, error: NbcError): void {
     const places = this.places?.get(request);
-    if (places !== undefined) tellPlaces(error, places.calledAt, places.awaitedAt);
+    if (places === undefined) return;
+    const { madeAt, calledAt, awaitedAt } = places;
+    tellPlaces(error, error instanceof MismatchError ? (madeAt ?? calledAt) : calledAt, awaitedAt);
   }
 }
 

@@ -17,10 +17,11 @@ const HEARD_WITHIN_MS = 5_000;
 
 const CAUSES: Record<Cause, string> = {
   killed: 'is killed',
-  memory: 'is refused memory',
+  memory: 'is refused exposed memory',
   mismatch: 'calls another collective',
   operator: 'has an operator that throws',
   revoked: 'revokes the communicator',
+  temporary: 'is refused temporary memory',
 };
 /** The root of some, inside of trees, and a leaf of most. */
 const PLAYED = [
@@ -30,9 +31,9 @@ const PLAYED = [
 ];
 const ON: Record<string, number> = { tcp: 4, mixed: 7 };
 /** Over shared memory what is not played: between them the causes have each victim twice or more. */
-const LEFT_OUT: Partial<Record<Cause, number>> = { memory: 0, mismatch: 0, operator: 4, revoked: 7 };
+const LEFT_OUT: Partial<Record<Cause, number>> = { memory: 0, mismatch: 0, operator: 4, revoked: 7, temporary: 4 };
 /** In brief each cause is played once. */
-const IN_BRIEF = ['killed shm 4', 'memory shm 7', 'operator tcp 4', 'revoked mixed 7'];
+const IN_BRIEF = ['killed shm 4', 'memory shm 7', 'operator tcp 4', 'revoked mixed 7', 'temporary tcp 4'];
 
 describe('an operation fails on all ranks that need one that', function () {
   this.timeout(240_000);

@@ -9,6 +9,17 @@ const MODES = ['thread', 'manual', 'awaits'];
 /** In brief each mode is played once. */
 const IN_BRIEF: Record<string, readonly string[]> = { shm: ['awaits'], tcp: ['manual'], mixed: ['thread'] };
 
+/** Up to so many bytes a message leaves before its receiver can disagree: the default of option `eagerLimit`. */
+const EAGER = 255;
+
+interface Counted {
+  name: string;
+  sent: number;
+  receiver: number;
+  failure: string | null;
+  origin: number | null;
+}
+
 describe('calls that differ', function () {
   this.timeout(240_000);
   const sizes = BRIEF ? [3] : [2, 3, 4, 8];
@@ -90,6 +101,22 @@ describe('calls that differ', function () {
           assert(message.includes(`has called ${call}`), message);
         }
         assert.deepEqual([zero[name].length, two[name].length], [2, 2], name);
+      }
+    });
+
+    it(`are not those whose counts of a block disagree: these fail where it is too short or too long ('${transport}')`, async () => {
+      const results = await runRanks('mismatch', { size: 3, args: ['counts'], env });
+      const ranks = reports<Counted[]>(results);
+      for (const [index, { name, sent, receiver }] of ranks[0].entries()) {
+        const outcomes = ranks.map((of) => of[index]);
+        const what = `${name}, ${sent} bytes sent to rank ${receiver}: ${JSON.stringify(outcomes)}`;
+        const truncated = [0, 1, 2].filter((rank) => outcomes[rank].failure === 'TruncatedError');
+        // The sender of a small message does not hear of it; of a large one, both do, each perhaps by the other's end.
+        if (sent <= EAGER) assert.deepEqual(truncated, [receiver], what);
+        assert(truncated.length > 0 && outcomes[receiver].failure !== null, what);
+        if (sent > EAGER) assert(outcomes[1 - receiver].failure !== null, what);
+        for (const { failure, origin } of outcomes)
+          assert(failure !== 'AbandonedError' || truncated.includes(origin!), what);
       }
     });
 

@@ -211,14 +211,43 @@ void Engine::settle_mismatches() {
   }
 }
 
+// A peer has given up a message of the operation because calls differ, and has not said which. It has told it before,
+// or will do so when this rank's mailbox has room: the operation goes on waiting for that, with all that it has. The
+// peer may have ended, and so there is a limit.
+bool Engine::awaits_notice(const Operation& operation) {
+  const bool follows = operation.error == Error::abandoned && operation.loaded != nullptr &&
+                       !operation.loaded->messages && libof::cause_of(operation.poison) == Error::calls_differ;
+  if (!follows || closing_) return false;
+  libof_.look_at(operation.error_peer);
+  if (operation.loaded->group->mismatched) return false;
+  const auto is_it = [&](const Awaiting& awaiting) { return awaiting.operation == &operation; };
+  const auto found = std::find_if(awaiting_.begin(), awaiting_.end(), is_it);
+  if (found != awaiting_.end()) return now_milliseconds() < found->until;
+  awaiting_.push_back({&operation, now_milliseconds() + options_.libof.revoke_limit});
+  asks_ = true;
+  return true;
+}
+
+// Those that have waited for too long go on without. True: there is one.
+bool Engine::stop_awaiting() {
+  bool stops = false;
+  for (const auto& [operation, until] : std::vector<Awaiting>(awaiting_)) {
+    if (awaits_notice(*operation)) continue;
+    end_failed(*by_slot_[operation->slot]);
+    stops = true;
+  }
+  return stops;
+}
+
 // A rank that waits for messages of a call that the peer is not in may wait for ever, and nothing tells it. So it asks,
-// when it has waited in a round for a while. True: it has found something in mailboxes.
+// when it has waited in a round for a while. True: something has come of it.
 bool Engine::ask_peers() {
   const int64_t now = now_milliseconds();
   if (now < ask_at_) return false;
   if (libof_.look_around(false)) return true;  // so there is no hurry
   ask_at_ = now + kPatience;
-  asks_ = false;
+  if (stop_awaiting()) return true;
+  asks_ = !awaiting_.empty();
   for (Operation* operation = active_.head; operation != nullptr; operation = operation->next) {
     if (operation->signature == 0 || operation->asked == operation->round) continue;
     if (operation->waited != operation->round) {

@@ -319,6 +319,8 @@ class Engine : private libof::Calls, private libof::Observer {
   void add_counters(const CounterVisitor& visit) const;
   void answer_if_asked();
   void spread_failure(Operation& operation);
+  bool awaits_notice(const Operation& operation);
+  bool stop_awaiting();
   // Calls that differ: calls.cc.
   void note_call(Group& group, const Operation& operation);
   void know(const std::shared_ptr<Group>& group);
@@ -396,8 +398,14 @@ class Engine : private libof::Calls, private libof::Observer {
     Mismatch found;
     bool told;  // by a peer
   };
-  std::vector<NewMismatch> mismatches_;             // whose operations have not been settled yet
-  bool asks_ = false;                               // a collective is pending whose round has not been asked about yet
+  std::vector<NewMismatch> mismatches_;  // whose operations have not been settled yet
+  struct Awaiting {
+    const Operation* operation;
+    int64_t until;  // on the clock in milliseconds
+  };
+  std::vector<Awaiting> awaiting_;  // failed by a mismatch that this rank has not been told yet
+  bool closing_ = false;
+  bool asks_ = false;                               // last_pass() has to ask_peers()
   int64_t ask_at_ = 0;                              // not before, on the clock in milliseconds
   std::vector<std::shared_ptr<void>> left_behind_;  // buffers of failed operations that a peer may still use
   uint32_t unfinished_rounds_ = 0;                  // active operations with rounds left to start

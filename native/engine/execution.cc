@@ -85,6 +85,7 @@ void Engine::go_on_locally(Operation& operation) {
 
 // Called with nothing outstanding: starts rounds until one has something to wait for, or finishes.
 void Engine::advance(Operation& operation) {
+  if (operation.error != Error::none && awaits_notice(operation)) return;
   if (operation.loaded != nullptr) {
     const auto& rounds = operation.loaded->plan.rounds;
     while (operation.error == Error::none && operation.round < rounds.size()) {

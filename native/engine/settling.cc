@@ -47,9 +47,11 @@ void Engine::spread_failure(Operation& operation) {
   }
 }
 
-// It has failed, and something is outstanding. It ends when nothing of it can touch its buffers any more.
+// It has failed. It ends when nothing of it can touch its buffers any more.
 void Engine::end_failed(Operation& operation) {
-  if (withdraw(operation) && operation.outstanding == 0) return advance(operation);
+  if (awaits_notice(operation)) return;
+  withdraw(operation);
+  if (operation.outstanding == 0) return advance(operation);
   spread_failure(operation);
   libof_.cancel(operation);
 }
@@ -95,6 +97,7 @@ void Engine::report_failure(Operation& operation) {
     failure.cause = Error::none;
   }
   if (operation.loaded != nullptr && !operation.loaded->messages) operation.loaded->group->failed = true;
+  std::erase_if(awaiting_, [&](const Awaiting& awaiting) { return awaiting.operation == &operation; });
   slots_->set(operation.slot, static_cast<int32_t>(failure.error));
 }
 

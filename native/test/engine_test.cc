@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <deque>
 #include <sched.h>
 #include <thread>
 
@@ -368,6 +369,76 @@ TEST(ranks_learn_that_memory_was_refused) {
         }
         meeting.meet([&] { me.engine->test(); });
       });
+    }
+  }
+}
+
+// Rank 0 finds that rank 2 has made another call. Its mailbox at rank 1 is full, so its notice has to wait, and rank 1
+// learns first that a message of the call was given up: one that it sends, as the RTR is taken back, or one of which it
+// has received a part.
+TEST(what_follows_from_a_mismatch_waits_for_its_notice) {
+  constexpr size_t kLarge = 600'000;
+  constexpr uint32_t kMailbox = libof::eager_slots(255);
+  enum class Then { notice, silence, end };
+  for (const Then then : {Then::notice, Then::silence, Then::end}) {
+    for (const bool sends : {true, false}) {
+      ThreadNetwork network(3);
+      RankOptions options = mode(false);
+      options.revoke_limit = then == Then::silence ? 200 : 60'000;
+      const auto segment = make_segment(3);
+      std::deque<TestRank> ranks;
+      for (Rank rank = 0; rank < 3; ++rank) {
+        if (sends) {
+          ranks.emplace_back(segment, rank, options);
+          continue;
+        }
+        auto fabric = std::make_unique<ThreadFabric>(network, rank, std::make_shared<Heap>());
+        fabric->pieces_of_a_put = 1000;
+        ranks.emplace_back(std::move(fabric), options);
+      }
+      TestRank &finder = ranks[0], &me = ranks[1], &odd = ranks[2];
+      const auto start = [&](TestRank& rank) {
+        Schedule schedule(kLarge, kLarge + 8);
+        schedule.round();
+        if (rank.rank == 2) {
+          schedule.send(0, Role::send, 0, 8);
+        } else if (sends == (rank.rank == 1)) {
+          schedule.send(1 - rank.rank, Role::send, 0, kLarge);
+        } else {
+          schedule.receive(1 - rank.rank, Role::receive, 0, kLarge);
+        }
+        if (rank.rank == 0) schedule.receive(2, Role::receive, kLarge, 8);
+        const auto plan = rank.load(schedule);
+        plan->call.signature = rank.rank == 2 ? 2 : 1;
+        return rank.start(plan, rank.filled(kLarge, false, 1), rank.plain(kLarge + 8));
+      };
+      const uint32_t request = start(me);
+      const uint32_t failed = start(finder);
+      for (uint32_t i = 0; i < kMailbox; ++i) finder.isend(finder.filled(8, false, i), 1, 9);
+      start(odd);
+      while (!finder.done(failed)) finder.engine->test();
+      CHECK_EQ(finder.error(failed), Error::calls_differ);
+
+      for (int look = 0; look < 3; ++look) me.engine->test();
+      CHECK(!me.done(request));
+      if (then == Then::end) {
+        me.close();
+        CHECK_EQ(me.error(request), Error::abandoned);
+        continue;
+      }
+      while (!me.done(request)) {
+        if (then == Then::notice) finder.engine->test();
+        me.engine->test();
+      }
+      const RequestFailure failure = me.engine->failure(request);
+      if (then == Then::notice) {
+        CHECK_EQ(failure.error, Error::calls_differ);
+        CHECK_EQ(failure.mismatch.ranks[0], 0u);
+        CHECK_EQ(failure.mismatch.ranks[1], 2u);
+      } else {
+        CHECK_EQ(failure.error, Error::abandoned);
+        CHECK_EQ(failure.cause, Error::calls_differ);
+      }
     }
   }
 }

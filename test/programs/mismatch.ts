@@ -1,7 +1,9 @@
 /** Ranks that call different collectives, and ranks whose calls look different and are not. Two ranks and more. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { setTimeout } from 'node:timers/promises';
 import {
+  AbandonedError,
   ArgumentError,
   type CartCommunicator,
   type Communicator,
@@ -498,6 +500,111 @@ async function closedWithout(): Promise<void> {
   report(found);
 }
 
+/** Bytes that rank 1 sends to rank 0, or rank 0 to rank 1, and bytes that are expected there. */
+const COUNTS = [
+  [8, 16],
+  [16, 8],
+  [0, 8],
+  [8, 0],
+  [8, 600_000],
+  [600_000, 8],
+  [0, 600_000],
+  [600_000, 0],
+  [600_000, 600_001],
+  [600_001, 600_000],
+];
+/** How a call ended, in which rank 0 or 1 receives a block of another size than it expects. */
+interface Counted {
+  name: string;
+  sent: number;
+  receiver: number;
+  failure: string | null;
+  origin: number | null;
+}
+
+/** The counts of ranks 0 and 1 disagree, in a block of one to the other. Rank 2 makes no mistake. Three ranks. */
+async function counts(): Promise<void> {
+  const world = await init({ timeout: LIMIT_MS });
+  const { rank } = world;
+  const sum = (list: readonly number[]): number => list.reduce((all, each) => all + each, 0);
+  const filled = (count: number): Uint8Array => bytes(count).fill(rank + 1);
+  const outcomes: Counted[] = [];
+  for (const rest of [100, 300_000]) {
+    for (const [sent, expected] of COUNTS) {
+      /** Who receives the block that is in question; null: the rank has no result. */
+      const calls: Record<string, [receiver: number, start: (comm: Communicator) => [Request, Uint8Array | null]]> = {
+        igatherv: [
+          0,
+          (comm) => {
+            const recv = rank === 0 ? bytes(expected + 2 * rest) : null;
+            const list = rank === 0 ? [rest, expected, rest] : [];
+            return [comm.igatherv(filled(rank === 1 ? sent : rest), recv, list, null, 0), recv];
+          },
+        ],
+        iscatterv: [
+          1,
+          (comm) => {
+            const recv = bytes(rank === 1 ? expected : rest);
+            const list = [rest, sent, rest];
+            return [comm.iscatterv(rank === 0 ? filled(sum(list)) : null, rank === 0 ? list : [], null, recv, 0), recv];
+          },
+        ],
+        ialltoallv: [
+          0,
+          (comm) => {
+            const sends = [rank === 1 ? sent : rest, rest, rest];
+            const receives = [rest, rank === 0 ? expected : rest, rest];
+            const recv = bytes(sum(receives));
+            return [comm.ialltoallv(filled(sum(sends)), sends, null, recv, receives, null), recv];
+          },
+        ],
+      };
+      for (const [name, [receiver, start]] of Object.entries(calls)) {
+        const comm = await world.dup();
+        const what = `${name}, ${sent} bytes sent, ${expected} expected, others ${rest}, on rank ${rank}`;
+        let result: [Request, Uint8Array | null] | undefined;
+        const error = await outcomeOf(() => (result = start(comm))[0]);
+        const recv = result?.[1] ?? null;
+        outcomes.push({ name, sent, receiver, failure: error?.name ?? null, origin: null });
+        if (error instanceof TruncatedError) {
+          assert.notEqual(rank, 2, what);
+          const [here, there] = rank === receiver ? [expected, sent] : [sent, expected];
+          const { peer, bytesHere, bytesThere } = error;
+          assert.deepEqual([peer, bytesHere, bytesThere], [1 - rank, here, there], what);
+        } else if (error instanceof AbandonedError) {
+          assert.equal(error.reason, 'ERR_NBC_TRUNCATED', what);
+          outcomes.at(-1)!.origin = error.origin ?? null;
+        } else {
+          assert.equal(error, null, `${what}: ${String(error)}`);
+          assert.notEqual(rank, receiver, `${what}: no error`);
+          // Of each rank that sends to it, its block.
+          const from = { igatherv: [], iscatterv: [1], ialltoallv: [1, 2, 3] }[name]!;
+          const blocks = from.map((value) => bytes(rest).fill(value));
+          if (recv !== null) assert.equal(Buffer.compare(recv, Buffer.concat(blocks)), 0, what);
+        }
+        // The calls were the same, so the communicator goes on.
+        const all = Float64Array.of(1);
+        await comm.iallreduce(IN_PLACE, all, SUM);
+        assert.equal(all[0], 3, what);
+        await comm.close();
+      }
+    }
+  }
+  await world.close();
+  report(outcomes);
+}
+
+interface Debugged {
+  name: string;
+  message: string;
+  calledAt: string | null;
+}
+
+/** Where this is called, as errors say it, without the column. */
+function here(): string {
+  return /\(?([^()\s]+:\d+):\d+\)?$/.exec(new Error().stack!.split('\n')[2])![1];
+}
+
 /** With option debug, the error has the line of the call. Two ranks. */
 async function debugged(): Promise<void> {
   const world = await init({ timeout: LIMIT_MS });
@@ -506,7 +613,7 @@ async function debugged(): Promise<void> {
     'values.gather': (comm) => (comm.rank === 0 ? comm.values.gather(1, 0) : comm.values.gather(1, 1)),
     split: (comm) => (comm.rank === 0 ? comm.cart({ dims: [2], periods: [true] }) : comm.split(0)),
   };
-  const told = [];
+  const told: Debugged[] = [];
   for (const [name, start] of Object.entries(calls)) {
     const comm = await world.dup();
     const error = await outcomeOf(() => start(comm));
@@ -518,8 +625,48 @@ async function debugged(): Promise<void> {
     });
     await comm.close();
   }
+  told.push(await debuggedInit(world));
+  told.push(...(await debuggedClose(world)));
   await world.close();
   report(told);
 }
 
-await play({ differences, atTheEnd, legal, refused, leftOver, closedWithout, debugged });
+async function debuggedInit(world: Communicator): Promise<Debugged> {
+  const comm = await world.dup();
+  const made = { at: here(), request: comm.bcastInit(bytes(600_000), comm.rank) };
+  const error = await outcomeOf(() => {
+    made.request.start();
+    return made.request;
+  });
+  assert(error instanceof MismatchError, String(error));
+  const { message, calledAt = null } = error;
+  if (calledAt !== null) assert(calledAt.startsWith(`${made.at}:`), `${calledAt}, not ${made.at}`);
+  await comm.close();
+  return { name: 'bcastInit', message, calledAt };
+}
+
+/** Rank 0 leaves a message over, and has made a call that rank 1 never makes. */
+async function debuggedClose(world: Communicator): Promise<Debugged[]> {
+  const twice = new Schedule().send(1, Role.SEND, 0, 8).send(1, Role.SEND, 0, 8);
+  const single = new Schedule().recv(0, Role.RECEIVE, 0, 8);
+  const start: Start =
+    world.rank === 0 ? (comm) => comm.start(twice, bytes(8), null) : (comm) => comm.start(single, null, bytes(8));
+  const leftOver = await closedAfter(world, start, start);
+  const uncalled = await closedAfter(world, bcast(8, 0), null);
+  if (world.rank === 0) {
+    await leftOver.close();
+    await uncalled.close();
+    return [];
+  }
+  const error = await outcomeOf(() => leftOver.close());
+  assert(error instanceof MismatchError, String(error));
+  const warned = once(process, 'warning');
+  await uncalled.close();
+  const [{ message }] = (await warned) as [Error];
+  return [
+    { name: 'close', message: error.message, calledAt: error.calledAt ?? null },
+    { name: 'close', message, calledAt: / at (\S+)$/.exec(message)?.[1] ?? null },
+  ];
+}
+
+await play({ differences, atTheEnd, legal, refused, leftOver, closedWithout, counts, debugged });
