@@ -1118,6 +1118,8 @@ const COUNTERS: {
   loopWakeups: Row<'shm' | 'tcp' | 'ucx' | 'verbs'>;
   moves: Row<'shm' | 'tcp' | 'ucx' | 'verbs'>;
   allocatedBytes: Row<'shm' | 'tcp' | 'ucx' | 'verbs'>;
+  mailboxSlots: Row<'shm' | 'tcp' | 'ucx' | 'verbs'>;
+  heldMessages: Row<'shm' | 'tcp' | 'ucx' | 'verbs'>;
   parks: Row<'shm' | 'tcp' | 'ucx' | 'verbs'>;
   events: Row<'tcp' | 'ucx' | 'verbs'>;
   mappedBytes: Row<'shm'>;

@@ -39,6 +39,12 @@ export const COUNTERS = {
   loopWakeups: row('wake-ups', ALL, 'Times that a peer woke the event loop of this rank; 0 where it cannot.'),
   moves: row('moves', ALL, 'Times that this rank moved to an idle processor, away from the peer that it waited for.'),
   allocatedBytes: row('bytes', ALL, 'Exposed memory in use: alloc() and temporary buffers of operations.'),
+  mailboxSlots: row('slots', ALL, 'Slots in mailboxes of peers with messages of this rank, as far as it knows.'),
+  heldMessages: row(
+    'messages',
+    ALL,
+    'Messages that are pending in this rank, or have come before they were asked for.',
+  ),
   parks: row('sleeps', ALL, 'Times that a thread of this rank went to sleep to wait for a peer.'),
   events: row(
     'wake-ups',

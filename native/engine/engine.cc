@@ -483,6 +483,9 @@ void Engine::add_counters(const CounterVisitor& visit) const {
   add(Counter::loop_wakeups, counters_.loop_wakeups);
   add(Counter::moves, placement_.moves());
   add(Counter::allocated_bytes, fabric_->memory()->used());
+  const libof::Holdings holdings = libof_.holdings();
+  add(Counter::mailbox_slots, holdings.mailbox_slots);
+  add(Counter::held_messages, holdings.messages);
 }
 
 }  // namespace nbc

@@ -90,6 +90,16 @@ bool LibOF::idle() const {
          });
 }
 
+Holdings LibOF::holdings() const {
+  Holdings all{0, live_requests_};
+  for (const auto& peer : peers_) {
+    if (peer == nullptr) continue;
+    all.mailbox_slots += peer->eager_sent - peer->eager_consumed;
+    all.messages += peer->unexpected.count + peer->early_rtrs.count;
+  }
+  return all;
+}
+
 void LibOF::set_state(Request& request, State state) {
   if (observer_ != nullptr) observer_->moved(request, state);
   request.state = state;

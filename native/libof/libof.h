@@ -41,6 +41,12 @@ struct Options {
   }
 };
 
+// What should not grow in a rank that runs for long.
+struct Holdings {
+  uint64_t mailbox_slots;  // of this rank's messages that peers are not known to have given back
+  uint64_t messages;       // requests, and what has come before its receive or send
+};
+
 struct Counters {
   uint64_t eager_sent = 0;
   uint64_t eager_stalled = 0;     // found no free slot at first
@@ -181,6 +187,7 @@ class LibOF {
   void visit_requests(const RequestOwner& owner, const std::function<void(const Request&)>& visit) const;
   // For tests: no request is alive, and no message is kept.
   bool idle() const;
+  Holdings holdings() const;
   // Null, as at first: nobody observes.
   void observe(Observer* observer) { observer_ = observer; }
 

@@ -125,6 +125,7 @@ async function holds() {
   const { rss, heapUsed, external, arrayBuffers } = process.memoryUsage();
   // Of what is resident: without pages of files, and those that it shares with other ranks.
   const [, kibibytes] = /^RssAnon:\s+(\d+) kB$/m.exec(readFileSync('/proc/self/status', 'utf8'))!;
+  const { allocatedBytes: exposed, mailboxSlots, heldMessages: messages } = world.stats();
   return {
     rss,
     anonymous: Number(kibibytes) * 1024,
@@ -133,7 +134,9 @@ async function holds() {
     arrayBuffers,
     descriptors: readdirSync('/proc/self/fd').length,
     requests: inside.slots.pendingCount + inside.slots.reservedCount,
-    exposed: world.stats().allocatedBytes,
+    mailboxSlots,
+    messages,
+    exposed,
   };
 }
 
