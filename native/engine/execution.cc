@@ -139,6 +139,9 @@ bool Engine::work_locally(uint64_t most) {
 bool Engine::pass(Effort effort, uint64_t most_local) {
   at_once_ = kAtOnce;
   time_passes();
+  // Who helps a peer first is left alone with the local work when the peer is done. A gather of 1 MiB took 1.5 times as
+  // long as the copies that it consists of.
+  if (effort == Effort::helping && local_work_.cost() > 0) effort = Effort::waiting;
   bool moved = libof_.progress(effort);
   if (user_work_->has_results() && take_results()) moved = true;
   advance_ready();

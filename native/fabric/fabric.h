@@ -138,12 +138,13 @@ struct Crowd {
   bool complete = false;  // all ranks have opened: it will not change any more
 };
 
-// How much work one poll may do on bulk copies before it returns.
+// How much work one poll may do on bulk copies before it returns; ascending.
 enum class Effort {
   look,     // announce and collect, copy nothing large: the caller wants to leave
   pass,     // one piece: the caller has other things to do
   driving,  // larger pieces: the caller has nothing else to do, and is the progress thread
-  helping,  // larger pieces, and also pieces of what peers are writing to us: the caller has nothing else to do
+  waiting,  // more of them: the caller waits, but has local work, with which no peer can help
+  helping,  // also pieces of what peers are writing to us: the caller has nothing else to do
 };
 
 // Which thread sleeps at the doorbell: the calling thread inside wait(), the progress thread, or the calling thread in

@@ -237,6 +237,30 @@ TEST(a_call_need_not_wait_for_the_local_work_of_the_progress_thread) {
   CHECK(between);
 }
 
+// No peer can take local work over. So it comes first, and only then the caller helps peers with what they send here.
+TEST(who_waits_helps_peers_when_its_local_work_is_done) {
+  constexpr size_t kBytes = 4 << 20;
+  ThreadNetwork network(1);
+  auto made = std::make_unique<ThreadFabric>(network, 0, std::make_shared<Heap>());
+  ThreadFabric& fabric = *made;
+  TestRank me(std::move(made), mode(false));
+  const Pinned to = me.plain(kBytes);
+  const auto plan = me.load(Schedule(kBytes, kBytes).round().copy(Role::send, 0, Role::receive, 0, kBytes));
+  const uint32_t request = me.start(plan, me.filled(kBytes, false, 1), to);
+  const Pinned never = me.plain(8);
+  const uint32_t receive = me.irecv(never, 0, 1);
+  std::vector<Effort> efforts;
+  fabric.efforts = &efforts;
+  CHECK(me.engine->wait(&request, 1, true, -1));
+  CHECK(!me.engine->wait(&receive, 1, true, 1'000'000));
+  fabric.efforts = nullptr;
+  const auto pieces = std::count(efforts.begin(), efforts.end(), Effort::waiting);
+  CHECK(pieces >= static_cast<long>(kBytes / LocalWork::kLargePiece) - 1);
+  CHECK(std::find(efforts.begin(), efforts.end(), Effort::helping) == efforts.begin() + pieces);
+  CHECK(std::find(efforts.begin() + pieces, efforts.end(), Effort::waiting) == efforts.end());
+  me.finish(request);
+}
+
 // Short copies are part of the start, as they must be for latency; a schedule of many of them is not.
 TEST(a_start_does_short_local_work_and_no_more) {
   run_over_threads(1, mode(false), 1, [](TestRank& me, Meeting&) {

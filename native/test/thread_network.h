@@ -134,6 +134,7 @@ class ThreadFabric final : public FarFabric {
   void abandon(Rank) override {}
   void reject(Rank, const std::string&) override {}
   unsigned poll(Completion* out, unsigned max, Effort effort) override {
+    if (efforts != nullptr) efforts->push_back(effort);
     polls.fetch_add(1, std::memory_order_relaxed);
     move_puts(effort);
     for (std::unique_lock<std::mutex> lock(post().mutex); !post().events.empty();) {
@@ -216,6 +217,7 @@ class ThreadFabric final : public FarFabric {
   uint32_t processors = 1;  // for all ranks
   bool beside = false;      // peers have the processor of this rank
   std::atomic<uint64_t> polls{0};
+  std::vector<Effort>* efforts = nullptr;  // of polls, if it is set
   std::atomic<uint64_t> endless_sleeps{0};  // of the progress thread: those without a limit that it has begun
   std::atomic<uint64_t> self_rings{0};
 

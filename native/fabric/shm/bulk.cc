@@ -196,7 +196,7 @@ bool Bulk::work_on(Link& link, BulkSlot& slot, bool sending, Effort effort, uint
   const uint32_t pieces = pieces_of(slot);
   // relaxed: claiming orders nothing, the data is ordered by stamp (before) and done (after)
   if (slot.next.load(std::memory_order_relaxed) >= pieces) return false;
-  const uint32_t claim = effort == Effort::helping || effort == Effort::driving ? slot.claim : 1;
+  const uint32_t claim = effort >= Effort::driving ? slot.claim : 1;
   const uint32_t first = slot.next.fetch_add(claim, std::memory_order_relaxed);
   if (first >= pieces) return false;
   const uint32_t count = std::min(claim, pieces - first);

@@ -123,6 +123,7 @@ constexpr uint64_t room_of(Effort effort) {
     case Effort::pass:
     case Effort::driving:
       return kPieceBytes;
+    case Effort::waiting:
     case Effort::helping:
       break;
   }
