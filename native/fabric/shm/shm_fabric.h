@@ -129,7 +129,7 @@ class ShmFabric final : public Fabric {
   const job::RankSocket& socket_of(Sleeper who) const { return sockets_[who == Sleeper::progress ? 1 : 0]; }
   Mailbox mailbox(Rank owner, Rank writer) const {
     std::byte* pair = segment_->pair(owner, writer);
-    return {pair, pair + kControlBytes + kBulkBytes};
+    return {pair, pair + kControlBytes + kBulkBytes, true};
   }
 
   std::shared_ptr<Segment> segment_;
