@@ -290,6 +290,7 @@ TEST(a_round_may_exceed_every_array) {
       for (const uint32_t eager_limit : {255u, 4096u, libof::kLargestEagerLimit}) {
         RankOptions limited = options;
         limited.eager_limit = eager_limit;
+        limited.compact_from = eager_limit == 4096 ? 1 : 4;
         run_ranks(3, limited, [&](TestRank& me, Meeting&) {
           const uint32_t count = bytes < 1000 ? 500 : 40;
           Schedule schedule(bytes * count, bytes * count);
@@ -628,11 +629,17 @@ void random_mix_on(Rank size, const RankOptions& options, uint64_t seed, uint32_
   run_ranks(size, options, [&](TestRank& me, Meeting&) { random_mix(me, seed, steps); });
 }
 
-// The default limit of JavaScript: the only one here with payloads apart from their headers.
-TEST(random_mixes_with_heads_and_bodies) {
+// As on a host with many ranks, by the default limit of JavaScript: payloads lie apart from their headers.
+RankOptions compact(bool progress_thread) {
   static_assert(libof::has_heads(4096));
-  RankOptions options;
+  RankOptions options = mode(progress_thread);
   options.eager_limit = 4096;
+  options.compact_from = 1;
+  return options;
+}
+
+TEST(random_mixes_with_compact_mailboxes) {
+  RankOptions options = compact(true);
   random_mix_on(3, options, 105, repetitions(300, 100));
   options.progress_thread = false;
   options.unexpected_window = 4;
@@ -1051,8 +1058,7 @@ TEST(messages_touch_few_pages_of_a_mailbox) {
   constexpr uint32_t kRounds = 500;
   constexpr uint32_t kBurst = 100;
   if (job::system_page() != 4096) return;
-  RankOptions options = mode(false);
-  options.eager_limit = 4096;
+  const RankOptions options = compact(false);
   const auto segment = make_segment(2);
   const auto make = [&](Rank rank) { return shm_fabric(segment, rank, options); };
   run_ranks_over(2, options, make, [&](TestRank& me, Meeting& meeting) {
@@ -1108,8 +1114,7 @@ TEST(messages_touch_few_pages_of_a_mailbox) {
 
 // Where the payload of a message lies is not believed.
 TEST(a_body_that_there_is_not_is_rejected) {
-  RankOptions options = mode(false);
-  options.eager_limit = 4096;
+  const RankOptions options = compact(false);
   const auto segment = make_segment(2);
   const auto make = [&](Rank rank) { return shm_fabric(segment, rank, options); };
   run_ranks_over(2, options, make, [&](TestRank& me, Meeting& meeting) {
