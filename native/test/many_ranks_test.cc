@@ -22,18 +22,18 @@ using Words = std::vector<uint64_t>;
 
 constexpr uint64_t kWord = sizeof(uint64_t);
 constexpr uint32_t kEagerLimit = 4096;  // the default of JavaScript
-// Of a rank in an all-to-all: in a slot; beside it; above the limit.
+// Of a block: in a body of a mailbox; above the limit.
 constexpr uint64_t kMiddle = 1024;
 constexpr uint64_t kLarge = kEagerLimit + 64;
 constexpr uint64_t kBroadcast = 64 * 1024;
 // Peers of a round of large blocks: buffers for all at once would take more memory than their mailboxes.
 constexpr Rank kPeers = 16;
-// A pair may have no more: two pages of its mailbox, a third one where large messages were exchanged, and what either
-// rank knows of the other. Beside what ranks have that are alone.
+// A pair may have no more: one page of its mailbox and what one rank knows of the other, then a body or two and the page
+// for large messages; and a part of what each of 128 ranks has by itself.
 constexpr size_t kMostSmall = 10 * 1024;
 constexpr size_t kMostOfAll = 18 * 1024;
 
-// 1024 take 11 GiB: a look at that is not for every machine.
+// 1024 take 15 GiB: a look at that is not for every machine.
 Rank ranks() {
   const char* given = std::getenv("NBC_TEST_MANY_RANKS");
   return given == nullptr ? 128 : static_cast<Rank>(std::atoi(given));
@@ -227,6 +227,8 @@ TEST(many_ranks_run_every_operation) {
   const Rank count = ranks();
   RankOptions options = mode(false);
   options.eager_limit = kEagerLimit;
+  // Of few ranks, what each has by itself hides the rest; sanitizers take memory of their own.
+  const bool counts = count >= 128 && !kThreadSanitizer && !kAddressSanitizer;
   size_t before = 0;  // of ranks that have not named each other
   const auto each_pair = [&] { return (std::max(resident(), before) - before) / count / count; };
   // Shared: a process has not as many mappings as pairs.
@@ -260,10 +262,10 @@ TEST(many_ranks_run_every_operation) {
     then("scan", scan(rank, count));
     then("neighbours", neighbours(rank, count));
     for (int i = 0; i < 3; ++i) then("alltoall", all_to_all(rank, count));
-    if (rank == 0 && count >= 128) CHECK(each_pair() <= kMostSmall);
+    if (rank == 0 && counts) CHECK(each_pair() <= kMostSmall);
     for (int i = 0; i < 3; ++i) then("alltoall, middle", all_to_all_summed(rank, count, kMiddle));
     then("alltoall, large", all_to_all_summed(rank, count, kLarge));
-    if (rank == 0 && count >= 128) CHECK(each_pair() <= kMostOfAll);
+    if (rank == 0 && counts) CHECK(each_pair() <= kMostOfAll);
   });
 }
 
