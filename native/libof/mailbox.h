@@ -5,8 +5,8 @@
 //   64    RtrSlot[32]: RTRs (receiver-driven rendezvous)     slot_bytes  EagerSlot 1
 //   2112  free                                               …           as many as fit into kSlotBytes
 //
-// In a compact mailbox with long slots, only the first bytes of a payload lie behind its header, in a head of 256 bytes. So
-// all small messages of a pair touch one page, however many slots there are: of n ranks there are n² pairs. A longer
+// In a compact mailbox with long slots, only a short payload lies behind its header, in a head of 256 bytes. So all
+// small messages of a pair touch one page, however many slots there are: of n ranks there are n² pairs. A longer
 // payload lies in a body, the lowest that is free, which its header names. Here is the AckLine, too.
 //
 //   slots

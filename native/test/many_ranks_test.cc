@@ -28,8 +28,8 @@ constexpr uint64_t kLarge = kEagerLimit + 64;
 constexpr uint64_t kBroadcast = 64 * 1024;
 // Peers of a round of large blocks: buffers for all at once would take more memory than their mailboxes.
 constexpr Rank kPeers = 16;
-// A pair may have no more: one page of its mailbox and what one rank knows of the other, then a body or two and the page
-// for large messages; and a part of what each of 128 ranks has by itself.
+// A pair may have no more: one page of its mailbox and what one rank knows of the other, then a body or two and the
+// page for large messages; and a part of what each of 128 ranks has by itself.
 constexpr size_t kMostSmall = 10 * 1024;
 constexpr size_t kMostOfAll = 18 * 1024;
 

@@ -61,11 +61,10 @@ constexpr uint32_t kNoRequest = UINT32_MAX;
 
 inline std::unique_ptr<Fabric> shm_fabric(std::shared_ptr<job::Segment> segment, Rank rank,
                                           const RankOptions& options) {
-  return std::make_unique<shm::ShmFabric>(std::move(segment),
-                                          shm::ShmOptions{.rank = rank,
-                                                          .eager_limit = options.eager_limit,
-                                                          .cross_memory = options.cross_memory,
-                                                          .compact_from = options.compact_from});
+  return std::make_unique<shm::ShmFabric>(std::move(segment), shm::ShmOptions{.rank = rank,
+                                                                              .eager_limit = options.eager_limit,
+                                                                              .cross_memory = options.cross_memory,
+                                                                              .compact_from = options.compact_from});
 }
 
 class TestRank {

@@ -28,7 +28,7 @@ struct ShmOptions {
   bool cross_memory = true;  // may be tried; whether it works is found out for each peer
   bool by_host = false;      // only ranks of the same host are reached (presence.h)
   std::string host = {};
-  size_t exposed_bytes = 0;  // what the rank exposes at most; 0: all of its arena
+  size_t exposed_bytes = 0;          // what the rank exposes at most; 0: all of its arena
   Rank compact_from = kCompactFrom;  // equal on all ranks of the host
 
   template <typename Reader>
