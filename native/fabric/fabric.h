@@ -101,6 +101,9 @@ inline bool out_of_descriptors(int error) { return error == EMFILE || error == E
 struct Mailbox {
   std::byte* control = nullptr;  // kControlBytes: acknowledgements and the RTR array
   std::byte* slots = nullptr;    // kSlotBytes: eager slots
+  // What is written together need not lie together, since the reader has the same memory; and the fewer pages of it
+  // are touched the better.
+  bool compact = false;
 };
 constexpr size_t kControlBytes = 3072;
 constexpr size_t kSlotBytes = 60 * 1024;

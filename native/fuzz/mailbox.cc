@@ -4,7 +4,8 @@
 // ends, every request has ended with an error that a peer can cause.
 //
 //   byte 0    bit 0: the peer is reached asynchronously; bit 1: the fabric cannot revoke at once; bit 2: numbers of
-//             messages begin just before they wrap; bit 3: nobody knows the calls
+//             messages begin just before they wrap; bit 3: nobody knows the calls; bit 4, without bit 0: the mailbox
+//             is compact: payloads lie apart from their headers
 //   then      commands, each a byte and its operands (Case::step). Where the input ends, operands are 0
 #include <algorithm>
 #include <cstdio>
@@ -25,6 +26,8 @@ using namespace nbc::libof;
 namespace {
 
 constexpr uint32_t kLimit = 255;
+constexpr uint32_t kLimitWithHeads = 600;
+static_assert(!has_heads(kLimit) && has_heads(kLimitWithHeads));
 constexpr Rank kSelf = 0;
 constexpr Rank kPeer = 1;
 constexpr Rank kSize = 3;
@@ -45,20 +48,21 @@ struct Memory {
     ::operator delete[](control.release(), std::align_val_t{64});
     ::operator delete[](slots.release(), std::align_val_t{64});
   }
-  Mailbox mailbox() const { return {control.get(), slots.get()}; }
+  Mailbox mailbox(bool compact) const { return {control.get(), slots.get(), compact}; }
 };
 
 // The fabric between this rank and the peer. It moves no data: the peer is this file.
 class HostileFabric final : public SleeplessFabric {
  public:
-  HostileFabric(bool asynchronous, bool revokes) : revokes(revokes), asynchronous_(asynchronous) {}
+  HostileFabric(bool asynchronous, bool revokes, bool compact)
+      : revokes(revokes), asynchronous_(asynchronous), compact_(compact) {}
 
   Rank rank() const override { return kSelf; }
   Rank size() const override { return kSize; }
   Connect connect(Rank peer) override { return peer == kPeer ? Connect::ready : Connect::later; }
   std::string why(Rank) const override { return {}; }
-  Mailbox outbox(Rank) override { return out_.mailbox(); }
-  Mailbox inbox(Rank) override { return in_.mailbox(); }
+  Mailbox outbox(Rank) override { return out_.mailbox(compact_); }
+  Mailbox inbox(Rank) override { return in_.mailbox(compact_); }
   bool has_closed(Rank) override { return false; }
   const std::shared_ptr<ExposedMemory>& memory() const override { return memory_; }
   bool expose(Rank, const LocalBuffer& buffer, ExposedBuffer& out) override {
@@ -70,7 +74,7 @@ class HostileFabric final : public SleeplessFabric {
   void commit(Rank peer, const void* written, size_t bytes, uint32_t note, void* cookie) override {
     require(peer == kPeer && !rejected && note <= kNoteAlarm);
     const auto* at = static_cast<const std::byte*>(written);
-    const Mailbox out = out_.mailbox();
+    const Mailbox out = out_.mailbox(compact_);
     require((at >= out.control && at + bytes <= out.control + kControlBytes - kFabricBytes) ||
             (at >= out.slots && at + bytes <= out.slots + kSlotBytes));
     if (asynchronous_ && cookie != nullptr) will_come({Completion::Kind::write_done, Error::none, kPeer, 0, 0, cookie});
@@ -116,7 +120,7 @@ class HostileFabric final : public SleeplessFabric {
     (broken ? completions : to_come).push_back(completion);
   }
   bool is_asynchronous() const { return asynchronous_; }
-  Mailbox in() const { return in_.mailbox(); }
+  Mailbox in() const { return in_.mailbox(compact_); }
 
   bool revokes;
   bool rejected = false;
@@ -126,6 +130,7 @@ class HostileFabric final : public SleeplessFabric {
 
  private:
   const bool asynchronous_;
+  const bool compact_;
   Memory in_;
   Memory out_;
   std::shared_ptr<ExposedMemory> memory_;
@@ -181,10 +186,13 @@ class Case {
   Case(uint8_t settings, Input input)
       : first_((settings & 4) != 0 ? UINT32_MAX - 3 : 0),
         input_(input),
-        fabric_((settings & 1) != 0, (settings & 2) == 0),
+        compact_((settings & 17) == 16),
+        limit_(compact_ ? kLimitWithHeads : kLimit),
+        fabric_((settings & 1) != 0, (settings & 2) == 0, compact_),
         of_(fabric_, options()) {
     const Mailbox in = fabric_.in();
-    auto& acks = *reinterpret_cast<AckLine*>(in.control);
+    std::byte* const at = compact_ ? in.slots + bodies_at(eager_slots(limit_)) - sizeof(AckLine) : in.control;
+    auto& acks = *reinterpret_cast<AckLine*>(at);
     acks.eager_consumed = acks.eager_matched = acks.rtr_consumed = first_;
     if ((settings & 8) == 0) of_.set_calls(&calls_);
   }
@@ -204,7 +212,7 @@ class Case {
 
   Options options() const {
     Options options;
-    options.eager_limit = kLimit;
+    options.eager_limit = limit_;
     options.first_message = first_;
     options.unexpected_window = 300;
     options.rtr_window = 64;
@@ -272,11 +280,13 @@ class Case {
   // The next slot, in its place; what it says is the input's.
   void write_eager() {
     if (fabric_.broken) return;
-    std::byte* slot = fabric_.in().slots + eager_ % eager_slots(kLimit) * eager_slot_bytes(kLimit);
+    const size_t stride = compact_ ? kHeadBytes : eager_slot_bytes(limit_);
+    std::byte* slot = fabric_.in().slots + eager_ % eager_slots(limit_) * stride;
     auto* header = reinterpret_cast<EagerHeader*>(slot);
     const uint8_t bits = input_.take<uint8_t>();
     header->kind = static_cast<EagerKind>(bits % 8);
     header->bytes = (bits & 8) != 0 ? input_.take<uint16_t>() : static_cast<uint16_t>(kSizes[bits / 16 % 4]);
+    if (compact_) header->body = input_.take<uint8_t>();
     const MessageKey which = key();
     header->context = which.context;
     header->tag = which.tag;
@@ -395,6 +405,8 @@ class Case {
 
   const uint32_t first_;
   Input input_;
+  const bool compact_;
+  const uint32_t limit_;
   HostileFabric fabric_;
   SomeCalls calls_;
   // Before what uses its memory.

@@ -16,19 +16,34 @@ bool LibOF::has_eager_slot(Peer& peer) {
   return peer.eager_sent - peer.eager_consumed < slots_;
 }
 
-bool LibOF::may_send_eager(Peer& peer) {
+bool LibOF::may_send_eager(Peer& peer, size_t bytes) {
   const auto room = [&] {
     return peer.eager_sent - peer.eager_consumed < slots_ &&
-           peer.eager_sent - peer.eager_matched < options_.unexpected_window;
+           peer.eager_sent - peer.eager_matched < options_.unexpected_window &&
+           (bytes <= kInHead || !peer.has_bodies || free_body(peer) < slots_);
   };
   if (room()) return true;
   read_ack_line(peer);
   return room();
 }
 
+// The lowest that is free: so few of them are ever touched. There are as many as slots, so one is free where a slot is:
+// unless the number of a message long ago looks like one that is outstanding, and then until that is consumed.
+uint32_t LibOF::free_body(Peer& peer) const {
+  if (peer.bodies == nullptr) {
+    peer.bodies = std::make_unique<uint32_t[]>(slots_);
+    std::fill_n(peer.bodies.get(), slots_, peer.eager_consumed - 1);
+  }
+  const uint32_t outstanding = peer.eager_sent - peer.eager_consumed;
+  uint32_t body = 0;
+  while (body < slots_ && peer.bodies[body] - peer.eager_consumed < outstanding) ++body;
+  return body;
+}
+
 void LibOF::write_eager(Peer& peer, EagerKind kind, const MessageKey& key, const void* buffer, size_t bytes,
                         void* cookie, uint32_t about) {
-  std::byte* slot = peer.out.slots + peer.eager_sent_index * slot_bytes_;
+  std::byte* slot = peer.out.slots + peer.eager_sent_index * peer.slot_bytes;
+  std::byte* payload = slot + sizeof(EagerHeader);
   auto* header = reinterpret_cast<EagerHeader*>(slot);
   header->bytes = static_cast<uint16_t>(bytes);
   header->kind = kind;
@@ -42,7 +57,13 @@ void LibOF::write_eager(Peer& peer, EagerKind kind, const MessageKey& key, const
   header->eager_matched = peer.matched_reported = peer.matched;
   header->rtr_consumed = peer.rtr_received_reported = peer.rtr_received;
   header->about = about;
-  if (bytes > 0) copy_bytes(slot + sizeof(EagerHeader), buffer, bytes);
+  if (bytes > kInHead && peer.has_bodies) {
+    const uint32_t number = free_body(peer);
+    peer.bodies[number] = peer.eager_sent;
+    header->body = static_cast<uint8_t>(number);
+    payload = body(peer.out, number);
+  }
+  if (bytes > 0) copy_bytes(payload, buffer, bytes);
   ++peer.eager_sent;
   if (++peer.eager_sent_index == slots_) peer.eager_sent_index = 0;
   // release: header and payload before the stamp; pairs with the acquire in drain_eager()
@@ -54,7 +75,7 @@ void LibOF::write_eager(Peer& peer, EagerKind kind, const MessageKey& key, const
 bool LibOF::send_stalled(Peer& peer) {
   bool moved = false;
   while (Request* request = peer.stalled.head) {
-    if (!may_send_eager(peer)) break;
+    if (!may_send_eager(peer, request->bytes)) break;
     peer.stalled.remove(request);
     set_state(*request, State::eager_sending);
     write_eager(peer, EagerKind::message, request->key, request->buffer, request->bytes, request,
@@ -100,7 +121,7 @@ bool LibOF::drain_eager(Peer& peer) {
   bool moved = false;
   // A peer that has filled its window may have no more to send but what we ask for by RTR.
   for (;;) {
-    std::byte* slot = peer.in.slots + peer.eager_received_index * slot_bytes_;
+    std::byte* slot = peer.in.slots + peer.eager_received_index * peer.slot_bytes;
     auto* header = reinterpret_cast<EagerHeader*>(slot);
     // acquire: pairs with the release in write_eager()
     if (header->stamp.load(std::memory_order_acquire) != peer.eager_received + 1) break;
@@ -120,6 +141,14 @@ bool LibOF::drain_eager(Peer& peer) {
     const MessageKey key{header->context, header->tag, header->sequence};
     const uint32_t about = header->about;
     const std::byte* payload = slot + sizeof(EagerHeader);
+    if (bytes > kInHead && peer.has_bodies) {
+      const uint32_t number = header->body;
+      if (number >= slots_) {
+        reject(peer, "it wrote a message where there is no place for one");
+        return true;
+      }
+      payload = body(peer.in, number);
+    }
     ++peer.eager_received;
     if (++peer.eager_received_index == slots_) peer.eager_received_index = 0;
     Request* receive = peer.receives.find(key);
@@ -184,7 +213,7 @@ void LibOF::report(Peer& peer, bool force) {
   const bool window = peer.matched - peer.matched_reported >= options_.unexpected_window / 4;
   const bool rtrs = peer.rtr_received - peer.rtr_received_reported >= kRtrSlots / 2;
   if (!(slots || window || rtrs || force)) return;
-  AckLine& line = peer.ack_out();
+  AckLine& line = *peer.ack_out;
   peer.eager_received_reported = peer.eager_received;
   peer.matched_reported = peer.matched;
   peer.rtr_received_reported = peer.rtr_received;
@@ -207,7 +236,7 @@ void LibOF::read_acks(Peer& peer, uint32_t consumed, uint32_t matched, uint32_t 
 }
 
 void LibOF::read_ack_line(Peer& peer) {
-  const AckLine& line = peer.ack_in();
+  const AckLine& line = *peer.ack_in;
   const uint32_t consumed = line.eager_consumed.load(std::memory_order_acquire);
   const uint32_t rtrs = line.rtr_consumed.load(std::memory_order_acquire);
   const uint32_t matched = line.eager_matched.load(std::memory_order_acquire);

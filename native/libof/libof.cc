@@ -13,6 +13,8 @@ LibOF::LibOF(Fabric& fabric, const Options& options)
     : fabric_(fabric),
       options_(options),
       slot_bytes_(eager_slot_bytes(options.eager_limit)),
+      body_bytes_(body_bytes(options.eager_limit)),
+      bodies_at_(bodies_at(eager_slots(options.eager_limit))),
       slots_(eager_slots(options.eager_limit)),
       peers_(fabric.size()) {
   options_.unexpected_window = std::max(options_.unexpected_window, slots_);
@@ -166,7 +168,7 @@ bool LibOF::isend(RequestOwner& owner, Rank rank, const MessageKey& key, const v
     return true;
   }
   if (eager && rtr == nullptr) {
-    if (options_.test_on_init && peer.connected && peer.stalled.empty() && may_send_eager(peer)) {
+    if (options_.test_on_init && peer.connected && peer.stalled.empty() && may_send_eager(peer, bytes)) {
       if (!peer.asynchronous) {
         write_eager(peer, EagerKind::message, key, buffer, bytes, nullptr, owner.signature);
         ++counters_.eager_sent;

@@ -248,7 +248,9 @@ class LibOF {
   void make_ready(RequestOwner& owner);
   void complete(Request& request, Error error, uint64_t expected = 0, uint64_t got = 0);
 
-  bool may_send_eager(Peer& peer);
+  bool may_send_eager(Peer& peer, size_t bytes);
+  uint32_t free_body(Peer& peer) const;
+  std::byte* body(const Mailbox& box, uint32_t number) const { return box.slots + bodies_at_ + number * body_bytes_; }
   bool has_eager_slot(Peer& peer);
   void write_eager(Peer& peer, EagerKind kind, const MessageKey& key, const void* buffer, size_t bytes, void* cookie,
                    uint32_t about);
@@ -328,7 +330,9 @@ class LibOF {
 
   Fabric& fabric_;
   Options options_;
-  size_t slot_bytes_;
+  size_t slot_bytes_;  // where a payload lies behind its header
+  size_t body_bytes_;  // where it may lie apart from that
+  size_t bodies_at_;
   uint32_t slots_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank, made when first named
   std::vector<Peer*> active_;                 // peers from which something is expected

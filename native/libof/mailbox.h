@@ -5,6 +5,17 @@
 //   64    RtrSlot[32]: RTRs (receiver-driven rendezvous)     slot_bytes  EagerSlot 1
 //   2112  free                                               …           as many as fit into kSlotBytes
 //
+// In a compact mailbox with long slots, only a short payload lies behind its header, in a head of 256 bytes. So all
+// small messages of a pair touch one page, however many slots there are: of n ranks there are n² pairs. A longer
+// payload lies in a body, the lowest that is free, which its header names. Here is the AckLine, too.
+//
+//   slots
+//   0            EagerSlot 0: header, up to 216 bytes of payload
+//   256          EagerSlot 1
+//   …
+//   bodies - 64  AckLine
+//   bodies       a page boundary; as many bodies as slots, of the eager limit in whole lines
+//
 // Both arrays are rings. Message number n lies in slot n mod length and carries the stamp n + 1, stored last with
 // release; the reader knows which number comes next and looks only there (acquire). No empty slot is ever scanned, and
 // reuse cannot reorder. The writer may use a slot again when the reader has reported its number as consumed, in the
@@ -43,7 +54,7 @@ struct alignas(64) AckLine {
 // of a message, large or small, whose operation has failed at its sender. inquiry: no message either: the sender waits
 // for what the receiver does in the call with this context and tag, and `sequence` is a hash of the size of that.
 // mismatch: two calls of the communicator differ; the payload is a MismatchNotice.
-enum class EagerKind : uint16_t { message = 0, rts = 1, poison = 2, inquiry = 3, mismatch = 4 };
+enum class EagerKind : uint8_t { message = 0, rts = 1, poison = 2, inquiry = 3, mismatch = 4 };
 constexpr EagerKind kLastEagerKind = EagerKind::mismatch;
 
 // Where the failure of an operation began, and with which error: the rank in the world, and in the last 8 bits an
@@ -63,6 +74,7 @@ struct EagerHeader {
   std::atomic<uint32_t> stamp;
   uint16_t bytes;
   EagerKind kind;
+  uint8_t body;  // where a payload lies that has no room in a head
   uint64_t context;
   uint32_t tag;
   uint32_t sequence;
@@ -119,12 +131,35 @@ constexpr uint32_t kRtrSlots = 32;
 constexpr size_t kRtrOffset = sizeof(AckLine);
 static_assert(kRtrOffset + kRtrSlots * sizeof(RtrSlot) <= kControlBytes - kFabricBytes);
 
-constexpr size_t eager_slot_bytes(uint32_t eager_limit) { return (sizeof(EagerHeader) + eager_limit + 63) / 64 * 64; }
-constexpr uint32_t eager_slots(uint32_t eager_limit) {
-  return static_cast<uint32_t>(kSlotBytes / eager_slot_bytes(eager_limit));
+constexpr size_t whole_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
+constexpr size_t eager_slot_bytes(uint32_t eager_limit) { return whole_lines(sizeof(EagerHeader) + eager_limit); }
+
+constexpr size_t kHeadBytes = 256;
+constexpr size_t kInHead = kHeadBytes - sizeof(EagerHeader);  // of a payload
+constexpr size_t kBodyAlignment = 4096;                       // pages of 4 KiB are the smallest
+constexpr size_t body_bytes(uint32_t eager_limit) { return whole_lines(eager_limit); }
+constexpr size_t bodies_at(uint32_t slots) {
+  return (slots * kHeadBytes + sizeof(AckLine) + kBodyAlignment - 1) / kBodyAlignment * kBodyAlignment;
 }
-// At least four slots: fewer would make every message wait for an acknowledgement.
-constexpr uint32_t kLargestEagerLimit = kSlotBytes / 4 / 64 * 64 - sizeof(EagerHeader);
-static_assert(eager_slots(kLargestEagerLimit) >= 4);
+constexpr bool has_room_for(uint32_t slots, uint32_t eager_limit) {
+  return bodies_at(slots) + slots * body_bytes(eager_limit) <= kSlotBytes;
+}
+
+// Fewer slots would make every message wait for an acknowledgement.
+constexpr uint32_t kFewestSlots = 4;
+constexpr uint32_t kLargestEagerLimit = kSlotBytes / kFewestSlots / 64 * 64 - sizeof(EagerHeader);
+// Slots of up to 512 bytes lie close enough as they are; with the largest ones there is no room for heads.
+constexpr bool has_heads(uint32_t eager_limit) {
+  return eager_slot_bytes(eager_limit) > 2 * kHeadBytes && has_room_for(kFewestSlots, eager_limit);
+}
+// The same with heads and without: peers of one rank may have either.
+constexpr uint32_t eager_slots(uint32_t eager_limit) {
+  auto slots = static_cast<uint32_t>(kSlotBytes / eager_slot_bytes(eager_limit));
+  while (has_heads(eager_limit) && !has_room_for(slots, eager_limit)) --slots;
+  return slots;
+}
+static_assert(eager_slots(kLargestEagerLimit) == kFewestSlots);
+static_assert(eager_slots(4096) == 14 && bodies_at(14) == kBodyAlignment);
+static_assert(eager_slots(2 * kHeadBytes) <= UINT8_MAX);  // EagerHeader::body
 
 }  // namespace nbc::libof

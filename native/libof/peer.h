@@ -1,6 +1,7 @@
 // What LibOF knows about one peer. Only the files of LibOF include this.
 #pragma once
-#include <deque>
+#include <list>
+#include <memory>
 #include <unordered_set>
 
 #include "libof/libof.h"
@@ -22,12 +23,14 @@ struct alignas(64) LibOF::Peer {
   uint32_t rtr_received = 0;
   uint32_t rtr_received_reported = 0;
   uint32_t active_index = 0;
+  uint32_t slot_bytes = 0;  // from one slot to the next
   Rank rank = 0;
   bool connected = false;
   bool asynchronous = false;  // how the fabric reaches it; set with `connected`, and stays
   Error unfit = Error::none;  // set when there is no connection and will be none
   bool active = false;
-  bool congested = false;  // it filled half of its window of unexpected messages
+  bool congested = false;   // it filled half of its window of unexpected messages
+  bool has_bodies = false;  // long payloads lie apart from their headers; set with `connected`
 
   KeyedLists<Request> receives;  // recv_waiting_eager, rndv_recv_init, recv_sending_rtr
   KeyedLists<Request> sends;     // send_waiting_rtr
@@ -45,16 +48,19 @@ struct alignas(64) LibOF::Peer {
   uint32_t rtr_arrived = 0;
   int64_t answers_by = 0;  // has_written(): nothing in revoking_ is late before; on the clock in milliseconds
   // RTRs that are not written yet. Urgent: no early ones, for the sender has the message or an RTR before them.
-  std::deque<QueuedRtr> urgent_rtrs;
-  std::deque<QueuedRtr> rtr_queue;
-  std::deque<QueuedPoison> poisons;  // that are not written yet; those that an RTR asks for come first
-  std::deque<Mismatch> notices;      // that are not written yet
+  // Lists, since an empty one takes no memory: most are, of most peers.
+  std::list<QueuedRtr> urgent_rtrs;
+  std::list<QueuedRtr> rtr_queue;
+  std::list<QueuedPoison> poisons;  // that are not written yet; those that an RTR asks for come first
+  std::list<Mismatch> notices;      // that are not written yet
   // Mismatches that it has been told of, or has told of: told_as() in calls.cc. Of communicators in mismatches_ only.
   std::unordered_set<uint64_t> informed;
   bool has_queued_rtrs() const { return !urgent_rtrs.empty() || !rtr_queue.empty(); }
 
-  AckLine& ack_in() const { return *reinterpret_cast<AckLine*>(in.control); }
-  AckLine& ack_out() const { return *reinterpret_cast<AckLine*>(out.control); }
+  AckLine* ack_in = nullptr;
+  AckLine* ack_out = nullptr;
+  // By body: the number of the message that had it last. Made when one is first needed.
+  std::unique_ptr<uint32_t[]> bodies;
   RtrSlot& rtr_in(uint32_t n) const { return reinterpret_cast<RtrSlot*>(in.control + kRtrOffset)[n % kRtrSlots]; }
   RtrSlot& rtr_out(uint32_t n) const { return reinterpret_cast<RtrSlot*>(out.control + kRtrOffset)[n % kRtrSlots]; }
 };

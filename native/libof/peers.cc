@@ -43,6 +43,13 @@ bool LibOF::connect(Peer& peer) {
   peer.out = fabric_.outbox(peer.rank);
   peer.in = fabric_.inbox(peer.rank);
   peer.asynchronous = fabric_.asynchronous(peer.rank);
+  peer.has_bodies = peer.out.compact && has_heads(options_.eager_limit);
+  peer.slot_bytes = static_cast<uint32_t>(peer.has_bodies ? kHeadBytes : slot_bytes_);
+  const auto acks = [&](const Mailbox& box) {
+    return reinterpret_cast<AckLine*>(peer.has_bodies ? box.slots + bodies_at_ - sizeof(AckLine) : box.control);
+  };
+  peer.ack_out = acks(peer.out);
+  peer.ack_in = acks(peer.in);
   peer.connected = true;
   ++counters_.connections;
   return true;

@@ -53,7 +53,7 @@ void LibOF::queue_poison(Peer& peer, const QueuedPoison& poison) {
 // A receiver that has filled its window waits for no message but those that it asks for. It has to learn of a mismatch
 // before a poison that follows from it.
 bool LibOF::write_poison(Peer& peer, const QueuedPoison& poison) {
-  if (!peer.notices.empty() || !(poison.asked ? has_eager_slot(peer) : may_send_eager(peer))) return false;
+  if (!peer.notices.empty() || !(poison.asked ? has_eager_slot(peer) : may_send_eager(peer, 0))) return false;
   write_eager(peer, EagerKind::poison, poison.key, nullptr, 0, nullptr, poison.poison);
   return true;
 }

@@ -19,7 +19,7 @@ void LibOF::announce_sends() {
   for (Peer* peer : active_) {
     if (!peer->connected || !peer->stalled.empty()) continue;
     peer->sends.each([&](Request* send) {
-      if (send->announced || !may_send_eager(*peer)) return;
+      if (send->announced || !may_send_eager(*peer, 0)) return;
       write_eager(*peer, EagerKind::rts, send->key, nullptr, 0, nullptr, send->owner->signature);
       ++counters_.rts_sent;
       send->announced = true;
@@ -206,7 +206,7 @@ void LibOF::queue_rtr(Peer& peer, const QueuedRtr& rtr, bool urgent) {
 
 // The message came without its RTR. Its queued RTR goes: the request will be another one.
 void LibOF::cancel_queued_rtr(Peer& peer, const Request& receive) {
-  for (std::deque<QueuedRtr>* queue : {&peer.urgent_rtrs, &peer.rtr_queue}) {
+  for (std::list<QueuedRtr>* queue : {&peer.urgent_rtrs, &peer.rtr_queue}) {
     const auto rtr = std::find_if(queue->begin(), queue->end(),
                                   [&](const QueuedRtr& candidate) { return candidate.receive == &receive; });
     if (rtr == queue->end()) continue;
@@ -280,14 +280,14 @@ bool LibOF::is_prepared(Peer& peer, const QueuedRtr& rtr) {
 // In their order, but for those whose buffers are being prepared.
 bool LibOF::send_rtrs(Peer& peer) {
   bool moved = false;
-  const auto send = [&](std::deque<QueuedRtr>& queue, bool limited) {
-    for (size_t i = 0; i < queue.size() && (!limited || may_ask(peer));) {
-      if (!is_prepared(peer, queue[i])) {
-        ++i;
+  const auto send = [&](std::list<QueuedRtr>& queue, bool limited) {
+    for (auto rtr = queue.begin(); rtr != queue.end() && (!limited || may_ask(peer));) {
+      if (!is_prepared(peer, *rtr)) {
+        ++rtr;
         continue;
       }
-      if (!write_rtr(peer, queue[i])) return false;
-      queue.erase(queue.begin() + static_cast<std::ptrdiff_t>(i));
+      if (!write_rtr(peer, *rtr)) return false;
+      rtr = queue.erase(rtr);
       --rtrs_pending_;
       moved = true;
     }

@@ -29,6 +29,7 @@ struct RankOptions {
   uint32_t unexpected_window = 1024;
   int64_t revoke_limit = 3000;
   uint32_t trace_events = 0;
+  Rank compact_from = shm::kCompactFrom;
 };
 
 inline RankOptions mode(bool progress_thread) {
@@ -60,8 +61,10 @@ constexpr uint32_t kNoRequest = UINT32_MAX;
 
 inline std::unique_ptr<Fabric> shm_fabric(std::shared_ptr<job::Segment> segment, Rank rank,
                                           const RankOptions& options) {
-  return std::make_unique<shm::ShmFabric>(std::move(segment),
-                                          shm::ShmOptions{rank, options.eager_limit, options.cross_memory});
+  return std::make_unique<shm::ShmFabric>(std::move(segment), shm::ShmOptions{.rank = rank,
+                                                                              .eager_limit = options.eager_limit,
+                                                                              .cross_memory = options.cross_memory,
+                                                                              .compact_from = options.compact_from});
 }
 
 class TestRank {

@@ -6,6 +6,7 @@
 #include <ctime>
 #include <deque>
 #include <iterator>
+#include <sys/mman.h>
 
 #include "test/cross_memory.h"
 #include "test/failing.h"
@@ -286,9 +287,10 @@ TEST(one_plan_may_run_many_times_at_once) {
 TEST(a_round_may_exceed_every_array) {
   for (const size_t bytes : {size_t{8}, size_t{600}, size_t{100'000}}) {
     for (const RankOptions& options : modes()) {
-      for (const uint32_t eager_limit : {255u, libof::kLargestEagerLimit}) {
+      for (const uint32_t eager_limit : {255u, 4096u, libof::kLargestEagerLimit}) {
         RankOptions limited = options;
         limited.eager_limit = eager_limit;
+        limited.compact_from = eager_limit == 4096 ? 1 : 4;
         run_ranks(3, limited, [&](TestRank& me, Meeting&) {
           const uint32_t count = bytes < 1000 ? 500 : 40;
           Schedule schedule(bytes * count, bytes * count);
@@ -625,6 +627,23 @@ TEST(the_startall_call_drives_sends_of_several_requests) {
 
 void random_mix_on(Rank size, const RankOptions& options, uint64_t seed, uint32_t steps) {
   run_ranks(size, options, [&](TestRank& me, Meeting&) { random_mix(me, seed, steps); });
+}
+
+// As on a host with many ranks, by the default limit of JavaScript: payloads lie apart from their headers.
+RankOptions compact(bool progress_thread) {
+  static_assert(libof::has_heads(4096));
+  RankOptions options = mode(progress_thread);
+  options.eager_limit = 4096;
+  options.compact_from = 1;
+  return options;
+}
+
+TEST(random_mixes_with_compact_mailboxes) {
+  RankOptions options = compact(true);
+  random_mix_on(3, options, 105, repetitions(300, 100));
+  options.progress_thread = false;
+  options.unexpected_window = 4;
+  random_mix_on(3, options, 106, repetitions(300, 100));
 }
 
 TEST(random_mixes_with_other_options) {
@@ -1020,6 +1039,98 @@ TEST(a_flood_from_one_peer_harms_nobody) {
       }
     });
   }
+}
+
+// --- the memory of a pair --------------------------------------------------------------------------------------------
+
+// Of a mailbox of rank 0: a bit for each page that has ever been touched.
+uint32_t touched(const job::Segment& segment) {
+  const size_t page = job::system_page();
+  unsigned char there[job::kPairBytes / 4096] = {};
+  CHECK_EQ(mincore(segment.pair(0, 1), job::kPairBytes, there), 0);
+  uint32_t bits = 0;
+  for (size_t i = 0; i < job::kPairBytes / page; ++i) bits |= (there[i] & 1u) << i;
+  return bits;
+}
+
+// A job of n ranks has n² pairs. Page 0 has what large messages need, page 1 the heads, then come the bodies.
+TEST(messages_touch_few_pages_of_a_mailbox) {
+  constexpr uint32_t kRounds = 500;
+  constexpr uint32_t kBurst = 100;
+  if (job::system_page() != 4096) return;
+  const RankOptions options = compact(false);
+  const auto segment = make_segment(2);
+  const auto make = [&](Rank rank) { return shm_fabric(segment, rank, options); };
+  run_ranks_over(2, options, make, [&](TestRank& me, Meeting& meeting) {
+    const Rank peer = 1 - me.rank;
+    const auto exchange = [&](size_t bytes) {
+      for (uint32_t i = 0; i < kRounds; ++i) {
+        const Pinned in = me.plain(bytes);
+        const uint32_t receive = me.irecv(in, peer, 1);
+        me.wait(me.isend(me.filled(bytes, false, i), peer, 1));
+        me.wait(receive);
+        check_data(in, i);
+      }
+    };
+    const auto expect = [&](const char* what, uint32_t pages, uint32_t more) {
+      meeting.meet();
+      const uint32_t there = touched(*segment);
+      if (me.rank == 0) std::printf("  %s: pages %#x\n", what, there);
+      CHECK((there & pages) == pages && (there & ~(pages | more)) == 0);
+      meeting.meet();
+    };
+    meeting.meet();  // who sends to a rank that has not opened looks for RTRs
+    exchange(libof::kInHead);
+    expect("small messages", 0b10, 0);
+    // One way only: counts of what has come leave as a message of their own, in the AckLine.
+    for (uint32_t i = 0; i < kRounds; ++i) {
+      if (me.rank == 0) me.send(me.filled(8, false, i), 1, 2);
+      if (me.rank == 1) me.receive(me.plain(8), 0, 2);
+      if (i % 4 == 0) meeting.meet();  // nobody finds the slots full, and looks for RTRs
+    }
+    CHECK(me.rank == 0 || me.counter("acksExplicit") > 0);
+    expect("one way", 0b10, 0);
+    exchange(4096);
+    expect("with bodies", 0b110, 0b1000);
+    // As many as there are slots are on their way.
+    if (me.rank == 1) {
+      for (uint32_t i = 0; i < kBurst; ++i) me.isend(me.filled(4096, false, i), 0, 3);
+      meeting.meet();
+      me.send(me.plain(8), 0, 4);
+    } else {
+      meeting.meet();
+      for (uint32_t i = 0; i < kBurst; ++i) {
+        const Pinned in = me.plain(4096);
+        me.receive(in, 1, 3);
+        check_data(in, i);
+      }
+      me.receive(me.plain(8), 1, 4);
+    }
+    expect("a burst", 0xfffe, 0);
+    exchange(100'000);
+    expect("large messages", 0xffff, 0);
+  });
+}
+
+// Where the payload of a message lies is not believed.
+TEST(a_body_that_there_is_not_is_rejected) {
+  const RankOptions options = compact(false);
+  const auto segment = make_segment(2);
+  const auto make = [&](Rank rank) { return shm_fabric(segment, rank, options); };
+  run_ranks_over(2, options, make, [&](TestRank& me, Meeting& meeting) {
+    if (me.rank == 1) {
+      me.send(me.filled(300, false, 1), 0, 1);
+      auto& header = *reinterpret_cast<libof::EagerHeader*>(segment->pair(0, 1) + kControlBytes + job::kBulkBytes);
+      CHECK_EQ(header.bytes, 300);
+      CHECK_EQ(header.body, 0);
+      header.body = libof::eager_slots(4096);
+      meeting.meet();
+    } else {
+      meeting.meet();
+      CHECK_EQ(me.failure(me.irecv(me.plain(300), 1, 1)), Error::unreachable);
+    }
+    meeting.meet();
+  });
 }
 
 // Rank 1 is stopped in the middle of a copy, as the gate says that it passes: it has no progress thread, and makes no

@@ -40,10 +40,12 @@ const cut = (whole: Uint8Array, bytes: number): Uint8Array[] =>
 async function measure({ rank, blocks, exchange }: Side, repetitions: number, seconds: number): Promise<void> {
   const bytes = blocks[0].length;
   const samples: number[] = [];
-  const warm = Math.ceil(repetitions * WARM_UP);
-  const limit = performance.now() + seconds * 1000 * (1 + WARM_UP);
+  let warm = Math.ceil(repetitions * WARM_UP);
+  const warmUntil = performance.now() + seconds * 1000 * WARM_UP;
+  const limit = warmUntil + seconds * 1000;
   for (let round = 1, over = false; !over; round++) {
     const number = round % LAST;
+    if (round < warm && performance.now() > warmUntil) warm = round;
     const last = rank === 0 && (round >= warm + repetitions || (round > warm && performance.now() > limit));
     for (const block of blocks) {
       block[bytes - 1] = number;
