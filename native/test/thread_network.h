@@ -217,7 +217,7 @@ class ThreadFabric final : public FarFabric {
   uint32_t processors = 1;  // for all ranks
   bool beside = false;      // peers have the processor of this rank
   std::atomic<uint64_t> polls{0};
-  std::vector<Effort>* efforts = nullptr;  // of polls, if it is set
+  std::vector<Effort>* efforts = nullptr;   // of polls, if it is set
   std::atomic<uint64_t> endless_sleeps{0};  // of the progress thread: those without a limit that it has begun
   std::atomic<uint64_t> self_rings{0};
 

@@ -225,7 +225,7 @@ export async function playChaos(seed: number, transport: Transport, networks?: T
   const what = `chaos, seed ${seed}, ${transport}, ${size} ranks, ${JSON.stringify(harm)}${full}`;
   const harmer = new Harmer(harm, networks === undefined ? linkOfGuest : linkBetween(networks));
   const { env, wrapper } = placeOf(transport, networks, fullShm);
-  const leftovers = new Leftovers();
+  const leftovers = await Leftovers.before();
   try {
     let results: RankResult[];
     try {

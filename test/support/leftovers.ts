@@ -1,5 +1,7 @@
 /** What a job of this process could leave behind: files, descriptors, memory. For a test that plays many. */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -22,12 +24,22 @@ function describe(numbers: readonly string[]): string {
   return targets.join('\n');
 }
 
+/** With the first process whose output it reads Node.js opens /dev/null, and keeps that. */
+let firstProcess: Promise<unknown> | undefined;
+
 /** Made before the job, looked at behind it. */
 export class Leftovers {
+  static async before(): Promise<Leftovers> {
+    await (firstProcess ??= once(spawn('true', { stdio: ['ignore', 'pipe', 'ignore'] }), 'close'));
+    return new Leftovers();
+  }
+
   /** The temporary folder of the ranks: nobody else makes files there. */
   private readonly folder = mkdtempSync(join(tmpdir(), 'nbc-leftovers-'));
   private readonly shared = sharedFiles();
   private readonly open = descriptors();
+
+  private constructor() {}
 
   get environment(): Record<string, string> {
     // With what ranks make files for: the sockets of nbctop.
