@@ -1,6 +1,7 @@
 /** Ranks that call different collectives all hear of it, by name; ranks that may differ do not. */
 import assert from 'node:assert/strict';
 import { BRIEF, reports, runRanks, TRANSPORTS } from './helpers.js';
+import type { Counted, Debugged } from './programs/mismatch.js';
 
 type Found = Record<string, { message: string; ranks: [number, number]; names: [string, string]; calls: number }>;
 
@@ -12,14 +13,6 @@ const IN_BRIEF: Record<string, readonly string[]> = { shm: ['awaits'], tcp: ['ma
 /** Up to so many bytes a message leaves before its receiver can disagree: the default of option `eagerLimit`. */
 const EAGER = 255;
 
-interface Counted {
-  name: string;
-  sent: number;
-  receiver: number;
-  failure: string | null;
-  origin: number | null;
-}
-
 describe('calls that differ', function () {
   this.timeout(240_000);
   const sizes = BRIEF ? [3] : [2, 3, 4, 8];
@@ -27,12 +20,7 @@ describe('calls that differ', function () {
   for (const debug of ['1', '0']) {
     it(`are named with the lines of the program where NBC_DEBUG is ${debug}`, async () => {
       const results = await runRanks('mismatch', { size: 2, args: ['debugged'], env: { NBC_DEBUG: debug } });
-      interface Told {
-        name: string;
-        message: string;
-        calledAt: string | null;
-      }
-      for (const { name, message, calledAt } of reports<Told[]>(results).flat()) {
+      for (const { name, message, calledAt } of reports<Debugged[]>(results).flat()) {
         if (debug === '0') {
           assert.equal(calledAt, null);
           assert.doesNotMatch(message, /the program called/);

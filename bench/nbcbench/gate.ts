@@ -6,6 +6,9 @@ import { dirname, join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { fileURLToPath } from 'node:url';
 
+/** Names of its FIFOs. */
+export const GATE_FIFOS = ['gate.in', 'gate.0', 'gate.1'] as const;
+
 export interface Gate {
   /**
    * Returns the time, in ms of `performance.now()`, at which this rank went through.

@@ -9,6 +9,7 @@ import { once } from 'node:events';
 import { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { GATE_FIFOS } from './gate.js';
 
 /** How an implementation starts its ranks: one command for all (a launcher such as mpirun), or one for each. */
 export interface Launch {
@@ -60,7 +61,7 @@ export class BenchJob implements Job {
     this.name = name;
     this.ranks = ranks;
     this.directory = mkdtempSync(join(tmpdir(), 'nbcbench-'));
-    const names = ['done', 'gate.in', 'gate.0', 'gate.1', ...Array.from({ length: ranks }, (_, rank) => `ctl.${rank}`)];
+    const names = ['done', ...GATE_FIFOS, ...Array.from({ length: ranks }, (_, rank) => `ctl.${rank}`)];
     const made = spawnSync('mkfifo', ['-m', '600', ...names], { cwd: this.directory, encoding: 'utf8' });
     if (made.status !== 0) throw new Error(`cannot make FIFOs in ${this.directory}: ${made.stderr || made.error}`);
     // Opened for reading and writing, which never blocks; and the rank that opens the other end finds it open.

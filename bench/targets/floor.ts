@@ -1,6 +1,7 @@
 /** What the machine takes for parts of what bench:targets measures, whatever library is measured: native/floor.cc. */
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
+import { GATE_FIFOS } from '#library/bench/nbcbench/gate.js';
 import { withProgram } from './native.js';
 import { at, jsonOf, type Measurement } from './rows.js';
 
@@ -19,7 +20,7 @@ export const floor = (repetitions: number): Measurement => ({
   ],
   measure: () =>
     withProgram('floor', ['bench/targets/native/floor.cc'], ['-pthread', `-I${at('bench')}`], (program, folder) => {
-      for (const name of ['gate.in', 'gate.0', 'gate.1']) execFileSync('mkfifo', [join(folder, name)]);
+      for (const name of GATE_FIFOS) execFileSync('mkfifo', [join(folder, name)]);
       const { copies, gate } = jsonOf(program, [String(repetitions), folder]) as Found;
       return [...COPIES.map((op) => copies[op]), ...STARTS.map((what) => gate[what])].map((figure) => ({ figure }));
     }),

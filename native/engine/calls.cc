@@ -217,7 +217,7 @@ void Engine::settle_mismatches() {
 bool Engine::awaits_notice(const Operation& operation) {
   const bool follows = operation.error == Error::abandoned && operation.loaded != nullptr &&
                        !operation.loaded->messages && libof::cause_of(operation.poison) == Error::calls_differ;
-  if (!follows || closing_) return false;
+  if (!follows || libof_.is_closing()) return false;
   libof_.look_at(operation.error_peer);
   if (operation.loaded->group->mismatched) return false;
   const auto is_it = [&](const Awaiting& awaiting) { return awaiting.operation == &operation; };

@@ -76,7 +76,6 @@ Engine::~Engine() {
 // Pending operations end when nothing can touch their buffers any more. Only a network card may need its peer for that,
 // and it gets some time. So do connections to ranks that are to be told of a mismatch.
 void Engine::close_operations() {
-  closing_ = true;
   libof_.closing();
   for (Operation *operation = active_.head, *next = nullptr; operation != nullptr; operation = next) {
     next = operation->next;

@@ -403,8 +403,7 @@ class Engine : private libof::Calls, private libof::Observer {
     const Operation* operation;
     int64_t until;  // on the clock in milliseconds
   };
-  std::vector<Awaiting> awaiting_;  // failed by a mismatch that this rank has not been told yet
-  bool closing_ = false;
+  std::vector<Awaiting> awaiting_;                  // failed by a mismatch that this rank has not been told yet
   bool asks_ = false;                               // last_pass() has to ask_peers()
   int64_t ask_at_ = 0;                              // not before, on the clock in milliseconds
   std::vector<std::shared_ptr<void>> left_behind_;  // buffers of failed operations that a peer may still use

@@ -191,7 +191,7 @@ class Case {
         fabric_((settings & 1) != 0, (settings & 2) == 0, compact_),
         of_(fabric_, options()) {
     const Mailbox in = fabric_.in();
-    std::byte* const at = compact_ ? in.slots + bodies_at(eager_slots(limit_)) - sizeof(AckLine) : in.control;
+    std::byte* const at = compact_ ? in.slots + acks_at(eager_slots(limit_)) : in.control;
     auto& acks = *reinterpret_cast<AckLine*>(at);
     acks.eager_consumed = acks.eager_matched = acks.rtr_consumed = first_;
     if ((settings & 8) == 0) of_.set_calls(&calls_);

@@ -119,6 +119,7 @@ class LibOF {
   void drop(Rank peer, const MessageKey& key, size_t bytes, Poison poison);
   // This rank is about to close: peers learn from that what becomes of their messages.
   void closing() { closing_ = true; }
+  bool is_closing() const { return closing_; }
   bool give_up_cancelled();
 
   // Who knows the calls; null, as at first: nothing is compared that has no receive or send.

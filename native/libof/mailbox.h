@@ -141,6 +141,7 @@ constexpr size_t body_bytes(uint32_t eager_limit) { return whole_lines(eager_lim
 constexpr size_t bodies_at(uint32_t slots) {
   return (slots * kHeadBytes + sizeof(AckLine) + kBodyAlignment - 1) / kBodyAlignment * kBodyAlignment;
 }
+constexpr size_t acks_at(uint32_t slots) { return bodies_at(slots) - sizeof(AckLine); }
 constexpr bool has_room_for(uint32_t slots, uint32_t eager_limit) {
   return bodies_at(slots) + slots * body_bytes(eager_limit) <= kSlotBytes;
 }

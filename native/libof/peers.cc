@@ -46,7 +46,7 @@ bool LibOF::connect(Peer& peer) {
   peer.has_bodies = peer.out.compact && has_heads(options_.eager_limit);
   peer.slot_bytes = static_cast<uint32_t>(peer.has_bodies ? kHeadBytes : slot_bytes_);
   const auto acks = [&](const Mailbox& box) {
-    return reinterpret_cast<AckLine*>(peer.has_bodies ? box.slots + bodies_at_ - sizeof(AckLine) : box.control);
+    return reinterpret_cast<AckLine*>(peer.has_bodies ? box.slots + acks_at(slots_) : box.control);
   };
   peer.ack_out = acks(peer.out);
   peer.ack_in = acks(peer.in);

@@ -514,7 +514,7 @@ const COUNTS = [
   [600_001, 600_000],
 ];
 /** How a call ended, in which rank 0 or 1 receives a block of another size than it expects. */
-interface Counted {
+export interface Counted {
   name: string;
   sent: number;
   receiver: number;
@@ -594,7 +594,7 @@ async function counts(): Promise<void> {
   report(outcomes);
 }
 
-interface Debugged {
+export interface Debugged {
   name: string;
   message: string;
   calledAt: string | null;
