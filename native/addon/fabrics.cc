@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/reduce.h"
 #include "fabric/cards/host_bootstrap.h"
 #include "fabric/cards/socket_bootstrap.h"
 #include "fabric/mixed/mixed_fabric.h"
@@ -30,6 +31,7 @@ shm::ShmOptions shm_options(const Opening& opening) {
   shm::ShmOptions options = opening.shm;
   options.rank = opening.rank;
   options.eager_limit = opening.engine.libof.eager_limit;
+  options.find_kernel = numbered_kernel;
   options.by_host = opening.transport == "auto";
   options.host = opening.host;
   return options;

@@ -15,8 +15,9 @@ Combining Engine::combining_of(const Operation& operation, const Transfer& t) {
   std::byte* const target = operation.base[static_cast<size_t>(local.to)] + local.to_offset;
   // Received into the place of the result, and combined with what is elsewhere; or the other way round.
   if (t.role == local.to && t.offset == local.to_offset)
-    return {local.reduce, target, operation.base[static_cast<size_t>(local.from)] + local.from_offset, false};
-  return {local.reduce, target, target, true};
+    return {local.reduce, target, operation.base[static_cast<size_t>(local.from)] + local.from_offset, false,
+            local.number};
+  return {local.reduce, target, target, true, local.number};
 }
 
 void Engine::start_round(Operation& operation, const Round& round) {

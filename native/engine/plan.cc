@@ -296,6 +296,7 @@ class Compiler {
     Local local{role_of(fields.source_role), role_of(fields.target_role), fields.source_offset, fields.target_offset,
                 fields.bytes};
     local.reduce = reduce_kernel(op, type);
+    local.number = reduce_number(op, type);
     local.unit = reduce_unit(op, type);
     local.by_function = op == Operator::user;
     local.type = type;

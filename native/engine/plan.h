@@ -49,6 +49,7 @@ struct Local {
   // What is written. A copy without dimensions and a reduction write it in one go, a strided copy in blocks.
   uint64_t bytes;
   ReduceKernel reduce = nullptr;  // null: a copy
+  uint32_t number = 0;            // of this kernel
   uint32_t unit = 1;              // a piece is a multiple of this many bytes
   // A reduction by a function of the user's (user_work.h), for which `reduce` is null.
   bool by_function = false;

@@ -18,4 +18,10 @@ ReduceKernel reduce_kernel(Operator op, ElementType type) {
   return portable::kernel(op, type);
 }
 
+ReduceKernel numbered_kernel(uint32_t number) {
+  const uint32_t op = (number - 1) / kElementTypes;
+  if (number == 0 || op >= kOperators) return nullptr;
+  return reduce_kernel(static_cast<Operator>(op), static_cast<ElementType>((number - 1) % kElementTypes));
+}
+
 }  // namespace nbc

@@ -66,7 +66,10 @@ struct Combining {
   std::byte* target = nullptr;
   const std::byte* other = nullptr;  // the other operand; may be the target
   bool is_left = false;              // the message is the left operand, and `other` the right one
+  uint32_t number = 0;               // what other ranks know the kernel by; 0: they do not
 };
+// The kernel with such a number, which may be any; null: there is none.
+using FindKernel = CombineKernel (*)(uint32_t number);
 
 // Memory that every peer can reach without further ado, page-aligned and zeroed. Any thread.
 class ExposedMemory {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/reduce.h"
 #include "fabric/shm/shm_fabric.h"
 #include "test/check.h"
 #include "test/random.h"
@@ -64,7 +65,8 @@ inline std::unique_ptr<Fabric> shm_fabric(std::shared_ptr<job::Segment> segment,
   return std::make_unique<shm::ShmFabric>(std::move(segment), shm::ShmOptions{.rank = rank,
                                                                               .eager_limit = options.eager_limit,
                                                                               .cross_memory = options.cross_memory,
-                                                                              .compact_from = options.compact_from});
+                                                                              .compact_from = options.compact_from,
+                                                                              .find_kernel = numbered_kernel});
 }
 
 class TestRank {

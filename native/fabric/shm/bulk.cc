@@ -56,15 +56,20 @@ void leave(Gate& gate) {
 bool enter(Gate& gate, uint32_t key) {
   // seq_cst, both: see Gate
   gate.inside.store(gate.inside.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
-  if (key_of(gate.revocations.load(std::memory_order_seq_cst), (key & kInArena) != 0) == key) return true;
+  const uint32_t revocations = gate.revocations.load(std::memory_order_seq_cst);
+  if (revocations << kRevocationsShift == (key >> kRevocationsShift) << kRevocationsShift) return true;
   leave(gate);
   return false;
 }
 
 }  // namespace
 
-Bulk::Bulk(std::shared_ptr<Segment> segment, std::shared_ptr<Arena> arena, Rank rank)
-    : segment_(std::move(segment)), arena_(std::move(arena)), rank_(rank), links_(segment_->size()) {}
+Bulk::Bulk(std::shared_ptr<Segment> segment, std::shared_ptr<Arena> arena, Rank rank, FindKernel find_kernel)
+    : segment_(std::move(segment)),
+      arena_(std::move(arena)),
+      rank_(rank),
+      find_kernel_(find_kernel),
+      links_(segment_->size()) {}
 
 Bulk::~Bulk() {
   for (const auto& link : links_) {
@@ -112,6 +117,11 @@ bool Bulk::copy_pieces(Link& link, BulkSlot& slot, bool sending, uint32_t first,
   const uint64_t at = uint64_t{first} * slot.piece_bytes;
   const size_t length = static_cast<size_t>(std::min(uint64_t{count} * slot.piece_bytes, slot.bytes - at));
   if (!sending && (slot.key & kTaken) != 0) return combine(link, slot, at, length);
+  const Put* const put = sending ? link.in_flight[&slot - link.out] : nullptr;
+  if (put != nullptr && put->combining.kernel != nullptr) {
+    combine_part(put->combining, at, put->from + at, length);
+    return true;
+  }
   return copy(link, slot, sending, at, length);
 }
 
@@ -126,18 +136,12 @@ bool Bulk::combine(Link& link, BulkSlot& slot, uint64_t begin, size_t length) {
     errno = ECANCELED;
     return false;
   }
-  const Combining& how = taken->how;
-  const auto combine_part = [&](uint64_t at, const std::byte* incoming, size_t bytes) {
-    const uint64_t inside = slot.destination - taken->buffer.address + at;
-    const std::byte* const other = how.other + inside;
-    how.kernel(how.target + inside, how.is_left ? incoming : other, how.is_left ? other : incoming, bytes);
-    counters_.combined_bytes += bytes;
-  };
+  const uint64_t inside = slot.destination - taken->buffer.address;
   const bool in_arena = (slot.flags & kSourceInArena) != 0;
   if (in_arena || link.here) {
     const std::byte* theirs = mapped(link, slot.source, in_arena);
     if (theirs == nullptr) return false;
-    combine_part(begin, theirs + begin, length);
+    combine_part(taken->how, inside + begin, theirs + begin, length);
     counters_.mapped_bytes += length;
     return true;
   }
@@ -146,8 +150,45 @@ bool Bulk::combine(Link& link, BulkSlot& slot, uint64_t begin, size_t length) {
   for (uint64_t at = begin; at < end; at += kStagingBytes) {
     const size_t part = static_cast<size_t>(std::min<uint64_t>(kStagingBytes, end - at));
     if (!copy(link, slot, false, at, part)) return false;
-    combine_part(at, ours + at, part);
+    combine_part(taken->how, inside + at, ours + at, part);
   }
+  return true;
+}
+
+void Bulk::combine_part(const Combining& how, uint64_t at, const std::byte* incoming, size_t bytes) {
+  const std::byte* const other = how.other + at;
+  how.kernel(how.target + at, how.is_left ? incoming : other, how.is_left ? other : incoming, bytes);
+  counters_.combined_bytes += bytes;
+}
+
+// Tells the peer how to combine what it sends. Its number, from 1; 0: the peer cannot, or there is no recipe left.
+uint32_t Bulk::write_recipe(Link& link, const Combining& how) {
+  const bool reachable = link.here || (arena_->contains(how.target) && arena_->contains(how.other));
+  if (how.number == 0 || !reachable) return 0;
+  const auto place = [&](const std::byte* at) {
+    return link.here ? reinterpret_cast<uintptr_t>(at) : arena_->offset_of(at);
+  };
+  for (uint32_t i = 0; i < kRecipes; ++i) {
+    Recipe& recipe = link.gate_in->recipes[i];
+    if (recipe.kernel != 0) continue;
+    recipe = {place(how.target), place(how.other), how.number, how.is_left};
+    return i + 1;
+  }
+  return 0;
+}
+
+// What the receiver wants done with the put. False: only the receiver can do it.
+bool Bulk::read_recipe(Link& link, Put& put) {
+  const Recipe recipe = link.gate_out->recipes[recipe_of(put.to.key) - 1];
+  std::byte* const base = link.here ? nullptr : arena_of(link);
+  const size_t end = segment_->arena_bytes();
+  const auto fits = [&](uint64_t place) { return link.here || (place <= end && put.bytes <= end - place); };
+  const CombineKernel kernel = find_kernel_(recipe.kernel);
+  if (kernel == nullptr || (!link.here && base == nullptr) || !fits(recipe.target) || !fits(recipe.other)) return false;
+  const auto at = [&](uint64_t place) {
+    return link.here ? reinterpret_cast<std::byte*>(static_cast<uintptr_t>(place)) : base + place;
+  };
+  put.combining = {kernel, at(recipe.target), at(recipe.other), recipe.is_left != 0};
   return true;
 }
 
@@ -292,13 +333,16 @@ bool Bulk::announce(Link& link, Put& put, uint64_t& room) {
   const bool in_arena = (put.to.key & kInArena) != 0;
   const size_t length = put.bytes - put.announced;
   const bool taken = (put.to.key & kTaken) != 0;
-  bool direct = !taken && (in_arena || link.can_attach || put.peer == rank_);
+  const bool combines = taken && length >= kShareFrom && (from_arena || link.here) && !link.expected &&
+                        has_recipe(put.to.key) && find_kernel_ != nullptr;
+  bool direct = combines || (!taken && (in_arena || link.can_attach || put.peer == rank_));
   // Staged, or a small put (see fill()).
   if (room == 0 && length > 0 && ((!direct && !from_arena) || length < kShareFrom)) return false;
   Portion portion{put.from + put.announced, length, in_arena ? uint16_t{kDestinationInArena} : uint16_t{0}};
   put.buffered = buffers(link, put);
   const bool gated = direct && length > 0 && !put.buffered;
-  if (gated) direct = enter(*link.gate_out, put.to.key);
+  const bool inside = gated && enter(*link.gate_out, put.to.key);
+  if (gated) direct = inside && (!combines || read_recipe(link, put));
   if (put.buffered) {
     copy_to_staging(link, s, staging_buffer(), room, portion);
     portion.flags |= kBuffered;
@@ -312,7 +356,7 @@ bool Bulk::announce(Link& link, Put& put, uint64_t& room) {
   ++put.open_slots;
   // release: the slot's fields before its stamp; pairs with the receiver's acquire in poll()
   slot.stamp.store(stamp_of(link.announced++), std::memory_order_release);
-  if (gated && direct) leave(*link.gate_out);
+  if (inside) leave(*link.gate_out);
   return true;
 }
 
@@ -394,8 +438,10 @@ const Link::Revoked* Bulk::find_revoked(const Link& link, const BulkSlot& slot) 
   return found != link.revoked.end() ? &*found : nullptr;
 }
 
-void Bulk::take(Rank peer, const ExposedBuffer& buffer, size_t bytes, const Combining& how) {
-  links_[peer]->taken.push_back({buffer, bytes, how});
+void Bulk::take(Rank peer, ExposedBuffer& buffer, size_t bytes, const Combining& how) {
+  Link& link = *links_[peer];
+  buffer.key |= kTaken | write_recipe(link, how) << kRecipeShift;
+  link.taken.push_back({buffer, bytes, how});
   ++taken_;
 }
 
@@ -403,6 +449,8 @@ void Bulk::conceal(Rank peer, const ExposedBuffer& buffer) {
   Link& link = *links_[peer];
   const auto same = [&](const auto& entry) { return is_same(entry.buffer, buffer); };
   std::erase_if(link.revoked, same);
+  const bool taken = std::any_of(link.taken.begin(), link.taken.end(), same);
+  if (taken && has_recipe(buffer.key)) link.gate_in->recipes[recipe_of(buffer.key) - 1].kernel = 0;
   taken_ -= static_cast<uint32_t>(std::erase_if(link.taken, same));
 }
 

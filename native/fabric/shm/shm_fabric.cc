@@ -28,7 +28,7 @@ ShmFabric::ShmFabric(std::shared_ptr<Segment> segment, const ShmOptions& options
       options_(options),
       arena_(std::make_shared<Arena>(segment_, options.rank, options.exposed_bytes)),
       memory_(arena_),
-      bulk_(segment_, arena_, options.rank),
+      bulk_(segment_, arena_, options.rank, options.find_kernel),
       probe_(std::make_unique<uint64_t>()),
       uncommitted_(segment_->size(), 0) {
   // Where hosts are named, peers may sleep on sockets, and must not be left asleep because there are no more
@@ -150,7 +150,6 @@ bool ShmFabric::expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out)
 bool ShmFabric::expose_combining(Rank peer, const LocalBuffer& buffer, const Combining& how, ExposedBuffer& out) {
   if (buffer.bytes < kCombineFrom) return false;
   expose(peer, buffer, out);
-  out.key |= kTaken;
   bulk_.take(peer, out, buffer.bytes, how);
   return true;
 }

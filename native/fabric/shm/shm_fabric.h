@@ -30,6 +30,7 @@ struct ShmOptions {
   std::string host = {};
   size_t exposed_bytes = 0;          // what the rank exposes at most; 0: all of its arena
   Rank compact_from = kCompactFrom;  // equal on all ranks of the host
+  FindKernel find_kernel = nullptr;  // null: only receivers combine
 
   template <typename Reader>
   void read_options(Reader& from) {
