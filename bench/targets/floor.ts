@@ -5,7 +5,7 @@ import { GATE_FIFOS } from '#library/bench/nbcbench/gate.js';
 import { withProgram } from './native.js';
 import { at, jsonOf, type Measurement } from './rows.js';
 
-const COPIES = ['ibcast', 'igather', 'iscatter', 'iallgather', 'ialltoall'] as const;
+const COPIES = ['ibcast', 'igather', 'iscatter', 'iallgather', 'ialltoall', 'ireduce', 'iallreduce'] as const;
 const STARTS = ['processes', 'threads'] as const;
 
 interface Found {
@@ -15,7 +15,7 @@ interface Found {
 
 export const floor = (repetitions: number): Measurement => ({
   rows: [
-    ...COPIES.map((op) => ({ what: `the copies of ${op}, 1 MiB, by two threads in C, µs`, digits: 1 })),
+    ...COPIES.map((op) => ({ what: `the copies or sums of ${op}, 1 MiB, by two threads in C, µs`, digits: 1 })),
     ...STARTS.map((what) => ({ what: `the start gate alone, 16 ${what} in C, µs`, digits: 1 })),
   ],
   measure: () =>

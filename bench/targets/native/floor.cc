@@ -1,8 +1,8 @@
 // What does a machine take for two things that figures of bench:targets contain, whatever library is measured? Prints
 // medians in microseconds, as JSON. Arguments: repetitions, and the folder of a gate (peers/gate.h).
 //
-// copies: the copies that an operation on blocks of 1 MiB consists of. Two threads share them equally, on a processor
-//         each. As in nbcbench both have written their send buffers just before.
+// copies: the copies, and sums of float64, that an operation on blocks of 1 MiB consists of. Two threads share them
+//         equally, on a processor each. As in nbcbench both have written their send buffers just before.
 // gate:   sixteen threads, or processes, sleep at a start gate. From its opening until the last one has passed.
 #include <algorithm>
 #include <atomic>
@@ -71,7 +71,25 @@ struct Copy {
   std::byte* to;
   const std::byte* from;
   size_t bytes;
+  const std::byte* other = nullptr;  // a sum with this instead
+  bool after_both = false;           // after what both threads have done before
 };
+
+#if defined(__x86_64__)
+__attribute__((target_clones("avx2", "default"), optimize("O3")))
+#endif
+void add(double* to, const double* one, const double* other, size_t count) {
+  for (size_t i = 0; i < count; ++i) to[i] = one[i] + other[i];
+}
+
+void carry_out(const Copy& copy) {
+  if (copy.other == nullptr) {
+    std::memcpy(copy.to, copy.from, copy.bytes);
+  } else {
+    const auto words = [](const std::byte* at) { return reinterpret_cast<const double*>(at); };
+    add(reinterpret_cast<double*>(copy.to), words(copy.from), words(copy.other), copy.bytes / sizeof(double));
+  }
+}
 
 struct Buffers {
   std::vector<std::byte> sends = std::vector<std::byte>(2 * kBlock);
@@ -107,7 +125,10 @@ double microseconds_of(Buffers (&ranks)[2], const Shares& shares, int repetition
       std::fill(ranks[party].sends.begin(), ranks[party].sends.end(), static_cast<std::byte>(i));
       meeting.pass(passed);
       times.began(party, i) = now();
-      for (const Copy& copy : shares[party]) std::memcpy(copy.to, copy.from, copy.bytes);
+      for (const Copy& copy : shares[party]) {
+        if (copy.after_both) meeting.pass(passed);
+        carry_out(copy);
+      }
       times.ended(party, i) = now();
       meeting.pass(passed);
     }
@@ -119,13 +140,23 @@ double microseconds_of(Buffers (&ranks)[2], const Shares& shares, int repetition
 }
 
 void print_copies(int repetitions) {
+  constexpr size_t kHalf = kBlock / 2;
   Buffers ranks[2];
   const auto block = [&](int to, size_t there, int from, size_t here) {
     return Copy{ranks[to].receives.data() + there * kBlock, ranks[from].sends.data() + here * kBlock, kBlock};
   };
   const auto half = [&](size_t which) {
     const Copy whole = block(1, 0, 0, 0);
-    return Copy{whole.to + which * kBlock / 2, whole.from + which * kBlock / 2, kBlock / 2};
+    return Copy{whole.to + which * kHalf, whole.from + which * kHalf, kHalf};
+  };
+  // Of the sum of both contributions, by rank `to` into its own memory.
+  const auto sum = [&](int to, size_t which) {
+    const auto at = [&](int rank) { return ranks[rank].sends.data() + which * kHalf; };
+    return Copy{ranks[to].receives.data() + which * kHalf, at(to), kHalf, at(1 - to)};
+  };
+  const auto fetch = [&](int to, size_t which) {
+    const auto at = [&](int rank) { return ranks[rank].receives.data() + which * kHalf; };
+    return Copy{at(to), at(1 - to), kHalf, nullptr, true};
   };
   const struct {
     const char* name;
@@ -136,6 +167,8 @@ void print_copies(int repetitions) {
       {"iscatter", {{block(0, 0, 0, 0)}, {block(1, 0, 0, 1)}}},
       {"iallgather", {{block(0, 0, 0, 0), block(0, 1, 1, 0)}, {block(1, 0, 0, 0), block(1, 1, 1, 0)}}},
       {"ialltoall", {{block(0, 0, 0, 0), block(0, 1, 1, 0)}, {block(1, 0, 0, 1), block(1, 1, 1, 1)}}},
+      {"ireduce", {{sum(0, 0)}, {sum(0, 1)}}},
+      {"iallreduce", {{sum(0, 0), fetch(0, 1)}, {sum(1, 1), fetch(1, 0)}}},
   };
   std::printf("\"copies\": {");
   for (const auto& operation : operations) {
