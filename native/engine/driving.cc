@@ -24,6 +24,9 @@ constexpr uint32_t kPassesPerReading = 16;
 // processors, ialltoall of 8 bytes: 250 µs without, 110 to 150 µs with 4 or more, because most of the wake-ups by
 // system call disappear.
 constexpr uint32_t kYields = 8;
+// What others had the processor for is a whole slice, and no turn of each rank that shares it, if it took longer.
+constexpr auto kLongYield = std::chrono::microseconds(500);
+constexpr auto kTurn = std::chrono::microseconds(20);
 // How long the progress thread dozes between two looks, for each rank that shares a processor; it takes over after one
 // to two of them. A look costs the calling thread two switches and a timer, 10 µs on a virtual machine, so each look
 // that finds nothing left to it doubles the doze, up to sixteen times as long: ialltoall of 1 MiB between two ranks
@@ -290,11 +293,7 @@ class Engine::Spinning {
   // Once for every pass that found nothing. False: sleep now.
   bool goes_on() {
     ++passes_;
-    if (!alone_) {
-      if (passes_ > kYields) return false;
-      sched_yield();
-      return true;
-    }
+    if (!alone_) return lets_others_run();
     relax();
     if (passes_ % kPassesPerReading != 0) return true;
     if (const Rank peer = engine_.libof_.peer_on_own_processor(); peer != libof::LibOF::kNobody) {
@@ -319,6 +318,20 @@ class Engine::Spinning {
   void start_again() { passes_ = 0; }
 
  private:
+  bool lets_others_run() {
+    YieldHistory& history = engine_.yield_history_;
+    if (passes_ > kYields || (passes_ == 1 && !history.worth_it())) return false;
+    const auto before = Clock::now();
+    sched_yield();
+    if (Clock::now() - before <= kLongYield + kTurn * engine_.crowd_.load(std::memory_order_relaxed)) {
+      history.was_short();
+    } else {
+      history.was_long();
+      passes_ = kYields;  // it looks once more, and sleeps
+    }
+    return true;
+  }
+
   Engine& engine_;
   SpinHistory& history_;
   std::chrono::nanoseconds duration_;

@@ -416,6 +416,7 @@ class Engine : private libof::Calls, private libof::Observer {
   uint64_t rung_at_ = UINT64_MAX;  // `entries_` when the progress thread first saw that the event loop was rung for
   SpinHistory wait_history_;       // of the calling thread: in wait
   SpinHistory look_history_;       // and in looks, which last longer
+  YieldHistory yield_history_;     // of both
   Placement placement_{system_processors()};
   bool loop_armed_ = false;        // the doorbell was armed for the event loop, and nobody has had the engine since
   bool loop_looks_again_ = false;  // loop_armed_: the progress thread has to look again after a while

@@ -1,4 +1,4 @@
-// Whether it was worth while lately to spin before sleeping.
+// Whether it was worth while lately to spin, or to let others run, before sleeping.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -29,6 +29,30 @@ class SpinHistory {
   uint32_t in_vain_ = 0;
   uint32_t left_out_ = 0;
   uint32_t interval_ = kFirst;
+};
+
+// A rank that shares its processor lets others run before it sleeps. If they are ranks that wait, it has the processor
+// back after some turns of microseconds. If one of them computes, be it a rank or another program, sched_yield() gives
+// that one a whole slice of milliseconds, while a sleeper that is woken gets the processor almost at once. So after one
+// long yield, waits sleep at once, and longer after each further one. Each short one takes a little of that back.
+class YieldHistory {
+ public:
+  // Once for each series of yields.
+  bool worth_it() {
+    if (left_out_ == 0) return true;
+    --left_out_;
+    return false;
+  }
+  void was_long() { left_out_ = interval_ = std::clamp(2 * interval_, kFirst, kMost); }
+  void was_short() { interval_ -= std::min(interval_, 1u); }
+
+ private:
+  // Series that are left out after a long yield. It lasts some 3 ms, and a wait that sleeps some 0.1 ms, so what is left
+  // of long yields beside busy processors is 3 percent.
+  static constexpr uint32_t kFirst = 16;
+  static constexpr uint32_t kMost = 1024;
+  uint32_t interval_ = 0;
+  uint32_t left_out_ = 0;
 };
 
 }  // namespace nbc
