@@ -282,8 +282,8 @@ describe('nbcbench', () => {
       assert.match(stderr, /mode[^]*default[^]*no test-on-init[^]*wait-on-send/, 'a column that tells them apart');
     });
 
-    it('with more ranks than processors', async () => {
-      const { code, stdout, stderr } = await nbcbench([
+    it('with more ranks than processors, and beside another program', async () => {
+      const { code, stdout, stderr, left } = await nbcbench([
         '--ranks',
         '5',
         '--ops',
@@ -293,8 +293,11 @@ describe('nbcbench', () => {
         '-',
         '--start',
         'gate',
+        '--busy',
+        '1',
       ]);
       assert.equal(code, 0, stderr);
+      assert.deepEqual(left, []);
       const rows = JSON.parse(stdout) as Row[];
       assert.deepEqual(
         rows.map(({ ranks, buffers }) => [ranks, buffers]),

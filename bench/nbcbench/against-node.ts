@@ -2,7 +2,7 @@
  * `nbcbench against-node`: round trips and all-to-alls of node-nbc beside what Node.js itself offers between threads
  * and processes. On a quiet machine, and beside processes that compute.
  */
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -15,6 +15,7 @@ import {
   MECHANISMS,
   type Pattern,
 } from './against-node/mechanisms.js';
+import { startBusy } from './busy.js';
 import type { Listener } from './measure.js';
 import { formatBytes } from './options.js';
 import { formatTime, table } from './report.js';
@@ -103,18 +104,6 @@ async function measureCase(args: readonly string[], maxSeconds: number): Promise
   const timeout = maxSeconds * 2000 + START_MS;
   const { stdout } = await promisify(execFile)(process.execPath, [...args], { timeout });
   return JSON.parse(stdout) as Measured;
-}
-
-/** Processes that compute until they are stopped, or this process ends. */
-function startBusy(count: number): { stop: () => void } {
-  const processes: ChildProcess[] = [];
-  const stop = (): void => {
-    for (const each of processes) each.kill('SIGKILL');
-    process.off('exit', stop);
-  };
-  process.on('exit', stop);
-  for (let i = 0; i < count; i++) processes.push(spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' }));
-  return { stop };
 }
 
 /** A table for each pattern, a row for each mechanism, a column for each size and load: medians in µs. */

@@ -3,6 +3,7 @@
 import { writeFileSync } from 'node:fs';
 import { Command, CommanderError, Option } from 'commander';
 import { againstNodeTable, type AgainstNodeSettings, measureAgainstNode } from './against-node.js';
+import { startBusy } from './busy.js';
 import { drawOverhead } from './chart.js';
 import { Delays } from './delay.js';
 import { isPeer, type Implementation } from './implementations.js';
@@ -41,6 +42,7 @@ interface MeasureOptions {
   maxSeconds: number;
   start: Start | 'auto';
   bind: boolean;
+  busy?: number;
   warmUp: boolean;
   delays?: number[];
   links: string[];
@@ -104,7 +106,8 @@ function joinOption(...others: string[]): Option {
 async function measureAll(implementations: Implementation[], options: MeasureOptions & Settings): Promise<void> {
   const charts = options.svg === undefined ? undefined : await loadCharts();
   sayWhat(implementations);
-  const results = await measure(implementations, options, listener);
+  const others = options.busy === undefined ? undefined : startBusy(options.busy);
+  const results = await measure(implementations, options, listener).finally(() => others?.stop());
   report(results, options);
   const rows = toRows(results);
   writeJson(options.json, rows);
@@ -380,6 +383,7 @@ const program = new Command('nbcbench')
       .default('auto'),
   )
   .option('--no-bind', 'leave it to the kernel on which processors ranks run')
+  .option('--busy <n>', 'so many programs that compute run beside the ranks, on any processor', parse.parsePositive)
   .addOption(warmUpOption())
   .option('--delays <list>', 'measure with each of these delays of the network, in ms', parse.parseDelays)
   .option('--links <list>', 'the network interfaces to delay, by tc, as root', parse.parseInterfaces, [])
@@ -422,6 +426,7 @@ Examples:
   $ nbcbench --ops ialltoall --sizes 1K..256K --intervals 0,1K,8K --progress thread,manual --svg overhead.svg
   $ nbcbench --ranks 16 --sizes 8,1K --peers --json rows.json
   $ nbcbench --ranks 16 --sizes 8 --threads --peers    ranks as threads against MPI's processes
+  $ nbcbench --ranks 8 --sizes 8 --busy 2 --peers      beside two other programs that compute
   $ nbcbench waiting --peers                           processor time of ranks that wait
   $ nbcbench crowd --peers                             64 ranks over TCP on this machine, all-to-all
   $ nbcbench pingpong --transport tcp --peers openmpi  round trips of 8 bytes

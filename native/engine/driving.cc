@@ -323,11 +323,11 @@ class Engine::Spinning {
     if (passes_ > kYields || (passes_ == 1 && !history.worth_it())) return false;
     const auto before = Clock::now();
     sched_yield();
-    if (Clock::now() - before <= kLongYield + kTurn * engine_.crowd_.load(std::memory_order_relaxed)) {
-      history.was_short();
-    } else {
+    if (Clock::now() - before > kLongYield + kTurn * engine_.crowd_.load(std::memory_order_relaxed)) {
       history.was_long();
       passes_ = kYields;  // it looks once more, and sleeps
+    } else if (passes_ == 1) {
+      history.was_short();
     }
     return true;
   }

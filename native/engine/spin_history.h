@@ -34,7 +34,8 @@ class SpinHistory {
 // A rank that shares its processor lets others run before it sleeps. If they are ranks that wait, it has the processor
 // back after some turns of microseconds. If one of them computes, be it a rank or another program, sched_yield() gives
 // that one a whole slice of milliseconds, while a sleeper that is woken gets the processor almost at once. So after one
-// long yield, waits sleep at once, and longer after each further one. Each short one takes a little of that back.
+// long yield, waits sleep at once, and longer after each further one. Each series that begins with a short one takes a
+// little of that back: less than one long yield adds, since beside a program that computes two of three are short.
 class YieldHistory {
  public:
   // Once for each series of yields.
