@@ -48,8 +48,8 @@ class YieldHistory {
   void was_short() { interval_ -= std::min(interval_, 1u); }
 
  private:
-  // Series that are left out after a long yield. It lasts some 3 ms, and a wait that sleeps some 0.1 ms, so what is left
-  // of long yields beside busy processors is 3 percent.
+  // Series that are left out after a long yield. It lasts some 3 ms, and a wait that sleeps some 0.1 ms. So beside busy
+  // processors long yields are 3 percent of the time.
   static constexpr uint32_t kFirst = 16;
   static constexpr uint32_t kMost = 1024;
   uint32_t interval_ = 0;
