@@ -294,6 +294,8 @@ class Engine : private libof::Calls, private libof::Observer {
   void advance(Operation& operation);
   static Combining combining_of(const Operation& operation, const Transfer& t);
   void start_round(Operation& operation, const Round& round);
+  void start_receives(Operation& operation, const Round& round);
+  void start_sends(Operation& operation, const Round& round);
   void start_local_work(Operation& operation, const Round& round);
   void go_on_locally(Operation& operation);
   void give_to_function(Operation& operation, const Local& local);

@@ -20,13 +20,9 @@ Combining Engine::combining_of(const Operation& operation, const Transfer& t) {
   return {local.reduce, target, target, true, local.number};
 }
 
+// Where all messages of a round are short, peers wait for ours: the receives, 40 ns each, come after the sends. A barrier
+// of two ranks took 0.67 µs before, and 0.61 with that. Long messages need the receives first, since their RTRs do.
 void Engine::start_round(Operation& operation, const Round& round) {
-  const LoadedPlan& loaded = *operation.loaded;
-  const Plan& plan = loaded.plan;
-  // A message may be shorter than the buffer of the caller; what is unpacked from temporary memory may not.
-  const auto length_of = [&](const Transfer& t) {
-    return loaded.messages && t.role == Role::receive ? libof::Length::at_most : libof::Length::exact;
-  };
   const bool combined = operation.combined;
   operation.combined = false;
   ++counters_.rounds;
@@ -34,21 +30,37 @@ void Engine::start_round(Operation& operation, const Round& round) {
     trace_->round(operation.traced, operation.round);
     if (operation.round > 1) operation.noted = nullptr;
   }
+  const bool sends_first = round.longest <= libof_.eager_limit();
+  if (sends_first) start_sends(operation, round);
+  start_receives(operation, round);
+  if (!sends_first) start_sends(operation, round);
+  if (round.local_first < round.local_last && !combined) start_local_work(operation, round);
+  poll_for_rtr(operation, 0, options_.startall_us);
+}
+
+void Engine::start_receives(Operation& operation, const Round& round) {
+  const LoadedPlan& loaded = *operation.loaded;
+  // A message may be shorter than the buffer of the caller; what is unpacked from temporary memory may not.
+  const auto length_of = [&](const Transfer& t) {
+    return loaded.messages && t.role == Role::receive ? libof::Length::at_most : libof::Length::exact;
+  };
   for (uint32_t i = round.receive_first; i < round.receive_last; ++i) {
-    const Transfer& t = plan.receives[i];
+    const Transfer& t = loaded.plan.receives[i];
     libof_.irecv(operation, t.peer, loaded.messages ? operation.receive_key : key_of(operation, t),
                  operation.base[static_cast<size_t>(t.role)] + t.offset, t.bytes, length_of(t),
                  combining_of(operation, t));
   }
+}
+
+void Engine::start_sends(Operation& operation, const Round& round) {
+  const LoadedPlan& loaded = *operation.loaded;
   for (uint32_t i = round.send_first; i < round.send_last; ++i) {
-    const Transfer& t = plan.sends[i];
+    const Transfer& t = loaded.plan.sends[i];
     const uint32_t before = operation.waiting_rtr;
     libof_.isend(operation, t.peer, loaded.messages ? operation.send_key : key_of(operation, t),
                  operation.base[static_cast<size_t>(t.role)] + t.offset, t.bytes);
     poll_for_rtr(operation, before, options_.wait_on_send_us);
   }
-  if (round.local_first < round.local_last && !combined) start_local_work(operation, round);
-  poll_for_rtr(operation, 0, options_.startall_us);
 }
 
 // Short work is done at once. The rest is done piece by piece: by the passes of the thread that drives.

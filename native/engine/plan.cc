@@ -141,9 +141,13 @@ class Compiler {
     round.send_last = static_cast<uint32_t>(plan_.sends.size());
     round.local_last = static_cast<uint32_t>(plan_.locals.size());
     for (uint32_t i = round.local_first; i < round.local_last; ++i) round.local_cost += plan_.locals[i].cost();
+    for (uint32_t i = round.receive_first; i < round.receive_last; ++i) note_message(round, plan_.receives[i]);
+    for (uint32_t i = round.send_first; i < round.send_last; ++i) note_message(round, plan_.sends[i]);
     combine_early(round);
     plan_.rounds.push_back(round);
   }
+
+  static void note_message(Round& round, const Transfer& t) { round.longest = std::max(round.longest, t.bytes); }
 
   // Finds the receive of the round before that the reduction of this round may be joined with.
   void combine_early(const Round& round) {

@@ -71,6 +71,7 @@ struct Round {
   uint32_t send_first, send_last;
   uint32_t local_first, local_last;
   uint64_t local_cost;  // of all local elements
+  uint64_t longest;     // bytes of its longest message
 };
 
 struct Plan {

@@ -83,6 +83,29 @@ TEST(a_lock_that_was_waited_for_is_not_wanted) {
   lock.unlock();
 }
 
+// Peers wait for short messages. Long ones wait for the RTRs of receives.
+TEST(short_messages_leave_before_receives_are_posted) {
+  struct Noting : ThreadFabric {
+    using ThreadFabric::ThreadFabric;
+    Connect connect(Rank peer) override {
+      asked.push_back(peer);
+      return ThreadFabric::connect(peer);
+    }
+    std::vector<Rank> asked;
+  };
+  for (const size_t bytes : {size_t{8}, size_t{100'000}}) {
+    ThreadNetwork network(3);
+    auto made = std::make_unique<Noting>(network, 0, std::make_shared<Heap>());
+    Noting& fabric = *made;
+    TestRank me(std::move(made), mode(false));
+    Schedule schedule(bytes, bytes);
+    schedule.round().receive(1, Role::receive, 0, bytes).send(2, Role::send, 0, bytes);
+    me.start(me.load(schedule), me.plain(bytes), me.plain(bytes));
+    CHECK_EQ(fabric.asked.size(), 2u);
+    CHECK_EQ(fabric.asked.front(), bytes == 8 ? 2u : 1u);
+  }
+}
+
 // While this thread spins, a peer on the same processor cannot send what it waits for.
 TEST(a_waiter_whose_peer_has_the_same_processor_sleeps_at_once) {
   ThreadNetwork network(2);

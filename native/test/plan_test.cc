@@ -392,6 +392,14 @@ TEST(a_reduction_has_an_operator_that_its_type_has) {
   CHECK_EQ(refused_at(order), 12);
 }
 
+TEST(rounds_know_their_longest_message) {
+  const Plan plan = compile(valid().words);
+  CHECK_EQ(plan.rounds.size(), 3u);
+  CHECK_EQ(plan.rounds[0].longest, 4096u);
+  CHECK_EQ(plan.rounds[1].longest, 0u);
+  CHECK_EQ(plan.rounds[2].longest, 4096u);
+}
+
 TEST(a_function_reduces_only_where_one_is_given) {
   Schedule schedule(16, 16);
   schedule.round().reduce(Operator::user, ElementType::float64, kSend, 0, kReceive, 0, 16);

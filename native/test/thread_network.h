@@ -65,7 +65,7 @@ class Heap final : public ExposedMemory {
   std::string why() const override { return "no memory"; }
 };
 
-class ThreadFabric final : public FarFabric {
+class ThreadFabric : public FarFabric {
  public:
   ThreadFabric(ThreadNetwork& network, Rank rank, std::shared_ptr<ExposedMemory> memory)
       : network_(network), rank_(rank), memory_(std::move(memory)), boxes_(network.size()), closed_(network.size()) {
