@@ -56,11 +56,7 @@ export const COUNTERS = {
   crossMemoryBytes: row('bytes', SHM, 'Data of messages above 64 KiB, copied straight from process to process.'),
   stagedBytes: row('bytes', SHM, 'Data of messages to plain buffers, copied through a staging area in shared memory.'),
   helpedPieces: row('pieces', SHM, 'Pieces of large messages that the receiver copied, not the sender.'),
-  combinedBytes: row(
-    'bytes',
-    SHM,
-    'Of large messages of reductions, which the receiver combined while it copied them.',
-  ),
+  combinedBytes: row('bytes', SHM, 'Of large messages of reductions, combined by this rank where others are copied.'),
   peersByMemory: row('peers', SHM, 'Peers that this rank reaches by shared memory.'),
   doorbells: row('wake-ups', SHM, 'Sleeping peers that this rank woke.'),
 

@@ -320,7 +320,8 @@ class Engine::Spinning {
  private:
   bool lets_others_run() {
     YieldHistory& history = engine_.yield_history_;
-    if (passes_ > kYields || (passes_ == 1 && !history.worth_it())) return false;
+    if (passes_ == 1 && !history.worth_it()) passes_ = kYields + 1;
+    if (passes_ > kYields) return false;
     const auto before = Clock::now();
     sched_yield();
     if (Clock::now() - before > kLongYield + kTurn * engine_.crowd_.load(std::memory_order_relaxed)) {

@@ -21,8 +21,8 @@ Combining Engine::combining_of(const Operation& operation, const Transfer& t) {
 }
 
 // Where all messages of a round are short, peers wait for ours: the receives, 40 ns each, come after the sends. A
-// barrier of two ranks took 0.67 µs before, and 0.61 with that. Long messages need the receives first, since their RTRs
-// do.
+// barrier of two ranks took 0.67 µs before, and 0.61 with that. Of long messages the data wait for the RTR of the
+// receive, so that comes first.
 void Engine::start_round(Operation& operation, const Round& round) {
   const bool combined = operation.combined;
   operation.combined = false;

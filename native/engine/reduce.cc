@@ -18,10 +18,11 @@ ReduceKernel reduce_kernel(Operator op, ElementType type) {
   return portable::kernel(op, type);
 }
 
-ReduceKernel numbered_kernel(uint32_t number) {
-  const uint32_t op = (number - 1) / kElementTypes;
-  if (number == 0 || op >= kOperators) return nullptr;
-  return reduce_kernel(static_cast<Operator>(op), static_cast<ElementType>((number - 1) % kElementTypes));
+ReduceKernel numbered_kernel(uint32_t number, size_t bytes) {
+  if (number == 0 || number > kOperators * kElementTypes) return nullptr;
+  const auto op = static_cast<Operator>((number - 1) / kElementTypes);
+  const auto type = static_cast<ElementType>((number - 1) % kElementTypes);
+  return bytes % reduce_unit(op, type) == 0 ? reduce_kernel(op, type) : nullptr;
 }
 
 }  // namespace nbc

@@ -19,8 +19,8 @@ ReduceKernel reduce_kernel(Operator op, ElementType type);
 constexpr uint32_t reduce_number(Operator op, ElementType type) {
   return 1 + static_cast<uint32_t>(op) * kElementTypes + static_cast<uint32_t>(type);
 }
-// Of a peer, which is not believed. Null: there is none.
-ReduceKernel numbered_kernel(uint32_t number);
+// For so many bytes, both of a peer, which is not believed. Null: there is none.
+ReduceKernel numbered_kernel(uint32_t number, size_t bytes);
 
 // Bytes of what is combined as a whole: an element, or a pair (value, index) of MINLOC and MAXLOC.
 inline uint32_t reduce_unit(Operator op, ElementType type) {

@@ -68,8 +68,8 @@ struct Combining {
   bool is_left = false;              // the message is the left operand, and `other` the right one
   uint32_t number = 0;               // what other ranks know the kernel by; 0: they do not
 };
-// The kernel with such a number, which may be any; null: there is none.
-using FindKernel = CombineKernel (*)(uint32_t number);
+// The kernel with such a number, which may be any; null: there is none, or it does not combine so many bytes.
+using FindKernel = CombineKernel (*)(uint32_t number, size_t bytes);
 
 // Memory that every peer can reach without further ado, page-aligned and zeroed. Any thread.
 class ExposedMemory {
@@ -201,9 +201,10 @@ class Fabric {
   virtual bool prepare(Rank /*peer*/, const LocalBuffer& /*buffer*/, bool /*sends*/) { return true; }
   // Opens a buffer to writes of the peer, until conceal(). False: that failed, why(rank()) tells.
   virtual bool expose(Rank peer, const LocalBuffer& buffer, ExposedBuffer& out) = 0;
-  // The same, and this rank combines the message as it comes. What is in the target is the result once the immediate is
-  // here without an error, and what is in the buffer, unless that is the target, is undefined. conceal() follows then,
-  // too. False: nothing is exposed, since this fabric does not do that, or not for such a message.
+  // The same, and the message is combined as it comes, by this rank or by its sender. What is in the target is the
+  // result once the immediate is here without an error, and what is in the buffer, unless that is the target, is
+  // undefined. revoke() of the buffer also keeps the sender from the operands. conceal() follows then, too. False:
+  // nothing is exposed, since this fabric does not do that, or not for such a message.
   virtual bool expose_combining(Rank /*peer*/, const LocalBuffer& /*buffer*/, const Combining& /*how*/,
                                 ExposedBuffer& /*out*/) {
     return false;

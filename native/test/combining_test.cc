@@ -186,7 +186,7 @@ TEST(the_receiver_alone_combines_where_both_cannot_or_need_not) {
   fill_words(targets[0], 2);
   exposed[0] = pair.expose(targets[0], targets[0]);
   CHECK_EQ(recipe_of(exposed[0].key), 1u);
-  // A rank that is sent to, too.
+  // A sender that is sent to, too.
   const uint64_t before = pair.by_sender();
   pair.a.bulk.expect(1, true);
   pair.put(from, exposed[0]);
@@ -209,6 +209,9 @@ TEST(the_receiver_alone_combines_where_both_cannot_or_need_not) {
 }
 
 TEST(a_recipe_that_ranks_do_not_write_is_not_followed) {
+  constexpr uint32_t kPairs = reduce_number(Operator::minloc, ElementType::float64);
+  CHECK(numbered_kernel(kPairs, 32) != nullptr);
+  CHECK(numbered_kernel(kPairs, 24) == nullptr);  // one and a half
   for (int wrong = 0; wrong < 4; ++wrong) {
     Pair pair;
     std::byte* const from = pair.memory(pair.a);

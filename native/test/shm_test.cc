@@ -114,6 +114,8 @@ void check_combined(const Pinned& block, size_t bytes) {
   }
 }
 
+constexpr uint32_t kRepetitions = 2;
+
 // Ranks that are threads of one process, and others.
 void combine_large_messages(const std::function<std::shared_ptr<job::Segment>(Rank)>& segment_of, bool in_arena) {
   for (const Joined how : {Joined::result, Joined::temporary, Joined::apart}) {
@@ -121,21 +123,24 @@ void combine_large_messages(const std::function<std::shared_ptr<job::Segment>(Ra
       for (const size_t bytes : {shm::kCombineFrom - 8, shm::kCombineFrom, (size_t{300} << 10) + 8}) {
         const auto segment = segment_of(2);
         const auto fabric_of = [&](Rank rank) { return shm_fabric(segment, rank, options); };
+        // Of both: a rank that has its message already helps the other one.
+        std::atomic<uint64_t> combined{0};
         run_ranks_over(2, options, fabric_of, [&](TestRank& me, Meeting& meeting) {
           const auto plan = me.load(exchange_and_combine(how, 1 - me.rank, bytes));
           const Pinned send = me.memory(how == Joined::result ? bytes : 0, in_arena);
           const Pinned receive = me.memory(2 * bytes, in_arena);
-          const bool joins = how != Joined::apart && bytes >= shm::kCombineFrom;
-          for (uint32_t repetition = 1; repetition <= 2; ++repetition) {
+          for (uint32_t repetition = 0; repetition < kRepetitions; ++repetition) {
             if (how == Joined::result) contribute(send, 0, bytes, me.rank);
             contribute(receive, 0, bytes, me.rank);
             contribute(receive, bytes, bytes, me.rank);
             me.wait(me.start(plan, send, receive));
             check_combined(receive, bytes);
-            CHECK_EQ(me.counter("combinedBytes"), joins ? double(bytes * repetition) : 0.0);
             meeting.meet([&] { me.engine->test(); });
           }
+          combined += static_cast<uint64_t>(me.counter("combinedBytes"));
         });
+        const bool joins = how != Joined::apart && bytes >= shm::kCombineFrom;
+        CHECK_EQ(combined.load(), joins ? 2 * kRepetitions * bytes : 0);
       }
     }
   }
@@ -146,6 +151,39 @@ TEST(large_messages_are_combined_as_they_come) {
   for (const bool in_arena : {false, true}) {
     combine_large_messages([](Rank size) { return make_segment(size); }, in_arena);
     combine_large_messages([](Rank size) { return make_shared_segment(size); }, in_arena);
+  }
+}
+
+// One rank sends, the other one has the result: both combine, and each may do all of it.
+TEST(both_ranks_combine_what_one_sends) {
+  for (const RankOptions& options : modes()) {
+    for (const size_t bytes : {shm::kCombineFrom, (size_t{1} << 20) + 8}) {
+      std::atomic<uint64_t> combined{0};
+      run_ranks(2, options, [&](TestRank& me, Meeting& meeting) {
+        Schedule schedule(bytes, bytes);
+        schedule.round();
+        if (me.rank == 0) {
+          schedule.send(1, Role::send, 0, bytes);
+        } else {
+          schedule.receive(0, Role::receive, 0, bytes).round();
+          schedule.reduce(Operator::sum, ElementType::uint64, Role::send, 0, Role::receive, 0, bytes);
+        }
+        const auto plan = me.load(schedule);
+        const Pinned send = me.memory(bytes, true);
+        const Pinned receive = me.memory(bytes, true);
+        contribute(send, 0, bytes, me.rank);
+        for (int repetition = 0; repetition < 20; ++repetition) {
+          std::memset(receive.data, 0, bytes);
+          meeting.meet([&] { me.engine->test(); });
+          const uint32_t request = me.start(plan, send, receive);
+          if (request != kNoRequest) me.wait(request);
+          if (me.rank == 1) check_combined(receive, bytes);
+        }
+        meeting.meet([&] { me.engine->test(); });
+        combined += static_cast<uint64_t>(me.counter("combinedBytes"));
+      });
+      CHECK_EQ(combined.load(), 20 * bytes);
+    }
   }
 }
 

@@ -3,8 +3,10 @@
 #include <atomic>
 #include <chrono>
 #include <dlfcn.h>
+#include <functional>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "engine/spin_history.h"
 #include "test/check.h"
@@ -74,6 +76,45 @@ TEST(short_yields_between_long_ones_do_not_hide_them) {
   uint32_t all = 0;
   for (int i = 0; i < 2000; ++i) all += series(history, 2, false) + series(history, 1, true);
   CHECK(all < 200);
+}
+
+TEST(news_before_the_sleep_does_not_begin_a_series_that_is_left_out) {
+  struct Hooked : ThreadFabric {
+    using ThreadFabric::ThreadFabric;
+    void arm(Sleeper who, uint32_t need) override {
+      ThreadFabric::arm(who, need);
+      if (armed) armed();
+    }
+    std::function<void()> armed;
+  };
+  ThreadNetwork network(2);
+  RankOptions options;
+  options.progress_thread = false;
+  auto made = std::make_unique<Hooked>(network, 0, std::make_shared<Heap>());
+  Hooked& fabric = *made;
+  TestRank peer(std::make_unique<ThreadFabric>(network, 1, std::make_shared<Heap>()), options);
+  TestRank me(std::move(made), options);
+  const auto send = [&](uint32_t tag) { peer.wait(peer.isend(peer.filled(8, false, 1), 0, tag)); };
+  const auto yields_of_wait = [&](uint32_t messages) {
+    std::vector<uint32_t> receives;
+    for (uint32_t tag = 0; tag < messages; ++tag) receives.push_back(me.irecv(me.plain(8), 1, tag));
+    uint32_t sent = 0;
+    fabric.armed = [&] {
+      if (sent < messages) send(sent++);
+    };
+    const uint32_t before = yields.load();
+    std::thread waiter([&] {
+      counts = true;
+      CHECK(me.engine->wait(receives.data(), receives.size(), true, -1));
+    });
+    waiter.join();
+    for (const uint32_t receive : receives) me.finish(receive);
+    return yields.load() - before;
+  };
+  others_compute = true;
+  CHECK_EQ(yields_of_wait(1), 1u);
+  CHECK_EQ(yields_of_wait(3), 0u);
+  others_compute = false;
 }
 
 // A rank of two that share a processor waits for a message of the other one, which comes when it sleeps.

@@ -56,8 +56,7 @@ void leave(Gate& gate) {
 bool enter(Gate& gate, uint32_t key) {
   // seq_cst, both: see Gate
   gate.inside.store(gate.inside.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
-  const uint32_t revocations = gate.revocations.load(std::memory_order_seq_cst);
-  if (revocations << kRevocationsShift == (key >> kRevocationsShift) << kRevocationsShift) return true;
+  if (key_of(gate.revocations.load(std::memory_order_seq_cst), false) == (key & ~kAllButRevocations)) return true;
   leave(gate);
   return false;
 }
@@ -120,6 +119,7 @@ bool Bulk::copy_pieces(Link& link, BulkSlot& slot, bool sending, uint32_t first,
   const Put* const put = sending ? link.in_flight[&slot - link.out] : nullptr;
   if (put != nullptr && put->combining.kernel != nullptr) {
     combine_part(put->combining, at, put->from + at, length);
+    counters_.mapped_bytes += length;
     return true;
   }
   return copy(link, slot, sending, at, length);
@@ -180,15 +180,14 @@ uint32_t Bulk::write_recipe(Link& link, const Combining& how) {
 // What the receiver wants done with the put. False: only the receiver can do it.
 bool Bulk::read_recipe(Link& link, Put& put) {
   const Recipe recipe = link.gate_out->recipes[recipe_of(put.to.key) - 1];
-  std::byte* const base = link.here ? nullptr : arena_of(link);
   const size_t end = segment_->arena_bytes();
   const auto fits = [&](uint64_t place) { return link.here || (place <= end && put.bytes <= end - place); };
-  const CombineKernel kernel = find_kernel_(recipe.kernel);
-  if (kernel == nullptr || (!link.here && base == nullptr) || !fits(recipe.target) || !fits(recipe.other)) return false;
-  const auto at = [&](uint64_t place) {
-    return link.here ? reinterpret_cast<std::byte*>(static_cast<uintptr_t>(place)) : base + place;
-  };
-  put.combining = {kernel, at(recipe.target), at(recipe.other), recipe.is_left != 0};
+  const CombineKernel kernel = find_kernel_(recipe.kernel, put.bytes);
+  if (kernel == nullptr || !fits(recipe.target) || !fits(recipe.other)) return false;
+  std::byte* const target = mapped(link, recipe.target, !link.here);
+  const std::byte* const other = mapped(link, recipe.other, !link.here);
+  if (target == nullptr || other == nullptr) return false;
+  put.combining = {kernel, target, other, recipe.is_left != 0};
   return true;
 }
 
@@ -333,7 +332,7 @@ bool Bulk::announce(Link& link, Put& put, uint64_t& room) {
   const bool in_arena = (put.to.key & kInArena) != 0;
   const size_t length = put.bytes - put.announced;
   const bool taken = (put.to.key & kTaken) != 0;
-  const bool combines = taken && length >= kShareFrom && (from_arena || link.here) && !link.expected &&
+  const bool combines = taken && length >= kShareFrom && (from_arena || link.here) && receivers_.empty() &&
                         has_recipe(put.to.key) && find_kernel_ != nullptr;
   bool direct = combines || (!taken && (in_arena || link.can_attach || put.peer == rank_));
   // Staged, or a small put (see fill()).
@@ -449,9 +448,9 @@ void Bulk::conceal(Rank peer, const ExposedBuffer& buffer) {
   Link& link = *links_[peer];
   const auto same = [&](const auto& entry) { return is_same(entry.buffer, buffer); };
   std::erase_if(link.revoked, same);
-  const bool taken = std::any_of(link.taken.begin(), link.taken.end(), same);
-  if (taken && has_recipe(buffer.key)) link.gate_in->recipes[recipe_of(buffer.key) - 1].kernel = 0;
-  taken_ -= static_cast<uint32_t>(std::erase_if(link.taken, same));
+  const auto taken = static_cast<uint32_t>(std::erase_if(link.taken, same));
+  taken_ -= taken;
+  if (taken > 0 && has_recipe(buffer.key)) link.gate_in->recipes[recipe_of(buffer.key) - 1].kernel = 0;
 }
 
 void Bulk::abandon(Rank peer) {
