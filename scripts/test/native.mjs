@@ -43,8 +43,8 @@ const VARIANTS = [
  * Of arm64: what depends on the processor, its atomics or its order of memory, as far as emulation shows that. The
  * others need system calls and clocks that qemu-user does not have, or libraries that are not there for arm64.
  */
-const EMULATED = `arena_test bulk_test conformance_test connecting_test credits_test doorbell_test engine_test
-  event_loop_test local_work_test rank_pipe_test reach_test reduce_test shm_test socket_bootstrap_test
+const EMULATED = `arena_test bulk_test combining_test conformance_test connecting_test credits_test doorbell_test
+  engine_test event_loop_test local_work_test rank_pipe_test reach_test reduce_test shm_test socket_bootstrap_test
   spin_history_test tcp_test threads_test trace_test user_work_test`.split(/\s+/);
 /** A program that hangs ends itself (native/test/check.h); this is for the case that even that fails. */
 const LIMIT_S = 1800;
