@@ -320,16 +320,13 @@ class Engine::Spinning {
  private:
   bool lets_others_run() {
     YieldHistory& history = engine_.yield_history_;
-    if (passes_ == 1 && !history.worth_it()) passes_ = kYields + 1;
     if (passes_ > kYields) return false;
     const auto before = Clock::now();
+    if (!history.worth_it(before)) return false;
     sched_yield();
-    if (Clock::now() - before > kLongYield + kTurn * engine_.crowd_.load(std::memory_order_relaxed)) {
-      history.was_long();
-      passes_ = kYields;  // it looks once more, and sleeps
-    } else if (passes_ == 1) {
-      history.was_short();
-    }
+    const auto after = Clock::now();
+    if (after - before > kLongYield + kTurn * engine_.crowd_.load(std::memory_order_relaxed))
+      history.was_long(before, after);  // it looks once more, and sleeps
     return true;
   }
 
