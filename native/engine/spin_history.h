@@ -36,8 +36,9 @@ class SpinHistory {
 // back after some turns of microseconds. If one of them computes, be it a rank or another program, sched_yield() gives
 // that one a whole slice of milliseconds, while a sleeper that is woken gets the processor almost at once. So when long
 // yields take most of the time, waits sleep at once, for a time that is many times as long. Then yields are on
-// probation: the first long one is enough to leave them out again. Some long ones are the work of V8 and of the system, although
-// nothing else runs: with 16 ranks on two processors, to sleep after these made a barrier take 1.6 times as long.
+// probation: the first long one is enough to leave them out again. Some long ones are the work of V8 and of the system,
+// although nothing else runs: with 16 ranks on two processors, to sleep after these made a barrier take 1.6 times as
+// long.
 class YieldHistory {
  public:
   using Time = std::chrono::steady_clock::time_point;
