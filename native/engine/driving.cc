@@ -326,7 +326,7 @@ class Engine::Spinning {
     sched_yield();
     const auto after = Clock::now();
     if (after - before > kLongYield + kTurn * engine_.crowd_.load(std::memory_order_relaxed))
-      history.was_long(before, after);  // it looks once more, and sleeps
+      history.was_long(before, after);
     return true;
   }
 

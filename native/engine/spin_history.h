@@ -56,7 +56,7 @@ class YieldHistory {
   static constexpr auto kProbation = std::chrono::milliseconds(10);
   // Each of eight ranks on two processors loses one slice in 64, so all of them together an eighth of the time.
   static constexpr int kTimes = 64;
-  uint32_t long_ones_ = 0;  // most of the time
+  uint32_t long_ones_ = 0;  // in a row, each with less time before it than it took
   Time last_{};
   Time again_{};
   Time suspected_until_{};

@@ -56,6 +56,11 @@ struct Pair {
     plain.emplace_back(kBytes);
     return plain.back().data();
   }
+  std::byte* filled(Side& of, uint64_t seed) {
+    std::byte* const at = memory(of);
+    fill_words(at, seed);
+    return at;
+  }
   // As ShmFabric::expose_combining() does for rank 1.
   ExposedBuffer expose(std::byte* target, const std::byte* other, std::byte* buffer = nullptr) {
     if (buffer == nullptr) buffer = target;
@@ -98,11 +103,9 @@ struct Pair {
 TEST(both_ends_combine_pieces) {
   for (const bool here : {false, true}) {
     Pair pair(here);
-    std::byte* const from = pair.memory(pair.a);
+    std::byte* const from = pair.filled(pair.a, 1);
     std::byte* const target = pair.memory(pair.b);
-    std::byte* const other = pair.memory(pair.b);
-    fill_words(from, 1);
-    fill_words(other, 2);
+    std::byte* const other = pair.filled(pair.b, 2);
     const ExposedBuffer exposed = pair.expose(target, other);
     pair.put(from, exposed);
     pair.finish();
@@ -117,10 +120,9 @@ TEST(both_ends_combine_pieces) {
 // In place: what was combined already must not be combined again.
 TEST(both_ends_combine_into_an_operand_while_they_race) {
   Pair pair;
-  std::byte* const from = pair.memory(pair.a);
+  std::byte* const from = pair.filled(pair.a, 1);
   std::byte* const target = pair.memory(pair.b);
   std::byte* const scratch = pair.memory(pair.b);
-  fill_words(from, 1);
   const uint32_t count = repetitions(300, 60);
   std::atomic<uint32_t> allowed{0};
   std::atomic<uint32_t> finished{0};
@@ -152,10 +154,8 @@ TEST(both_ends_combine_into_an_operand_while_they_race) {
 // A receiver that computes does nothing for it.
 TEST(the_sender_alone_combines_if_the_receiver_computes) {
   Pair pair;
-  std::byte* const from = pair.memory(pair.a);
-  std::byte* const target = pair.memory(pair.b);
-  fill_words(from, 1);
-  fill_words(target, 2);
+  std::byte* const from = pair.filled(pair.a, 1);
+  std::byte* const target = pair.filled(pair.b, 2);
   pair.put(from, pair.expose(target, target));
   pair.finish(Effort::look);
   CHECK_EQ(first_not_sum(target, 1, 2), kWords);
@@ -165,8 +165,7 @@ TEST(the_sender_alone_combines_if_the_receiver_computes) {
 // Ranks that send to each other, messages beyond the recipes, and buffers that one of them cannot reach.
 TEST(the_receiver_alone_combines_where_both_cannot_or_need_not) {
   Pair pair;
-  std::byte* const from = pair.memory(pair.a);
-  fill_words(from, 1);
+  std::byte* const from = pair.filled(pair.a, 1);
   ExposedBuffer exposed[kRecipes + 1];
   std::byte* targets[kRecipes + 1];
   for (uint32_t i = 0; i <= kRecipes; ++i) {
@@ -214,10 +213,8 @@ TEST(a_recipe_that_ranks_do_not_write_is_not_followed) {
   CHECK(numbered_kernel(kPairs, 24) == nullptr);  // one and a half
   for (int wrong = 0; wrong < 4; ++wrong) {
     Pair pair;
-    std::byte* const from = pair.memory(pair.a);
-    std::byte* const target = pair.memory(pair.b);
-    fill_words(from, 1);
-    fill_words(target, 2);
+    std::byte* const from = pair.filled(pair.a, 1);
+    std::byte* const target = pair.filled(pair.b, 2);
     ExposedBuffer exposed = pair.expose(target, target);
     Recipe& recipe = pair.b.bulk.link(0).gate_in->recipes[0];
     if (wrong == 0) recipe.kernel = 12345;
@@ -237,11 +234,9 @@ TEST(a_recipe_that_ranks_do_not_write_is_not_followed) {
 // As what is copied: see bulk_test.
 TEST(what_is_revoked_amid_its_pieces_is_not_combined_any_more) {
   Pair pair;
-  std::byte* const from = pair.memory(pair.a);
-  std::byte* const target = pair.memory(pair.b);
+  std::byte* const from = pair.filled(pair.a, 1);
+  std::byte* const target = pair.filled(pair.b, 2);
   std::byte* const scratch = pair.memory(pair.b);
-  fill_words(from, 1);
-  fill_words(target, 2);
   const ExposedBuffer exposed = pair.expose(target, target, scratch);
   pair.put(from, exposed);
   pair.a.poll(Effort::pass);

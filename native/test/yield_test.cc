@@ -76,12 +76,10 @@ TEST(news_before_the_sleep_does_not_begin_a_series_that_is_left_out) {
     std::function<void()> armed;
   };
   ThreadNetwork network(2);
-  RankOptions options;
-  options.progress_thread = false;
   auto made = std::make_unique<Hooked>(network, 0, std::make_shared<Heap>());
   Hooked& fabric = *made;
-  TestRank peer(std::make_unique<ThreadFabric>(network, 1, std::make_shared<Heap>()), options);
-  TestRank me(std::move(made), options);
+  TestRank peer(std::make_unique<ThreadFabric>(network, 1, std::make_shared<Heap>()), mode(false));
+  TestRank me(std::move(made), mode(false));
   const auto send = [&](uint32_t tag) { peer.wait(peer.isend(peer.filled(8, false, 1), 0, tag)); };
   const auto yields_of_wait = [&](uint32_t messages) {
     std::vector<uint32_t> receives;
@@ -108,7 +106,7 @@ TEST(news_before_the_sleep_does_not_begin_a_series_that_is_left_out) {
 // A rank of two that share a processor waits for a message of the other one, which comes when it sleeps.
 class Waiter {
  public:
-  Waiter() : network_(2), peer_(fabric(1), options()), me_(fabric(0), options()) {}
+  Waiter() : network_(2), peer_(fabric(1), mode(false)), me_(fabric(0), mode(false)) {}
   // How often it lets others run, in so many waits.
   uint32_t yields_of(uint32_t waits) {
     const uint32_t before = yields.load();
@@ -126,7 +124,6 @@ class Waiter {
   }
 
  private:
-  static RankOptions options() { return {.progress_thread = false}; }
   std::unique_ptr<Fabric> fabric(Rank rank) {
     return std::make_unique<ThreadFabric>(network_, rank, std::make_shared<Heap>());
   }
