@@ -8,6 +8,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
+import { commonJs, facade } from './commonjs.mjs';
 
 const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), '..');
 const FROM = join(ROOT, 'out/library');
@@ -43,6 +44,7 @@ const OPTIONS = {
   platform: 'node',
   target: 'node20',
   packages: 'external',
+  external: ['*/code.cjs'],
   // Messages name classes and functions.
   keepNames: true,
   logLevel: 'error',
@@ -104,6 +106,8 @@ const together = ({ onResolve, onLoad }) => {
     return { contents: `${shebang ?? ''}${imports}${rest}`, resolveDir: dirname(path) };
   });
 };
+/** The loader is no part of a chunk, because it loads them. All chunks lie beside it. */
+const loader = ({ onResolve }) => onResolve({ filter: /code\.cjs$/ }, () => ({ path: './code.cjs', external: true }));
 const virtual = ({ onResolve, onLoad }) => {
   onResolve({ filter: /^[^./]/ }, ({ path }) => (ALL.includes(path) ? { path, namespace: 'all' } : undefined));
   onLoad({ filter: /./, namespace: 'all' }, ({ path }) => ({ contents: all[path], resolveDir: FROM }));
@@ -114,6 +118,7 @@ const { outputFiles } = await build({
   plugins: [
     { name: 'all', setup: virtual },
     { name: 'together', setup: together },
+    { name: 'loader', setup: loader },
   ],
 });
 /** Files of nothing, which `core` leaves where all of it is in other chunks. */
@@ -130,9 +135,29 @@ const lean = (text) =>
     .replaceAll('\u2212', '-')
     .replace(/[^\0-\x7f]/g, '?');
 for (const { path, text } of outputFiles) if (text !== '') made.set(relative(TO, path), lean(text));
+/**
+ * What a rank loads becomes CommonJS (src/code.cts says why). ES modules find it where it was. The list names chunks
+ * after those that they import.
+ */
+const ofRank = [];
+const chunksOf = (text) => [...text.matchAll(/^(?:import|\}) .*?"\.\/(chunk-\w+)\.js";$/gm)].map(([, name]) => name);
+function list(name) {
+  for (const other of chunksOf(made.get(`${name}.js`))) if (!ofRank.includes(other)) list(other);
+  ofRank.push(name);
+}
+for (const name of chunksOf(made.get('rank-worker.js'))) if (!ofRank.includes(name)) list(name);
+for (const name of [...ofRank, 'rank-worker']) {
+  const { script, names } = commonJs(`${name}.cjs`, made.get(`${name}.js`), ofRank);
+  made.set(`${name}.cjs`, script);
+  if (ofRank.includes(name)) made.set(`${name}.js`, facade(name, names));
+  else made.delete(`${name}.js`);
+}
+made.set('chunks.json', `${JSON.stringify(ofRank.map((name) => `./${name}.cjs`))}\n`);
+
 // Types, and modules that have nothing else.
 for (const path of readdirSync(FROM, { recursive: true })) {
-  if (/\.(js|d\.ts)$/.test(path) && !made.has(path)) made.set(path, readFileSync(join(FROM, path), 'utf8'));
+  if (path === 'rank-worker.js') continue;
+  if (/\.(c?js|d\.c?ts)$/.test(path) && !made.has(path)) made.set(path, readFileSync(join(FROM, path), 'utf8'));
 }
 
 for (const [path, text] of made) {
@@ -143,7 +168,7 @@ for (const [path, text] of made) {
   if (read(file) !== text) writeFileSync(file, text);
 }
 for (const path of readdirSync(TO, { recursive: true })) {
-  if (/\.(js|d\.ts)$/.test(path) && !path.startsWith('bench/') && !made.has(path)) rmSync(join(TO, path));
+  if (/\.(c?js|json|d\.c?ts)$/.test(path) && !path.startsWith('bench/') && !made.has(path)) rmSync(join(TO, path));
 }
 
 function read(file) {

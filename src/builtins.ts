@@ -1,5 +1,5 @@
 /**
- * Modules of Node.js that only ranks need that look for others: a thread of `runRanks()` has met them already. Loading
+ * Modules of Node.js that few ranks need: most look for others, which a thread of `runRanks()` has met already. Loading
  * these takes a tenth of what it takes to load the package, so the first who needs one loads it. They are parts of the
  * executable, so this works also where no file can be opened any more.
  */
@@ -10,3 +10,4 @@ const require = createRequire(import.meta.url);
 export const crypto = (): typeof import('node:crypto') => require('node:crypto') as typeof import('node:crypto');
 export const dgram = (): typeof import('node:dgram') => require('node:dgram') as typeof import('node:dgram');
 export const net = (): typeof import('node:net') => require('node:net') as typeof import('node:net');
+export const v8 = (): typeof import('node:v8') => require('node:v8') as typeof import('node:v8');

@@ -3,8 +3,8 @@
  * in pieces, when a reduction comes to them; the operation goes on with the result. Functions of this thread run when
  * control is here: on the event loop, and inside calls that wait or test. Those of modules run in workers.
  */
-import { deserialize, serialize } from 'node:v8';
 import { Worker } from 'node:worker_threads';
+import { v8 } from './builtins.js';
 import { viewOfType } from './elements.js';
 import { OperatorError } from './errors.js';
 import type { Native, Reduction } from './native.js';
@@ -160,7 +160,7 @@ const SERIALIZED = 'v8:';
 /** What a function threw as a text, so that native code can pass it on. */
 export function textOfThrown(value: unknown): string {
   try {
-    return SERIALIZED + serialize(value).toString('base64');
+    return SERIALIZED + v8().serialize(value).toString('base64');
   } catch {
     return String(value);
   }
@@ -168,5 +168,5 @@ export function textOfThrown(value: unknown): string {
 
 function thrownOf(text: string): Thrown {
   if (!text.startsWith(SERIALIZED)) return { value: new Error(text) };
-  return { value: deserialize(Buffer.from(text.slice(SERIALIZED.length), 'base64')) as unknown };
+  return { value: v8().deserialize(Buffer.from(text.slice(SERIALIZED.length), 'base64')) as unknown };
 }

@@ -1,5 +1,6 @@
 /** One run of ranks that are threads: from the job's file to the results, or the first failure. */
 import type { SignalLike } from './aborts.js';
+import { offerCode } from './code.cjs';
 import {
   AbortError,
   ArgumentError,
@@ -87,6 +88,7 @@ export class Run {
   /** Each settles when its thread is out of the run. */
   private start(): Promise<void>[] {
     const { size, context } = this.run;
+    offerCode();
     const ends: Promise<void>[] = [];
     for (let rank = 0; rank < size && !this.ending; rank++) {
       try {

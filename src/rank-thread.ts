@@ -32,7 +32,7 @@ export class RankThread {
       port1.postMessage(job);
       const workerData: WorkerData = { port: port2 };
       const name = `rank ${job.rank}`;
-      this.worker = new Worker(new URL('./rank-worker.js', import.meta.url), {
+      this.worker = new Worker(new URL('./rank-worker.cjs', import.meta.url), {
         workerData,
         transferList: [port2],
         name,

@@ -1,6 +1,7 @@
 /** What a worker runs that is a rank (ranks.ts): its world, and the function of the module. */
 import { once } from 'node:events';
 import { workerData } from 'node:worker_threads';
+import { keepCompiled } from './code.cjs';
 import { type RankErrorCode, show } from './errors.js';
 import { openThread } from './opening.js';
 import { FAILURES, type Idle, type Loaded, type RankJob, STOP, type Told, type WorkerData } from './rank-job.js';
@@ -64,11 +65,16 @@ async function nextJob(): Promise<RankJob> {
   return job;
 }
 
-for (let stays = true; stays;) {
-  const job = await nextJob();
-  stays = (await rank(job)) && job.stays;
-  await Promise.all([flush(process.stdout), flush(process.stderr)]);
-  if (stays) port.postMessage('idle' satisfies Idle);
+async function serve(): Promise<void> {
+  for (let stays = true; stays;) {
+    const job = await nextJob();
+    stays = (await rank(job)) && job.stays;
+    keepCompiled();
+    await Promise.all([flush(process.stdout), flush(process.stderr)]);
+    if (stays) port.postMessage('idle' satisfies Idle);
+  }
+  // Whatever the module has left open.
+  process.exit();
 }
-// Whatever the module has left open.
-process.exit();
+
+void serve();

@@ -4,8 +4,8 @@
  *
  * Source: the lower-case methods of mpi4py.
  */
-import { deserialize, serialize } from 'node:v8';
 import type { OperationOptions } from './aborts.js';
+import { v8 } from './builtins.js';
 import { ArgumentError, show, ValueError } from './errors.js';
 import type { Counts } from './operations/operation.js';
 import type { Compound } from './signatures.js';
@@ -121,7 +121,7 @@ export class Values {
         const mine = new Uint8Array(sizes[rank]);
         const [source, counts] = rank === root ? [packed.bytes, packed.sizes] : [null, null];
         await this.carrier.iscatterv(source, counts, null, mine, root);
-        return deserialize(mine) as T;
+        return v8().deserialize(mine) as T;
       });
     });
   }
@@ -220,7 +220,7 @@ export class Values {
         await this.carrier.irecv(sizes, source, tag);
         const bytes = new Uint8Array(sizes[0]);
         await this.carrier.irecv(bytes, source, tag);
-        return deserialize(bytes) as unknown;
+        return v8().deserialize(bytes) as unknown;
       };
       const before = this.receives.get(stream);
       const result = before === undefined ? receive() : before.then(receive, receive);
@@ -255,7 +255,7 @@ export class Values {
     this.checkSizes(operation, sizes, () => root, packed);
     const bytes = isRoot ? packed.bytes : new Uint8Array(sizes[0]);
     await carrier.ibcast(bytes, root);
-    return deserialize(bytes) as unknown;
+    return v8().deserialize(bytes) as unknown;
   }
 
   private async collect(operation: string, packed: Packed, root: number): Promise<unknown[] | null> {
@@ -287,6 +287,7 @@ export class Values {
   private pack(operation: string, values: readonly unknown[]): Packed {
     const { size } = this.carrier;
     try {
+      const { serialize } = v8();
       const parts = Array.from(values, (value) => serialize(value));
       return { bytes: Buffer.concat(parts), sizes: Float64Array.from(parts, (part) => part.length), error: null };
     } catch (cause) {
@@ -348,6 +349,7 @@ export class Values {
 /** Copies, because a value may keep the memory that it was read from. */
 function unpack(bytes: Uint8Array, sizes: Float64Array): unknown[] {
   let at = 0;
+  const { deserialize } = v8();
   return Array.from(sizes, (size) => deserialize(bytes.slice(at, (at += size))) as unknown);
 }
 

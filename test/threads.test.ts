@@ -3,7 +3,9 @@
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import {
   AbortError,
   ArgumentError,
@@ -20,6 +22,7 @@ import {
 import { BRIEF, program } from './helpers.js';
 import type { Ran } from './programs/all-collectives.js';
 import { type Data, GO, LOST, READY } from './programs/thread-ranks.js';
+import { ROOT } from './support/launch.js';
 import { until } from './support/until.js';
 import { pathToFileURL } from 'node:url';
 
@@ -81,6 +84,30 @@ describe('ranks as threads', () => {
 
   it('run operators of the program, in their threads and in workers', async () => {
     assert.deepEqual(await run({ scenario: 'operators' }, { size: 4 }), [6, 6, 6, 6]);
+  });
+
+  it('load what the first of them to end has compiled', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'nbc-test-'));
+    const [file, log] = ['program.mjs', 'v8.log'].map((name) => join(folder, name));
+    const module = sourceOf('export default (world) => world.iallgather(new Int8Array(1), new Int8Array(1))');
+    writeFileSync(
+      file,
+      `import { runRanks } from ${JSON.stringify(import.meta.resolve('node-nbc'))};
+      for (let run = 0; run < 2; run++) await runRanks(${JSON.stringify(module)}, { size: 1 });`,
+    );
+    try {
+      const flags = ['--log-function-events', '--no-logfile-per-isolate', `--logfile=${log}`];
+      const { status, stderr } = spawnSync(process.execPath, [...flags, file], { encoding: 'utf8' });
+      assert.equal(status, 0, stderr);
+      // V8's own word for it: each chunk of the bundle that a rank needs, once.
+      const chunks = /^script-details,(\d+),[^,\n]*\/(chunk-\w+\.cjs),.*\nscript,deserialize,\1,/gm;
+      const found = [...readFileSync(log, 'latin1').matchAll(chunks)].map(([, , name]) => `./${name}`);
+      const wanted = JSON.parse(readFileSync(join(ROOT, 'dist/chunks.json'), 'utf8')) as string[];
+      assert(wanted.length > 0);
+      assert.deepEqual(found.sort(), wanted.sort());
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 
   it('run several times at once, inside each other, and beside a world of the process', async () => {

@@ -14,7 +14,7 @@ const comment = { code: /^\s*\/?\*|(^|\s)\/[/*]/, hash: /(^|\s)#/ };
 const STRINGS = /'(\\.|[^'\\])*'|"(\\.|[^"\\])*"|`(\\.|[^`\\])*`/g;
 
 const kinds = [
-  { files: /\.(cc|h|c|ts|mjs|js|pml)$/, counts: (line) => comment.code.test(line.replace(STRINGS, '')) },
+  { files: /\.(cc|h|c|ts|cts|mjs|js|pml)$/, counts: (line) => comment.code.test(line.replace(STRINGS, '')) },
   {
     files: /(\.(sh|py|ya?ml)|Makefile|Dockerfile|scripts\/(rdma-guest|slow-link|guest\/\w+)|\.ci\/run)$/,
     counts: (line) => comment.hash.test(line.replace(STRINGS, '')),

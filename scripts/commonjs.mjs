@@ -1,0 +1,56 @@
+/**
+ * Makes CommonJS of chunks that esbuild has written as ES modules, whose form is always the same: imports first, one
+ * list of exports last. What it finds in another form ends the build.
+ */
+import { Script } from 'node:vm';
+
+const IMPORT = /^import (?:([^";]+) from )?"([^"]+)";\n/gm;
+const EXPORTS = /^export \{\n([^}]*)\};\n/m;
+/** What a file of CommonJS is given. */
+const GIVEN = /^(?:async )?(?:var|let|const|class|function\*?) (?:exports|module|require|__filename|__dirname)\b/m;
+
+/** `{ a as b }` of imports and exports, as pairs. */
+const pairs = (list) =>
+  list
+    .split(',')
+    .map((each) => each.trim())
+    .filter((each) => each !== '')
+    .map((each) => each.split(' as '));
+
+/**
+ * @param text a chunk, or the file of an entry that exports nothing
+ * @param chunks names of the other chunks that become CommonJS, without `.js`
+ * @returns the text of the file, and what it exports
+ */
+export function commonJs(path, text, chunks) {
+  const wrong = (what) => new Error(`${path}: ${what}, which scripts/commonjs.mjs does not know`);
+  if (GIVEN.test(text)) throw wrong(`declares ${GIVEN.exec(text)[0]}`);
+  const exported = pairs(EXPORTS.exec(text)?.[1] ?? '');
+  const body = text
+    .replace(EXPORTS, '')
+    .replace(IMPORT, (_, what, from) => {
+      const name = /^\.\/(.*)\.js$/.exec(from)?.[1];
+      if (name !== undefined && !chunks.includes(name)) throw wrong(`imports ${from}`);
+      const required = name === undefined ? `require("${from}")` : `require("./code.cjs").load("./${name}.cjs")`;
+      if (what === undefined) return `${required};\n`;
+      if (/^\w+$/.test(what)) return `const ${what} = ${required};\n`;
+      if (!/^\{[^}]*\}$/.test(what)) throw wrong(`imports ${what}`);
+      const names = pairs(what.slice(1, -1)).map(([theirs, own]) => (own === undefined ? theirs : `${theirs}: ${own}`));
+      return `const { ${names.join(', ')} } = ${required};\n`;
+    })
+    .replace(/\bcreateRequire\d*\(import\.meta\.url\)/g, 'require')
+    .replaceAll('import.meta.url', 'require("node:url").pathToFileURL(__filename).href')
+    .replace(/\bimport\(/g, 'require("./code.cjs").importFrom(');
+  const exports = exported.map(([own, name]) => (name === undefined ? own : `${name}: ${own}`));
+  const script = `"use strict";\n${body}module.exports = { ${exports.join(', ')} };\n`;
+  new Script(`(function () { ${script} })`, { filename: path });
+  return { script, names: exported.map(([own, name]) => name ?? own) };
+}
+
+/** The chunk as ES modules import it. */
+export function facade(name, names) {
+  return `import { createRequire } from "node:module";
+const { ${names.join(', ')} } = createRequire(import.meta.url)("./code.cjs").load("./${name}.cjs");
+export { ${names.join(', ')} };
+`;
+}

@@ -1,0 +1,103 @@
+/**
+ * Loads the parts of the bundle that a rank needs, which scripts/bundle.mjs makes CommonJS for that: of a script V8
+ * gives away what it has compiled, of an ES module it does not. So the first rank of runRanks() that ends leaves for
+ * the next ones what it has compiled (docs/architecture/threads.md).
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Script } from 'node:vm';
+import { getEnvironmentData, isMainThread, setEnvironmentData } from 'node:worker_threads';
+
+/** Of one file, in memory that all threads share. */
+interface OfferedFile {
+  readonly file: string;
+  readonly text: Uint8Array;
+  /** Room for V8's cache of what a rank has compiled, and how much of it is used: once the state is KEPT. */
+  readonly cache: Uint8Array;
+  readonly cacheBytes: Int32Array;
+}
+
+interface Offer {
+  readonly files: readonly OfferedFile[];
+  /**
+   * One word: NONE, WRITING, KEPT. The rank that exchanges NONE for WRITING writes all caches, then stores KEPT. Who has
+   * loaded KEPT reads them, and nobody writes them again. (Atomics are sequentially consistent.)
+   */
+  readonly state: Int32Array;
+}
+
+const NONE = 0;
+const WRITING = 1;
+const KEPT = 2;
+
+/** Of this copy of the package: a program may have several. */
+const KEY = `node-nbc: compiled code of ${__dirname}`;
+const HEAD = '(function (exports, require, module, __filename, __dirname) { ';
+const TAIL = '\n});';
+/** Deno and Bun have other caches, or none. */
+const HAS_CACHE = process.versions['deno'] === undefined && process.versions['bun'] === undefined;
+
+/** As long as this thread lives: what it has loaded once stays. */
+const offer = isMainThread ? undefined : (getEnvironmentData(KEY) as Offer | undefined);
+const scripts = new Map<string, Script>();
+const modules = new Map<string, { exports: unknown }>();
+
+/** What a file of the bundle exports, `./name.cjs`. */
+export function load(file: string): unknown {
+  const offered = offer?.files.find((each) => each.file === file);
+  // eslint-disable-next-line @typescript-eslint/no-require-imports -- named when it runs
+  if (offered === undefined) return require(file);
+  const known = modules.get(file);
+  if (known !== undefined) return known.exports;
+  const module = { exports: {} };
+  modules.set(file, module);
+  const path = join(__dirname, file);
+  const script = new Script(latin1(offered.text), { filename: path, cachedData: cacheOf(offered) });
+  scripts.set(file, script);
+  const run = script.runInThisContext() as (...given: unknown[]) => void;
+  run(module.exports, require, module, path, __dirname);
+  return module.exports;
+}
+
+/** `import()` for those files: in a script of node:vm there is none. */
+export const importFrom = (specifier: string): Promise<unknown> => import(specifier);
+
+/** Workers that are started from now on, by this thread and by those, load the files so that they can share them. */
+export function offerCode(): void {
+  if (!HAS_CACHE || getEnvironmentData(KEY) !== undefined) return;
+  try {
+    // eslint-disable-next-line @typescript-eslint/no-require-imports -- made by scripts/bundle.mjs
+    const files = (require('./chunks.json') as string[]).map(offered);
+    setEnvironmentData(KEY, { files, state: new Int32Array(shared(4).buffer) } satisfies Offer);
+  } catch {
+    // A file cannot be opened any more, say. Each worker tries it for itself.
+  }
+}
+
+function offered(file: string): OfferedFile {
+  const text = Buffer.from(HEAD + readFileSync(join(__dirname, file), 'latin1') + TAIL, 'latin1');
+  const copy = shared(text.length);
+  copy.set(text);
+  // A cache has 0.6 to 1.9 bytes for one of the text. What is never written takes no memory.
+  return { file, text: copy, cache: shared(4 * text.length), cacheBytes: new Int32Array(shared(4).buffer) };
+}
+
+/** A rank that has ended has compiled what the next ones need. Takes one rank of a program 2 to 3 ms. */
+export function keepCompiled(): void {
+  if (offer === undefined || Atomics.compareExchange(offer.state, 0, NONE, WRITING) !== NONE) return;
+  for (const { file, cache, cacheBytes } of offer.files) {
+    const own = scripts.get(file)?.createCachedData();
+    if (own === undefined || own.length > cache.length) return;
+    cache.set(own);
+    cacheBytes[0] = own.length;
+  }
+  Atomics.store(offer.state, 0, KEPT);
+}
+
+function cacheOf({ cache, cacheBytes }: OfferedFile): Buffer | undefined {
+  return Atomics.load(offer!.state, 0) === KEPT ? Buffer.from(cache.buffer, 0, cacheBytes[0]) : undefined;
+}
+
+const latin1 = ({ buffer }: Uint8Array): string => Buffer.from(buffer).toString('latin1');
+
+const shared = (bytes: number): Uint8Array => new Uint8Array(new SharedArrayBuffer(bytes));
