@@ -723,7 +723,7 @@ export const OPERATIONS: readonly [
   >,
   import('./operation.js').Operation<
     'iallgatherv',
-    'linear' | 'ring',
+    'bruck' | 'linear' | 'ring',
     import('../schedules/allgather.js').AllgathervShape
   >,
   import('./operation.js').Operation<
@@ -928,7 +928,7 @@ export interface StridedElement {
 
 export const TYPE_BYTES: readonly number[];
 
-export function allgatherBruck({ rank, size, bytes, inPlace }: Shape): Schedule;
+export function allgatherBruck(shape: Shape): Schedule;
 
 export function allgatherDoubling(shape: Shape): Schedule;
 
@@ -939,6 +939,8 @@ export function allgatherLinear(shape: Shape): Schedule;
 export function allgatherNeighbor(shape: Shape): Schedule;
 
 export function allgatherRing(shape: Shape): Schedule;
+
+export function allgathervBruck({ rank, size, inPlace, blocks }: AllgathervShape): Schedule;
 
 export function allgathervLinear(shape: AllgathervShape): Schedule;
 

@@ -1,9 +1,11 @@
-import { allgathervLinear, allgathervRing } from '../schedules/allgather.js';
+import { allgathervBruck, allgathervLinear, allgathervRing } from '../schedules/allgather.js';
 import { blocksOf, checkOwnBlock, textOf } from './counts.js';
 import { operation } from './operation.js';
 
-/** As in an allgather: with more ranks, one neighbour at a time. */
+/** As in an allgather: with more ranks, few steps or one neighbour at a time. */
 const LINEAR_MAX_RANKS = 8;
+/** As in an allgather, of the average block. */
+const BRUCK_MAX_BYTES = 8 * 1024;
 
 export const iallgatherv = operation({
   name: 'iallgatherv',
@@ -23,9 +25,17 @@ export const iallgatherv = operation({
       name: 'ring',
       steps: 'p − 1',
       bytes: 'all blocks but its own, one at a time, to one neighbour',
-      when: `more than ${LINEAR_MAX_RANKS} ranks`,
+      when: `more than ${LINEAR_MAX_RANKS} ranks, blocks above 8 KiB on average`,
       source: 'Thakur, Rabenseifner, Gropp, 2005',
       build: allgathervRing,
+    },
+    {
+      name: 'bruck',
+      steps: '⌈log₂ p⌉',
+      bytes: 'all blocks but its own, and a copy of all blocks',
+      when: `more than ${LINEAR_MAX_RANKS} ranks, blocks of up to 8 KiB on average`,
+      source: 'Bruck et al., 1997',
+      build: allgathervBruck,
     },
   ],
   shape(call) {
@@ -36,5 +46,9 @@ export const iallgatherv = operation({
     return { ...call.shape(0, call.sendInPlace), blocks, detail: textOf(blocks) };
   },
   sizes: ({ blocks }) => blocks.map(({ bytes }) => bytes),
-  choose: ({ size }) => (size <= LINEAR_MAX_RANKS ? 'linear' : 'ring'),
+  choose({ size, blocks }) {
+    if (size <= LINEAR_MAX_RANKS) return 'linear';
+    const bytes = blocks.reduce((sum, block) => sum + block.bytes, 0);
+    return bytes <= BRUCK_MAX_BYTES * size ? 'bruck' : 'ring';
+  },
 });

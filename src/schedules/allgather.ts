@@ -71,19 +71,33 @@ export function allgatherDoubling(shape: Shape): Schedule {
 
 /**
  * Bruck: temporary memory holds the blocks of rank, rank + 1, …; in step k a rank sends the first 2^k of them to rank −
- * 2^k, or as many as are missing there, and appends those of rank + 2^k. In the end they are turned into their places.
+ * 2^k, or as many as are missing there, and appends those of rank + 2^k. In the end they are copied to their places.
  */
-export function allgatherBruck({ rank, size, bytes, inPlace }: Shape): Schedule {
+export function allgathervBruck({ rank, size, inPlace, blocks }: AllgathervShape): Schedule {
   const schedule = new Schedule();
-  if (inPlace) schedule.copy(Role.RECEIVE, rank * bytes, Role.TEMP, 0, bytes).round();
+  const { offset, bytes } = blocks[rank];
+  if (inPlace) schedule.copy(Role.RECEIVE, offset, Role.TEMP, 0, bytes).round();
   else schedule.copy(Role.SEND, 0, Role.TEMP, 0, bytes).round();
+  const order = (index: number): Block => blocks[(rank + index) % size];
+  /** Where the block of an index stands in temporary memory of this rank, also for `size`. */
+  const starts = [0];
+  for (let index = 0; index < size; index++) starts.push(starts[index] + order(index).bytes);
   for (let have = 1; have < size; have *= 2) {
     const count = Math.min(have, size - have);
-    schedule.send((rank - have + size) % size, Role.TEMP, 0, count * bytes);
-    schedule.recv((rank + have) % size, Role.TEMP, have * bytes, count * bytes).round();
+    schedule.send((rank - have + size) % size, Role.TEMP, 0, starts[count]);
+    schedule.recv((rank + have) % size, Role.TEMP, starts[have], starts[have + count] - starts[have]).round();
   }
-  schedule.copy(Role.TEMP, 0, Role.RECEIVE, rank * bytes, (size - rank) * bytes);
-  return schedule.copy(Role.TEMP, (size - rank) * bytes, Role.RECEIVE, 0, rank * bytes);
+  // Blocks that are neighbours here and there are one copy.
+  for (let from = 0, to = 1; from < size; from = to++) {
+    const target = order(from).offset;
+    while (to < size && order(to).offset - target === starts[to] - starts[from]) to++;
+    schedule.copy(Role.TEMP, starts[from], Role.RECEIVE, target, starts[to] - starts[from]);
+  }
+  return schedule;
+}
+
+export function allgatherBruck(shape: Shape): Schedule {
+  return allgathervBruck({ ...shape, blocks: equalBlocks(shape) });
 }
 
 /**
