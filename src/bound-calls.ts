@@ -55,6 +55,8 @@ export interface Like {
   readonly sendBytes: number;
   readonly recvBytes: number;
   readonly root: number;
+  /** The one that the caller named. */
+  readonly algorithm: string | undefined;
   readonly op: Op | undefined;
   /** Copies: the program may change its own. */
   readonly lists: Lists;

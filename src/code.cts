@@ -12,7 +12,7 @@ import { getEnvironmentData, isMainThread, setEnvironmentData } from 'node:worke
 interface OfferedFile {
   readonly file: string;
   readonly text: Uint8Array;
-  /** Room for V8's cache of what a rank has compiled, and how much of it is used: once the state is KEPT. */
+  /** Room for V8's cache of what a rank has compiled, and how much of it is used once the state is KEPT. */
   readonly cache: Uint8Array;
   readonly cacheBytes: Int32Array;
 }
@@ -20,8 +20,8 @@ interface OfferedFile {
 interface Offer {
   readonly files: readonly OfferedFile[];
   /**
-   * One word: NONE, WRITING, KEPT. The rank that exchanges NONE for WRITING writes all caches, then stores KEPT. Who has
-   * loaded KEPT reads them, and nobody writes them again. (Atomics are sequentially consistent.)
+   * One word: NONE, WRITING, KEPT. The rank that exchanges NONE for WRITING writes all caches, then stores KEPT. Who
+   * has loaded KEPT reads them, and nobody writes them again. (Atomics are sequentially consistent.)
    */
   readonly state: Int32Array;
 }
@@ -38,7 +38,7 @@ const TAIL = '\n});';
 const HAS_CACHE = process.versions['deno'] === undefined && process.versions['bun'] === undefined;
 
 /** As long as this thread lives: what it has loaded once stays. */
-const offer = isMainThread ? undefined : (getEnvironmentData(KEY) as Offer | undefined);
+const offer = isMainThread ? undefined : offerOf();
 const scripts = new Map<string, Script>();
 const modules = new Map<string, { exports: unknown }>();
 
@@ -64,7 +64,7 @@ export const importFrom = (specifier: string): Promise<unknown> => import(specif
 
 /** Workers that are started from now on, by this thread and by those, load the files so that they can share them. */
 export function offerCode(): void {
-  if (!HAS_CACHE || getEnvironmentData(KEY) !== undefined) return;
+  if (!HAS_CACHE || offerOf() !== undefined) return;
   try {
     // eslint-disable-next-line @typescript-eslint/no-require-imports -- made by scripts/bundle.mjs
     const files = (require('./chunks.json') as string[]).map(offered);
@@ -72,6 +72,10 @@ export function offerCode(): void {
   } catch {
     // A file cannot be opened any more, say. Each worker tries it for itself.
   }
+}
+
+function offerOf(): Offer | undefined {
+  return getEnvironmentData(KEY) as unknown as Offer | undefined;
 }
 
 function offered(file: string): OfferedFile {

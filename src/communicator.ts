@@ -981,7 +981,8 @@ export class Communicator {
     const called = this.called(plans);
     if (options?.signal !== undefined) return this.launchPartsWithSignal(plans, sends, recvs, peers, options);
     const { recentParts } = plans;
-    const found = options === undefined ? recentParts.find(sends, recvs) : null;
+    const algorithm = options?.algorithm;
+    const found = recentParts.find(sends, recvs, algorithm);
     if (found !== null) return this.run(called, found.plan, found.send, found.recv);
     this.requireOpen(called);
     const context = this.during(called);
@@ -989,8 +990,8 @@ export class Communicator {
     if (this.prepares && placement.copied !== null) {
       throw new ArgumentError(placement.copied, 'must lie in one ArrayBuffer; starts copy nothing', context);
     }
-    const plan = plans.lookUp(called, placement, null, 0, NO_LISTS, options);
-    if (options === undefined) recentParts.remember(sends, recvs, placement, plan);
+    const plan = plans.lookUp(called, placement, null, 0, NO_LISTS, algorithm);
+    recentParts.remember(sends, recvs, placement, algorithm, plan);
     const request = this.run(called, plan, placement.send, placement.recv);
     if (request.slot >= 0) request.arrived = placement.arrived;
     else placement.arrived?.();

@@ -162,41 +162,42 @@ export class PlanCache {
     op?: Op,
     called: string = this.operation.name,
   ): number {
-    if (hints === undefined) {
-      const bound = this.bound.calls;
-      for (let i = 0; i < bound.length; i++) {
-        const call = bound[i];
-        const { like } = call;
-        if (
-          recv === call.recv &&
-          send === call.send &&
-          root === like.root &&
-          op === like.op &&
-          call.recvMemory.byteLength > 0 &&
-          call.sendMemory.byteLength > 0 &&
-          (lists === like.lists || sameLists(lists, like.lists))
-        ) {
-          return call.plan;
-        }
-      }
-      const recent = this.recent.items;
-      for (let i = 0; i < recent.length; i++) {
-        const call = recent[i];
-        if (
-          root === call.root &&
-          op === call.op &&
-          sizeOf(recv) === call.recvBytes &&
-          kindOf(recv) === call.recvKind &&
-          sizeOf(send) === call.sendBytes &&
-          kindOf(send) === call.sendKind &&
-          (lists === call.lists || sameLists(lists, call.lists))
-        ) {
-          return this.bound.meet(send, recv, call);
-        }
+    const algorithm = hints?.algorithm;
+    const bound = this.bound.calls;
+    for (let i = 0; i < bound.length; i++) {
+      const call = bound[i];
+      const { like } = call;
+      if (
+        recv === call.recv &&
+        send === call.send &&
+        root === like.root &&
+        op === like.op &&
+        algorithm === like.algorithm &&
+        call.recvMemory.byteLength > 0 &&
+        call.sendMemory.byteLength > 0 &&
+        (lists === like.lists || sameLists(lists, like.lists))
+      ) {
+        return call.plan;
       }
     }
-    const plan = this.lookUp(called, send, recv, root, lists, hints, op);
-    if (hints === undefined) this.remember(send, recv, root, lists, op, plan);
+    const recent = this.recent.items;
+    for (let i = 0; i < recent.length; i++) {
+      const call = recent[i];
+      if (
+        root === call.root &&
+        op === call.op &&
+        algorithm === call.algorithm &&
+        sizeOf(recv) === call.recvBytes &&
+        kindOf(recv) === call.recvKind &&
+        sizeOf(send) === call.sendBytes &&
+        kindOf(send) === call.sendKind &&
+        (lists === call.lists || sameLists(lists, call.lists))
+      ) {
+        return this.bound.meet(send, recv, call);
+      }
+    }
+    const plan = this.lookUp(called, send, recv, root, lists, algorithm, op);
+    this.remember(send, recv, root, lists, algorithm, op, plan);
     return plan;
   }
 
@@ -207,14 +208,14 @@ export class PlanCache {
     recv: MaybeBuffer,
     root: number,
     lists: Lists,
-    hints: Hints | undefined,
+    algorithm: string | undefined,
     op?: Op,
   ): number {
     const { operation, owner } = this;
     owner.requireOpen(called);
     const call = new Call(called, owner, send, recv, root, lists, op);
     const shape = operation.shape(call);
-    const index = this.indexOf(hints?.algorithm, called);
+    const index = this.indexOf(algorithm, called);
     const layouts = new Layouts(send, recv);
     const key = keyOf(shape, index, operation.algorithms.length, layouts.detail);
     const plan = this.plans.get(key);
@@ -247,6 +248,7 @@ export class PlanCache {
     recv: MaybeBuffer,
     root: number,
     lists: Lists,
+    algorithm: string | undefined,
     op: Op | undefined,
     plan: number,
   ): void {
@@ -258,6 +260,7 @@ export class PlanCache {
       sendBytes: sizeOf(send),
       recvBytes: sizeOf(recv),
       root,
+      algorithm,
       op,
       lists: lists.length === 0 ? NO_LISTS : lists.map((list) => list && Array.from(list)),
       plan,

@@ -8,6 +8,13 @@ const { OwnPlans, PlanCache } = (await import(
   new URL('../../dist/plans.js', import.meta.url).href
 )) as typeof import('../src/plans.js');
 
+const { RecentParts } = (await import(
+  new URL('../../dist/operations/recent-parts.js', import.meta.url).href
+)) as typeof import('../src/operations/recent-parts.js');
+
+const dataOf = ({ buffer, byteOffset, byteLength }: Uint8Array): DataView =>
+  new DataView(buffer, byteOffset, byteLength);
+
 describe('plans', () => {
   it('of shapes that a number below 2^53 cannot tell apart are apart, and each is kept', () => {
     let plans = 0;
@@ -76,6 +83,41 @@ describe('plans', () => {
     find(fifth);
     cache.release();
     assert.equal(alive.size, 0);
+  });
+
+  it('of calls that name an algorithm are remembered, each for its name', () => {
+    let plans = 0;
+    let looked = 0;
+    const native = { compile: () => plans++, releasePlan: () => undefined, bindPlan: () => -1 };
+    const owner = { rank: 0, size: 2, hosts: undefined, handle: 0, world: { rank: 0, native }, requireOpen() {} };
+    const algorithms = ['one', 'other'].map((name) => ({ name, build: () => new Schedule() }));
+    const shape = (call: { shape(bytes: number): Shape }): Shape => (looked++, call.shape(8));
+    const operation = { name: 'itest', parameters: ['buffer'], algorithms, shape, choose: () => 'one' };
+    const cache = new PlanCache(owner as never, operation as never);
+    const recv = new Uint8Array(8);
+    const names = [undefined, 'one', 'other'];
+    const planOf = (algorithm: string | undefined): number => cache.find(null, recv, 0, [], { algorithm });
+    for (const name of names) planOf(name); // a plan that is compiled makes the cache forget
+    const found = names.map(planOf);
+    assert.equal(new Set(found).size, names.length);
+    looked = 0;
+    for (let i = 0; i < 20; i++) assert.deepEqual(names.map(planOf), found);
+    assert.equal(looked, 0);
+    assert.throws(() => planOf('none'), { code: 'ERR_NBC_ARGUMENT' });
+  });
+
+  it('of exchanges of parts, too', () => {
+    const parts = new RecentParts({ bindPlan: () => -1, releasePlan: () => undefined });
+    const lists = [0, 1].map(() => [new Uint8Array(new ArrayBuffer(8), 0, 8)]);
+    const [sends, recvs] = lists;
+    const placement = { send: dataOf(sends[0]), recv: dataOf(recvs[0]), copied: null };
+    for (const [plan, name] of [undefined, 'one', 'other'].entries())
+      parts.remember(sends, recvs, placement as never, name, plan);
+    // Once by form, then by the very views.
+    for (let i = 0; i < 4; i++) {
+      const found = [undefined, 'one', 'other', 'none'].map((name) => parts.find(sends, recvs, name)?.plan);
+      assert.deepEqual(found, [0, 1, 2, undefined]);
+    }
   });
 
   it('of own schedules are apart where layouts differ, and those of no use any more are forgotten', () => {

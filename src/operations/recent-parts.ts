@@ -14,6 +14,9 @@ import type { Placement } from './parts.js';
 /** More parts are looked at in each call. */
 const MAX_PARTS = 4096;
 
+/** The one that the caller named. */
+type Algorithm = string | undefined;
+
 /** A part of a call. */
 interface Form {
   readonly kind: Kind;
@@ -31,6 +34,7 @@ interface Call {
   /** What native code is given: from the first part sent, or received, on. */
   readonly sendView: Range | null;
   readonly recvView: Range;
+  readonly algorithm: Algorithm;
   readonly plan: number;
 }
 
@@ -46,6 +50,7 @@ interface Kept extends Found, Bound {
   readonly recvs: readonly unknown[];
   readonly from: ArrayBufferLike | null;
   readonly into: ArrayBufferLike;
+  readonly algorithm: Algorithm;
 }
 
 /** A remembered call, with the memory of this one. */
@@ -63,26 +68,27 @@ export class RecentParts {
 
   constructor(private readonly binder: Binder) {}
 
-  find(sends: unknown, recvs: unknown): Found | null {
+  find(sends: unknown, recvs: unknown, algorithm: Algorithm): Found | null {
     for (const call of this.kept.items) {
-      if (isAgain(call, sends, recvs)) return call;
+      if (algorithm === call.algorithm && isAgain(call, sends, recvs)) return call;
     }
     const ends = endsOf(sends, recvs);
     if (ends === null) return null;
     const { from, into, distance } = ends;
     for (const call of this.calls.items) {
-      if (!Object.is(call.distance, distance) || !equalForms(recvs as unknown[], call.recvs, into)) continue;
-      if (!equalSends(sends, call.sends, from)) continue;
+      if (algorithm !== call.algorithm || !Object.is(call.distance, distance)) continue;
+      if (!equalForms(recvs as unknown[], call.recvs, into) || !equalSends(sends, call.sends, from)) continue;
       const send = call.sendView === null ? null : viewAt(from!, call.sendView);
       const found = { plan: call.plan, send, recv: viewAt(into, call.recvView) };
-      this.keep(sends, recvs, ends, found);
+      this.keep(sends, recvs, ends, algorithm, found);
       return found;
     }
     return null;
   }
 
   /** @param placement what {@link place} made of the parts */
-  remember(sends: unknown, recvs: unknown, { send, recv, copied }: Placement, plan: number): void {
+  remember(sends: unknown, recvs: unknown, placement: Placement, algorithm: Algorithm, plan: number): void {
+    const { send, recv, copied } = placement;
     const ends = endsOf(sends, recvs);
     if (ends === null || copied !== null || recv === null) return;
     const { from, into, distance } = ends;
@@ -93,12 +99,12 @@ export class RecentParts {
     if (recvForms === undefined || sendForms === undefined) return;
     const sendView = send === null ? null : rangeFrom(from!, send);
     const recvView = rangeFrom(into, recv);
-    this.calls.add({ sends: sendForms, recvs: recvForms, distance, sendView, recvView, plan });
-    this.keep(sends, recvs, ends, { plan, send, recv });
+    this.calls.add({ sends: sendForms, recvs: recvForms, distance, sendView, recvView, algorithm, plan });
+    this.keep(sends, recvs, ends, algorithm, { plan, send, recv });
   }
 
   /** A program that makes its lists anew for each call would pay for the copies and have nothing of them. */
-  private keep(sends: unknown, recvs: unknown, { from, into }: Ends, found: Found): void {
+  private keep(sends: unknown, recvs: unknown, { from, into }: Ends, algorithm: Algorithm, found: Found): void {
     const memory = { from: from === null ? null : from.buffer, into: into.buffer };
     if (!isSmallMemory(memory.from) || !isSmallMemory(memory.into)) return;
     const again = recvs === this.lastList;
@@ -106,7 +112,7 @@ export class RecentParts {
     if (!again || hasLayout(recvs) || (from !== null && hasLayout(sends))) return;
     const parts = { sends: from === null ? null : [...(sends as unknown[])], recvs: [...(recvs as unknown[])] };
     const bound = bind(this.binder, found.plan, found.send, found.recv);
-    const makesRoom = this.kept.add({ ...parts, ...memory, ...found, ...bound });
+    const makesRoom = this.kept.add({ ...parts, ...memory, ...found, ...bound, algorithm });
     if (makesRoom !== undefined) unbind(this.binder, makesRoom);
   }
 
