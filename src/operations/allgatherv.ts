@@ -1,11 +1,9 @@
 import { allgathervBruck, allgathervLinear, allgathervRing } from '../schedules/allgather.js';
+import { chooseAllgather, WHEN } from './allgather.js';
 import { blocksOf, checkOwnBlock, textOf } from './counts.js';
 import { operation } from './operation.js';
 
-/** As in an allgather: with more ranks, few steps or one neighbour at a time. */
-const LINEAR_MAX_RANKS = 8;
-/** As in an allgather, of the average block. */
-const BRUCK_MAX_BYTES = 8 * 1024;
+const average = (when: string): string => `${when} on average`;
 
 export const iallgatherv = operation({
   name: 'iallgatherv',
@@ -17,7 +15,7 @@ export const iallgatherv = operation({
       name: 'linear',
       steps: '1',
       bytes: 'all blocks but its own',
-      when: `up to ${LINEAR_MAX_RANKS} ranks`,
+      when: average(WHEN.linear),
       source: 'LibNBC',
       build: allgathervLinear,
     },
@@ -25,7 +23,7 @@ export const iallgatherv = operation({
       name: 'ring',
       steps: 'p − 1',
       bytes: 'all blocks but its own, one at a time, to one neighbour',
-      when: `more than ${LINEAR_MAX_RANKS} ranks, blocks above 8 KiB on average`,
+      when: average(WHEN.ring),
       source: 'Thakur, Rabenseifner, Gropp, 2005',
       build: allgathervRing,
     },
@@ -33,7 +31,7 @@ export const iallgatherv = operation({
       name: 'bruck',
       steps: '⌈log₂ p⌉',
       bytes: 'all blocks but its own, and a copy of all blocks',
-      when: `more than ${LINEAR_MAX_RANKS} ranks, blocks of up to 8 KiB on average`,
+      when: average(WHEN.bruck),
       source: 'Bruck et al., 1997',
       build: allgathervBruck,
     },
@@ -46,9 +44,5 @@ export const iallgatherv = operation({
     return { ...call.shape(0, call.sendInPlace), blocks, detail: textOf(blocks) };
   },
   sizes: ({ blocks }) => blocks.map(({ bytes }) => bytes),
-  choose({ size, blocks }) {
-    if (size <= LINEAR_MAX_RANKS) return 'linear';
-    const bytes = blocks.reduce((sum, block) => sum + block.bytes, 0);
-    return bytes <= BRUCK_MAX_BYTES * size ? 'bruck' : 'ring';
-  },
+  choose: ({ size, blocks }) => chooseAllgather(size, blocks.reduce((sum, { bytes }) => sum + bytes, 0) / size),
 });
