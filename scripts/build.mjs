@@ -80,10 +80,10 @@ function compile(name, project, output, folders) {
     const others = (path) => elsewhere !== undefined && path.startsWith(`${elsewhere}/`);
     const made = new Set(
       readdirSync(at(from), { recursive: true })
-        .filter((path) => path.endsWith('.ts') && !path.endsWith('.d.ts') && !others(path))
-        .map((path) => path.slice(0, -'.ts'.length)),
+        .filter((path) => /\.c?ts$/.test(path) && !path.endsWith('.d.ts') && !others(path))
+        .map((path) => path.replace(/ts$/, 'js')),
     );
-    for (const path of made) complete &&= existsSync(at(output, to, `${path}.js`));
+    for (const path of made) complete &&= existsSync(at(output, to, path));
     removeOrphans(at(output, to), made, others);
   }
   // tsc takes its word that everything was written once.
@@ -96,8 +96,8 @@ function compile(name, project, output, folders) {
 function removeOrphans(folder, made, others) {
   if (!existsSync(folder)) return;
   for (const path of readdirSync(folder, { recursive: true }).filter((path) => !others(path))) {
-    const [, source] = /^(.*?)(?:\.d\.ts|\.js|\.js\.map)$/.exec(path) ?? [];
-    if (source !== undefined && !made.has(source)) rmSync(join(folder, path));
+    const [, name, commonJs] = /^(.*?)\.(?:d\.)?(c?)(?:ts|js|js\.map)$/.exec(path) ?? [];
+    if (name !== undefined && !made.has(`${name}.${commonJs}js`)) rmSync(join(folder, path));
   }
 }
 

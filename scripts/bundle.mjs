@@ -1,14 +1,15 @@
 #!/usr/bin/env node
 /**
- * Makes dist/ of what tsc has compiled to out/library. To import node-nbc then opens 6 files, not a hundred, which
+ * Makes dist/ of what tsc has compiled to out/library. To import node-nbc then opens 12 files, not a hundred, which
  * took a third of the time that a rank needs to start. Each module still has its file in dist/, which exports what the
  * bundle has of it: so it exists once in a process, whichever way it is imported.
  */
+import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
-import { commonJs, facade } from './commonjs.mjs';
+import { commonJs, DEFINE, esModule, facade } from './commonjs.mjs';
 
 const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), '..');
 const FROM = join(ROOT, 'out/library');
@@ -45,6 +46,7 @@ const OPTIONS = {
   target: 'node20',
   packages: 'external',
   external: ['*/code.cjs'],
+  define: DEFINE,
   // Messages name classes and functions.
   keepNames: true,
   logLevel: 'error',
@@ -153,10 +155,16 @@ for (const name of [...ofRank, 'rank-worker']) {
   else made.delete(`${name}.js`);
 }
 made.set('chunks.json', `${JSON.stringify(ofRank.map((name) => `./${name}.cjs`))}\n`);
+for (const [path, text] of made) if (path.endsWith('.js')) made.set(path, esModule(text));
+// Threads of another version, installed while a program runs, must not find what those of this one have offered.
+const hash = createHash('sha256');
+for (const [path, text] of made) if (path.endsWith('.cjs')) hash.update(text);
+const code = readFileSync(join(FROM, 'code.cjs'), 'utf8');
+made.set('code.cjs', code.replace('hash of the bundle', hash.update(code).digest('hex').slice(0, 16)));
 
 // Types, and modules that have nothing else.
 for (const path of readdirSync(FROM, { recursive: true })) {
-  if (path === 'rank-worker.js') continue;
+  if (path.startsWith('rank-worker.')) continue;
   if (/\.(c?js|d\.c?ts)$/.test(path) && !made.has(path)) made.set(path, readFileSync(join(FROM, path), 'utf8'));
 }
 

@@ -6,8 +6,17 @@ import { Script } from 'node:vm';
 
 const IMPORT = /^import (?:([^";]+) from )?"([^"]+)";\n/gm;
 const EXPORTS = /^export \{\n([^}]*)\};\n/m;
-/** What a file of CommonJS is given. */
-const GIVEN = /^(?:async )?(?:var|let|const|class|function\*?) (?:exports|module|require|__filename|__dirname)\b/m;
+/** What a file of CommonJS is given. The compiler refuses another `const` of that name, but no other `var`. */
+const PARAMETERS = ['exports', 'require', 'module', '__filename', '__dirname'];
+const GIVEN = new RegExp(`^(?:async )?(?:var|let|const|class|function\\*?) (?:${PARAMETERS.join('|')})\\b`, 'm');
+
+/**
+ * What esbuild writes for `import.meta.url`: it knows code from text, which speaks of `import.meta.url`, too. In ES
+ * modules {@link esModule} turns it back.
+ */
+const URL_OF_MODULE = '__urlOfModule';
+export const DEFINE = { 'import.meta.url': URL_OF_MODULE };
+export const esModule = (text) => text.replaceAll(URL_OF_MODULE, 'import.meta.url');
 
 /** `{ a as b }` of imports and exports, as pairs. */
 const pairs = (list) =>
@@ -38,12 +47,12 @@ export function commonJs(path, text, chunks) {
       const names = pairs(what.slice(1, -1)).map(([theirs, own]) => (own === undefined ? theirs : `${theirs}: ${own}`));
       return `const { ${names.join(', ')} } = ${required};\n`;
     })
-    .replace(/\bcreateRequire\d*\(import\.meta\.url\)/g, 'require')
-    .replaceAll('import.meta.url', 'require("node:url").pathToFileURL(__filename).href')
-    .replace(/\bimport\(/g, 'require("./code.cjs").importFrom(');
+    .replace(new RegExp(`\\bcreateRequire\\d*\\(${URL_OF_MODULE}\\)`, 'g'), 'require')
+    .replaceAll(URL_OF_MODULE, 'require("node:url").pathToFileURL(__filename).href')
+    .replace(/\bimport\("(\.\/[\w-]+\.js)"\)/g, 'require("./code.cjs").importFrom("$1")');
   const exports = exported.map(([own, name]) => (name === undefined ? own : `${name}: ${own}`));
   const script = `"use strict";\n${body}module.exports = { ${exports.join(', ')} };\n`;
-  new Script(`(function () { ${script} })`, { filename: path });
+  new Script(`(function (${PARAMETERS.join(', ')}) { ${script} })`, { filename: path });
   return { script, names: exported.map(([own, name]) => name ?? own) };
 }
 

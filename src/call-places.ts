@@ -1,9 +1,10 @@
 /** Where in the program requests were made, for errors: with option `debug`. */
-import { dirname } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { dirname, sep } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 
-/** Files of this package, and of the runtime, are not the program's. */
-const OWN = dirname(fileURLToPath(import.meta.url));
+/** Files of this package, and of the runtime, are not the program's. Frames name scripts by path, modules by URL. */
+const OWN = `${dirname(fileURLToPath(import.meta.url))}${sep}`;
+const OWN_URL = pathToFileURL(OWN).href;
 
 /** Calls of this package into itself, one inside of the other, are fewer than this. Node.js notes 10 by default. */
 const DEEPEST = 30;
@@ -20,10 +21,10 @@ function stack(): string {
 export function callPlace(): string | undefined {
   const frames = stack().split('\n').slice(1);
   for (const frame of frames) {
-    const place = /\(?([^()\s]+:\d+:\d+)\)?$/.exec(frame)?.[1];
+    // A path may have blanks and parentheses.
+    const place = / \((.+:\d+:\d+)\)$/.exec(frame)?.[1] ?? /^ *at (?:async )?(.+:\d+:\d+)$/.exec(frame)?.[1];
     if (place === undefined || place.startsWith('node:')) continue;
-    const file = place.startsWith('file:') ? fileURLToPath(place.replace(/(:\d+){2}$/, '')) : place;
-    if (!file.startsWith(OWN)) return place;
+    if (!place.startsWith(OWN) && !place.startsWith(OWN_URL)) return place;
   }
   return undefined;
 }

@@ -30,8 +30,8 @@ const NONE = 0;
 const WRITING = 1;
 const KEPT = 2;
 
-/** Of this copy of the package: a program may have several. */
-const KEY = `node-nbc: compiled code of ${__dirname}`;
+/** Of this copy of the package: a program may have several. scripts/bundle.mjs puts the hash in. */
+const KEY = `node-nbc: compiled code of ${__dirname}, hash of the bundle`;
 const HEAD = '(function (exports, require, module, __filename, __dirname) { ';
 const TAIL = '\n});';
 /** Deno and Bun have other caches, or none. */
@@ -50,12 +50,12 @@ export function load(file: string): unknown {
   const known = modules.get(file);
   if (known !== undefined) return known.exports;
   const module = { exports: {} };
-  modules.set(file, module);
   const path = join(__dirname, file);
   const script = new Script(latin1(offered.text), { filename: path, cachedData: cacheOf(offered) });
   scripts.set(file, script);
   const run = script.runInThisContext() as (...given: unknown[]) => void;
   run(module.exports, require, module, path, __dirname);
+  modules.set(file, module);
   return module.exports;
 }
 
@@ -89,13 +89,16 @@ function offered(file: string): OfferedFile {
 /** A rank that has ended has compiled what the next ones need. Takes one rank of a program 2 to 3 ms. */
 export function keepCompiled(): void {
   if (offer === undefined || Atomics.compareExchange(offer.state, 0, NONE, WRITING) !== NONE) return;
-  for (const { file, cache, cacheBytes } of offer.files) {
-    const own = scripts.get(file)?.createCachedData();
-    if (own === undefined || own.length > cache.length) return;
-    cache.set(own);
-    cacheBytes[0] = own.length;
+  try {
+    for (const { file, cache, cacheBytes } of offer.files) {
+      const own = scripts.get(file)!.createCachedData();
+      cache.set(own);
+      cacheBytes[0] = own.length;
+    }
+    Atomics.store(offer.state, 0, KEPT);
+  } catch {
+    // There is no room for a cache, say. The next ranks compile for themselves.
   }
-  Atomics.store(offer.state, 0, KEPT);
 }
 
 function cacheOf({ cache, cacheBytes }: OfferedFile): Buffer | undefined {

@@ -1,7 +1,7 @@
 /** What a worker runs that is a rank (ranks.ts): its world, and the function of the module. */
 import { once } from 'node:events';
 import { workerData } from 'node:worker_threads';
-import { keepCompiled } from './code.cjs';
+import { importFrom, keepCompiled } from './code.cjs';
 import { type RankErrorCode, show } from './errors.js';
 import { openThread } from './opening.js';
 import { FAILURES, type Idle, type Loaded, type RankJob, STOP, type Told, type WorkerData } from './rank-job.js';
@@ -14,7 +14,7 @@ const { port } = workerData as WorkerData;
 let code: RankErrorCode;
 
 async function load(module: string): Promise<RankFunction> {
-  const { default: fn } = (await import(module)) as { default?: unknown };
+  const { default: fn } = (await importFrom(module)) as { default?: unknown };
   if (typeof fn === 'function') return fn as RankFunction;
   const what = fn === undefined ? 'it has none' : show(fn);
   throw new TypeError(`the default export of ${module} must be a function, async (world, data) => result: ${what}`);
@@ -65,16 +65,31 @@ async function nextJob(): Promise<RankJob> {
   return job;
 }
 
+/** The exit code that Node.js has for a module that waits for nothing that could come. */
+const UNSETTLED = 13;
+const leaveUnsettled = (): void => {
+  process.exitCode ??= UNSETTLED;
+};
+
 async function serve(): Promise<void> {
+  process.on('exit', leaveUnsettled);
   for (let stays = true; stays;) {
     const job = await nextJob();
-    stays = (await rank(job)) && job.stays;
-    keepCompiled();
+    const returned = await rank(job);
+    if (returned) keepCompiled();
+    stays = returned && job.stays;
     await Promise.all([flush(process.stdout), flush(process.stderr)]);
     if (stays) port.postMessage('idle' satisfies Idle);
   }
+  process.off('exit', leaveUnsettled);
   // Whatever the module has left open.
   process.exit();
 }
 
-void serve();
+serve().catch((error: unknown) => {
+  // The thread ends, also if the program catches what is thrown here.
+  setImmediate(() => process.exit(1));
+  process.nextTick(() => {
+    throw error;
+  });
+});

@@ -1,6 +1,7 @@
 /** What npm would publish: installs in an empty project, and does what the README shows. */
 import assert from 'node:assert/strict';
 import {
+  cpSync,
   copyFileSync,
   existsSync,
   mkdirSync,
@@ -12,6 +13,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { BRIEF } from './helpers.js';
 import { run as runCommand } from './support/commands.js';
 import { ROOT } from './support/launch.js';
@@ -84,6 +86,21 @@ describe('the package', () => {
       (file) => file.endsWith('.js') && /[^\0-\x7f]/.test(readFileSync(join(installed, 'dist', file), 'utf8')),
     );
     assert.deepEqual(wide, []);
+  });
+
+  it('names lines of the program, in folders with blanks and parentheses, too', async () => {
+    const place = join(folder, 'in (a) folder');
+    cpSync(installed, join(place, 'node_modules/node-nbc'), { recursive: true });
+    const lines = [
+      `import { init } from 'node-nbc';`,
+      `const world = await init({ debug: true });`,
+      `const request = world.irecv(new Uint8Array(1), 0, 1);`,
+      `world.revoke();`,
+      `await request.then(null, ({ calledAt }) => console.log(calledAt));`,
+    ];
+    writeFileSync(join(place, 'program.mjs'), lines.join('\n'));
+    const { stdout, stderr } = await runCommand(process.execPath, ['program.mjs'], {}, { cwd: place });
+    assert.equal(stdout, `${pathToFileURL(join(place, 'program.mjs')).href}:3:23\n`, stderr);
   });
 
   it('holds what its documents refer to', () => {

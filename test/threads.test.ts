@@ -175,6 +175,28 @@ describe('a rank that is a thread and fails', () => {
     assert.match(await codeOf(MODULE, { scenario: 'uncopied' }), /^ERR_NBC_RANK_RESULT .*rank 1 .*cannot be copied/);
   });
 
+  it('has the exit code that Node.js gives a thread', async () => {
+    for (const [body, code] of [
+      ['return new Promise(() => {})', 13],
+      ['process.exit(0)', 0],
+      ['process.exit(5)', 5],
+    ] as const) {
+      const { message } = await failureOf(runRanks(sourceOf(`export default () => { ${body} }`), { size: 1 }));
+      assert.match(message, new RegExp(`its thread has ended with exit code ${code} before its function returned$`));
+    }
+  });
+
+  it('ends, whatever its module catches', async () => {
+    const source = `export default () => {
+      for (const event of ['unhandledRejection', 'uncaughtException']) process.on(event, () => {});
+      setInterval(() => {}, 1000);
+      Object.defineProperty(process.stdout, 'writableLength', { value: 1 });
+      process.stdout.write = () => { throw new Error('broken') };
+      return 7;
+    }`;
+    assert.deepEqual(await runRanks(sourceOf(source), { size: 2 }), [7, 7]);
+  });
+
   it('gives errors of this library their classes back', async () => {
     const source = 'export default async (world) => { world.ibcast(7, 0); }';
     const { cause } = await failureOf(runRanks(sourceOf(source), { size: 2 }));
@@ -297,6 +319,8 @@ describe('a pool of ranks', () => {
   });
 
   it('refuses what cannot work', async () => {
+    const url = /^module: must be a module's URL, as new URL\('\.\/kernel\.mjs', import\.meta\.url\), not 'kernel'$/;
+    await assert.rejects(runRanks('kernel', { size: 1 }), { name: 'ArgumentError', message: url });
     for (const given of [undefined, 7, {}, { size: 0 }, { size: 2, options: { nothing: 1 } }])
       assert.throws(() => (createRankPool as (given: unknown) => unknown)(given), ArgumentError);
     assert.throws(() => createRankPool({ size: 1, options: { eagerLimit: -1 } }), OptionError);

@@ -21,7 +21,7 @@ const SMALL_MAX_BYTES = 1024;
 /** Up to this many bytes a block, few steps count; above, that every rank sends each byte once. */
 const BRUCK_MAX_BYTES = 8 * 1024;
 
-/** Of all allgathers inside a host. @param bytes of a block, or of all blocks on average */
+/** Where hosts do not count. @param bytes of a block, or of all blocks on average */
 export function chooseAllgather(size: number, bytes: number): 'linear' | 'bruck' | 'ring' {
   if (size <= LINEAR_MAX_RANKS || (size <= SMALL_MAX_RANKS && bytes <= SMALL_MAX_BYTES)) return 'linear';
   return bytes <= BRUCK_MAX_BYTES ? 'bruck' : 'ring';
