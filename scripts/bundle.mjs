@@ -147,13 +147,14 @@ function list(name) {
   for (const other of chunksOf(made.get(`${name}.js`))) if (!ofRank.includes(other)) list(other);
   ofRank.push(name);
 }
-for (const name of chunksOf(made.get('rank-worker.js'))) if (!ofRank.includes(name)) list(name);
-for (const name of [...ofRank, 'rank-worker']) {
+list('rank-worker');
+for (const name of ofRank) {
   const { script, names } = commonJs(`${name}.cjs`, made.get(`${name}.js`), ofRank);
   made.set(`${name}.cjs`, script);
-  if (ofRank.includes(name)) made.set(`${name}.js`, facade(name, names));
-  else made.delete(`${name}.js`);
+  made.set(`${name}.js`, facade(name, names));
 }
+// No program imports it.
+made.delete(`${ofRank.pop()}.js`);
 made.set('chunks.json', `${JSON.stringify(ofRank.map((name) => `./${name}.cjs`))}\n`);
 for (const [path, text] of made) if (path.endsWith('.js')) made.set(path, esModule(text));
 // Threads of another version, installed while a program runs, must not find what those of this one have offered.

@@ -50,6 +50,11 @@ export function commonJs(path, text, chunks) {
     .replace(new RegExp(`\\bcreateRequire\\d*\\(${URL_OF_MODULE}\\)`, 'g'), 'require')
     .replaceAll(URL_OF_MODULE, 'require("node:url").pathToFileURL(__filename).href')
     .replace(/\bimport\("(\.\/[\w-]+\.js)"\)/g, 'require("./code.cjs").importFrom("$1")');
+  for (const [own] of exported) {
+    const later = new RegExp(`^(?!.*(?:var ${own}|\\(${own} = \\{\\}\\)))\\s*${own} (?:=|\\S+=) .*`, 'm').exec(body);
+    // Whoever imports it would have what it was.
+    if (later !== null) throw wrong(`exports what it assigns again, ${later[0].trim()}`);
+  }
   const exports = exported.map(([own, name]) => (name === undefined ? own : `${name}: ${own}`));
   const script = `"use strict";\n${body}module.exports = { ${exports.join(', ')} };\n`;
   new Script(`(function (${PARAMETERS.join(', ')}) { ${script} })`, { filename: path });
