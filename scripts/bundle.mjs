@@ -33,6 +33,11 @@ const ENTRIES = [
 const ALL = ['plain.js', 'native-code.js'];
 const ADDON = 'native.js';
 
+/** src/code.cts is no part of a chunk, because it loads them. All chunks lie beside it. */
+function loader({ onResolve }) {
+  onResolve({ filter: /code\.cjs$/ }, () => ({ path: './code.cjs', external: true }));
+}
+
 const OPTIONS = {
   absWorkingDir: FROM,
   outdir: TO,
@@ -45,7 +50,7 @@ const OPTIONS = {
   platform: 'node',
   target: 'node20',
   packages: 'external',
-  external: ['*/code.cjs'],
+  plugins: [{ name: 'loader', setup: loader }],
   define: DEFINE,
   // Messages name classes and functions.
   keepNames: true,
@@ -108,8 +113,6 @@ const together = ({ onResolve, onLoad }) => {
     return { contents: `${shebang ?? ''}${imports}${rest}`, resolveDir: dirname(path) };
   });
 };
-/** The loader is no part of a chunk, because it loads them. All chunks lie beside it. */
-const loader = ({ onResolve }) => onResolve({ filter: /code\.cjs$/ }, () => ({ path: './code.cjs', external: true }));
 const virtual = ({ onResolve, onLoad }) => {
   onResolve({ filter: /^[^./]/ }, ({ path }) => (ALL.includes(path) ? { path, namespace: 'all' } : undefined));
   onLoad({ filter: /./, namespace: 'all' }, ({ path }) => ({ contents: all[path], resolveDir: FROM }));
@@ -117,11 +120,7 @@ const virtual = ({ onResolve, onLoad }) => {
 const { outputFiles } = await build({
   ...OPTIONS,
   entryPoints: [...ENTRIES, ...ALL].map((path) => ({ in: path, out: path.slice(0, -'.js'.length) })),
-  plugins: [
-    { name: 'all', setup: virtual },
-    { name: 'together', setup: together },
-    { name: 'loader', setup: loader },
-  ],
+  plugins: [{ name: 'all', setup: virtual }, { name: 'together', setup: together }, ...OPTIONS.plugins],
 });
 /** Files of nothing, which `core` leaves where all of it is in other chunks. */
 const empty = outputFiles.filter(({ text }) => text === '').map(({ path }) => basename(path));

@@ -39,24 +39,23 @@ const HAS_CACHE = process.versions['deno'] === undefined && process.versions['bu
 
 /** As long as this thread lives: what it has loaded once stays. */
 const offer = isMainThread ? undefined : offerOf();
-const scripts = new Map<string, Script>();
-const modules = new Map<string, { exports: unknown }>();
+const loaded = new Map<string, { script: Script; exports: unknown }>();
 
 /** What a file of the bundle exports, `./name.cjs`. */
 export function load(file: string): unknown {
   const offered = offer?.files.find((each) => each.file === file);
   // eslint-disable-next-line @typescript-eslint/no-require-imports -- named when it runs
   if (offered === undefined) return require(file);
-  const known = modules.get(file);
+  const known = loaded.get(file);
   if (known !== undefined) return known.exports;
   const module = { exports: {} };
   const path = join(__dirname, file);
   const script = new Script(latin1(offered.text), { filename: path, cachedData: cacheOf(offered) });
-  scripts.set(file, script);
   const run = script.runInThisContext() as (...given: unknown[]) => void;
   run(module.exports, require, module, path, __dirname);
-  modules.set(file, module);
-  return module.exports;
+  const { exports } = module;
+  loaded.set(file, { script, exports });
+  return exports;
 }
 
 /** `import()` for those files: in a script of node:vm there is none. */
@@ -91,7 +90,7 @@ export function keepCompiled(): void {
   if (offer === undefined || Atomics.compareExchange(offer.state, 0, NONE, WRITING) !== NONE) return;
   try {
     for (const { file, cache, cacheBytes } of offer.files) {
-      const own = scripts.get(file)!.createCachedData();
+      const own = loaded.get(file)!.script.createCachedData();
       cache.set(own);
       cacheBytes[0] = own.length;
     }

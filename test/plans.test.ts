@@ -12,6 +12,12 @@ const { RecentParts } = (await import(
   new URL('../../dist/operations/recent-parts.js', import.meta.url).href
 )) as typeof import('../src/operations/recent-parts.js');
 
+/** The communicator that plans belong to. */
+const ownerOf = (native: object, size = 2) => ({
+  ...{ rank: 0, size, hosts: undefined, handle: 0, world: { rank: 0, native } },
+  requireOpen() {},
+});
+
 const dataOf = ({ buffer, byteOffset, byteLength }: Uint8Array): DataView =>
   new DataView(buffer, byteOffset, byteLength);
 
@@ -20,7 +26,7 @@ describe('plans', () => {
     let plans = 0;
     const native = { compile: () => plans++, releasePlan: () => undefined };
     // Many ranks instead of large buffers.
-    const owner = { rank: 0, size: 2 ** 50, hosts: undefined, handle: 0, world: { rank: 0, native }, requireOpen() {} };
+    const owner = ownerOf(native, 2 ** 50);
     const shape = (call: { root: number; shape(bytes: number): Shape }): Shape => call.shape(64);
     const algorithms = [{ name: 'one', build: () => new Schedule() }];
     const operation = { name: 'itest', parameters: ['buffer', 'root'], algorithms, shape, choose: () => 'one' };
@@ -44,7 +50,7 @@ describe('plans', () => {
       bindPlan: (plan: number) => (assert(alive.has(plan)), add()),
       releasePlan: (plan: number) => assert(alive.delete(plan), `plan ${plan} is given back once`),
     };
-    const owner = { rank: 0, size: 2, hosts: undefined, handle: 0, world: { rank: 0, native }, requireOpen() {} };
+    const owner = ownerOf(native);
     const algorithms = [{ name: 'one', build: () => new Schedule() }];
     const shape = (call: { recv: Uint8Array; shape(bytes: number): Shape }): Shape => call.shape(call.recv.length);
     const operation = { name: 'itest', parameters: ['buffer'], algorithms, shape, choose: () => 'one' };
@@ -89,7 +95,7 @@ describe('plans', () => {
     let plans = 0;
     let looked = 0;
     const native = { compile: () => plans++, releasePlan: () => undefined, bindPlan: () => -1 };
-    const owner = { rank: 0, size: 2, hosts: undefined, handle: 0, world: { rank: 0, native }, requireOpen() {} };
+    const owner = ownerOf(native);
     const algorithms = ['one', 'other'].map((name) => ({ name, build: () => new Schedule() }));
     const shape = (call: { shape(bytes: number): Shape }): Shape => (looked++, call.shape(8));
     const operation = { name: 'itest', parameters: ['buffer'], algorithms, shape, choose: () => 'one' };
@@ -130,7 +136,7 @@ describe('plans', () => {
       },
       releasePlan: (plan: number) => assert(alive.delete(plan), `plan ${plan} is given back once`),
     };
-    const owner = { rank: 0, size: 2, hosts: undefined, handle: 0, world: { rank: 0, native }, requireOpen() {} };
+    const owner = ownerOf(native);
     const plans = new OwnPlans(owner as never);
     const find = (schedule: Schedule, send: Data, recv: Data): number =>
       plans.find(schedule as never, send as never, recv as never);

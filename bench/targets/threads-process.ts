@@ -27,18 +27,21 @@ async function bareWorkers(): Promise<Worker[]> {
 const ended = (workers: readonly Worker[]): Promise<unknown> =>
   Promise.all(workers.map(async (worker) => worker.terminate()));
 
+/** In ms, as threads-kernel.ts has it. */
+const now = (): number => Number(process.hrtime.bigint()) / 1e6;
+
 async function starts(): Promise<Starts> {
   const { runRanks } = await import('node-nbc');
   const found: Starts = { bare: [], given: [], ranks: [] };
   // The first turn reads files for the first time, and does not count.
   for (let turn = 0; turn <= turns; turn++) {
-    const begun = performance.now();
+    const begun = now();
     const workers = await bareWorkers();
-    const bare = performance.now() - begun;
+    const bare = now() - begun;
     await ended(workers);
-    const called = Number(process.hrtime.bigint()) / 1e6;
+    const called = now();
     const given = await runRanks<number>(KERNEL, { size: threads });
-    const ranks = Number(process.hrtime.bigint()) / 1e6 - called;
+    const ranks = now() - called;
     if (turn === 0) continue;
     found.bare.push(bare);
     found.given.push(Math.max(...given) - called);
