@@ -3,7 +3,7 @@
  * in pieces, when a reduction comes to them; the operation goes on with the result. Functions of this thread run when
  * control is here: on the event loop, and inside calls that wait or test. Those of modules run in workers.
  */
-import { Worker } from 'node:worker_threads';
+import workerThreads, { type Worker } from 'node:worker_threads';
 import { v8 } from './builtins.js';
 import { viewOfType } from './elements.js';
 import { OperatorError } from './errors.js';
@@ -118,7 +118,8 @@ export class Functions {
     try {
       const workerData: Served = { world, operator: op.id, module: href };
       const before = native.listThreads();
-      const worker = new Worker(new URL('./function-worker.js', import.meta.url), { workerData });
+      // By its module: as in ES modules, whoever replaces it there is heeded (scripts/commonjs.mjs).
+      const worker = new workerThreads.Worker(new URL('./function-worker.js', import.meta.url), { workerData });
       native.awaitThread(world, op.id, before);
       worker.unref();
       worker.on('error', fail);
