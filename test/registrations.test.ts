@@ -46,7 +46,19 @@ describe('registered memory', () => {
     { eager: 'send', each: 396 },
   ]) {
     it(`grows with the peers that a rank talks with, not with the ranks of the job: ${each} KiB each, eager '${eager}'`, async () => {
-      const results = await runRanks('locked', { size: 5, args: ['peers'], env: { NBC_VERBS_EAGER: eager } });
+      const ready: ChildProcess[] = [];
+      let measured = false;
+      const results = await runRanks('locked', {
+        size: 5,
+        args: ['peers'],
+        env: { NBC_VERBS_EAGER: eager },
+        onLine(line, _rank, child) {
+          if (line === 'ready') ready.push(child);
+          else if (line === 'measured') measured = true;
+          else return;
+          if (measured && ready.length === 5) for (const rank of ready) rank.kill('SIGUSR2');
+        },
+      });
       const [first, ...others] = reports<number[]>(results);
       const withFour = first.at(-1)!;
       // Memory comes in blocks for one peer or more; the first one is there before any.

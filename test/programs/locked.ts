@@ -3,6 +3,7 @@
  * none. Then what ranks lock for each other, without a limit.
  */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import {
   AbandonedError,
@@ -108,10 +109,19 @@ function pinned(): number {
   return Number(line![1]);
 }
 
-/** Rank 0 talks with one rank after another, and no other two talk. Each reports what it has pinned at each time. */
+/**
+ * Rank 0 talks with one rank after another, and no other two talk. Each reports what it has pinned at each time. A
+ * receive connects too, so the others wait for a signal: the test gives it when rank 0 has measured itself alone.
+ */
 async function peers(): Promise<void> {
+  const begin = once(process, 'SIGUSR2');
+  console.log('ready');
   const world = await init();
   const found = [pinned()];
+  if (world.rank === 0) console.log('measured');
+  const awake = setInterval(() => {}, 1000);
+  await begin;
+  clearInterval(awake);
   const answer = new Uint8Array(8);
   for (let peer = 1; peer < world.size; peer++) {
     if (world.rank !== 0 && world.rank !== peer) continue;
