@@ -744,27 +744,27 @@ export const OPERATIONS: readonly [
   >,
   import('./operation.js').Operation<
     'iallreduce',
-    'hierarchical' | 'rabenseifner' | 'recursive-doubling' | 'ring',
+    'hierarchical' | 'linear' | 'rabenseifner' | 'recursive-doubling' | 'ring',
     import('../schedules/combine.js').ReduceShape
   >,
   import('./operation.js').Operation<
     'ireduceScatterBlock',
-    'pairwise' | 'recursive-halving',
+    'linear' | 'pairwise' | 'recursive-halving',
     import('../schedules/combine.js').ReduceShape
   >,
   import('./operation.js').Operation<
     'ireduceScatter',
-    'pairwise' | 'recursive-halving',
+    'linear' | 'pairwise' | 'recursive-halving',
     import('../schedules/reduce.js').ReduceScatterShape
   >,
   import('./operation.js').Operation<
     'iscan',
-    'linear' | 'recursive-doubling',
+    'central' | 'linear' | 'recursive-doubling',
     import('../schedules/combine.js').ReduceShape
   >,
   import('./operation.js').Operation<
     'iexscan',
-    'linear' | 'recursive-doubling',
+    'central' | 'linear' | 'recursive-doubling',
     import('../schedules/combine.js').ReduceShape
   >,
 ];
@@ -908,6 +908,7 @@ export interface Shape {
   readonly bytes: number;
   readonly inPlace: boolean;
   readonly hosts?: readonly number[] | undefined;
+  readonly crowded?: boolean | undefined;
   readonly detail?: string;
 }
 
@@ -1200,6 +1201,7 @@ interface Caller {
     readonly rank: number;
   };
   readonly hosts: readonly number[] | undefined;
+  readonly crowded?: boolean | undefined;
   readonly neighbors?: Neighbors;
 }
 

@@ -112,6 +112,8 @@ export class Communicator {
   readonly members: Uint32Array;
   /** @internal The host of each rank; undefined: all ranks are on one. */
   readonly hosts: readonly number[] | undefined;
+  /** @internal Whether ranks share processors: see {@link World.crowded}. */
+  readonly crowded: boolean;
   /** @internal */ readonly context: Context;
 
   /** @internal The last dup or split that was called: the next one starts when it has ended. */
@@ -182,6 +184,7 @@ export class Communicator {
     this.rank = rank;
     this.size = members.length;
     this.hosts = world.hosts && Array.from(members, (member) => world.hosts![member]);
+    this.crowded = world.crowded;
     this.context = context;
     try {
       this.handle = world.native.createCommunicator(members, rank, context.high, context.low);

@@ -33,12 +33,27 @@ interface Places {
   awaitedAt: string | undefined;
 }
 
+/**
+ * From so many ranks a processor on, what counts is how often ranks must be given one, and not how many steps an
+ * algorithm takes one after another.
+ */
+const CROWDED = 4;
+
+function isCrowded(native: Native, { size, jobFd, tcp }: NativeJob): boolean {
+  if (tcp !== undefined && new Set(tcp.hosts).size > 1) return false;
+  // A job of one rank may have neither.
+  if (size === 1) return false;
+  return size >= CROWDED * (tcp?.processors ?? native.jobProcessors(jobFd));
+}
+
 export class World {
   readonly native: Native;
   readonly rank: number;
   readonly size: number;
   /** The host of each rank, as a number, where ranks met through a directory; undefined: all are on one. */
   readonly hosts: readonly number[] | undefined;
+  /** Whether all ranks are on one host and share its processors at least four a processor; the same on all ranks. */
+  readonly crowded: boolean;
   /** Why each rank is not reached by verbs; '': for no reason. Undefined: there was nothing to choose. */
   readonly reasons: readonly string[] | undefined;
   /** Default time limit in milliseconds; -1: none. */
@@ -74,6 +89,7 @@ export class World {
     this.rank = job.rank;
     this.size = job.size;
     this.hosts = job.tcp?.hosts;
+    this.crowded = isCrowded(native, job);
     this.reasons = job.reasons;
     this.timeout = timeout > 0 ? timeout : -1;
     this.startall = startall;

@@ -49,8 +49,13 @@ Napi::Value create_job(const Napi::CallbackInfo& info) {
     }
     return Napi::Number::New(info.Env(),
                              Segment::create(info[0].ToNumber().Uint32Value(), given ? static_cast<size_t>(bytes) : 0,
-                                             job::system_page(), members));
+                                             job::system_page(), members, info[3].ToNumber().Uint32Value()));
   });
+}
+
+Napi::Value job_processors(const Napi::CallbackInfo& info) {
+  return guarded(info.Env(),
+                 [&] { return Napi::Number::New(info.Env(), Segment::processors(info[0].ToNumber().Int32Value())); });
 }
 
 Napi::Value rank_ended(const Napi::CallbackInfo& info) {
@@ -87,6 +92,7 @@ Napi::Value tell_descriptor_limit(const Napi::CallbackInfo& info) {
 
 void export_job(Napi::Env env, Napi::Object exports) {
   exports.Set("createJob", Napi::Function::New(env, create_job));
+  exports.Set("jobProcessors", Napi::Function::New(env, job_processors));
   exports.Set("rankEnded", Napi::Function::New(env, rank_ended));
   exports.Set("declareElsewhere", Napi::Function::New(env, declare_elsewhere));
   exports.Set("closeDescriptor", Napi::Function::New(env, close_descriptor));

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,6 +51,13 @@ JobHeader read_header(int fd) {
   return header;
 }
 
+// Those that the calling thread may run on. More than the C library's masks have: unknown, which counts as one.
+uint32_t allowed_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<uint32_t>(CPU_COUNT(&set)) : 1;
+}
+
 }  // namespace
 
 Layout::Layout(Rank places, size_t arena_bytes, size_t page) {
@@ -72,7 +80,7 @@ size_t default_arena_bytes(Rank places, size_t memory, size_t limit, size_t in_u
   return std::clamp(left / 2 / places / page * page, 64 * kMiB, wanted);
 }
 
-int Segment::create(Rank size, size_t arena_bytes, size_t page, const std::vector<Rank>& members) {
+int Segment::create(Rank size, size_t arena_bytes, size_t page, const std::vector<Rank>& members, uint32_t processors) {
   if (size == 0 || size > kMaxRanks) throw FabricError{"a job has 1 to 4096 ranks"};
   std::vector<uint32_t> skipped;
   for (const Rank rank : members) {
@@ -94,13 +102,21 @@ int Segment::create(Rank size, size_t arena_bytes, size_t page, const std::vecto
   // The kernel would send SIGXFSZ besides.
   if (layout.end > file_size_limit()) throw no_file_size(layout.end);
   if (ftruncate(fd.get(), static_cast<off_t>(layout.end)) != 0) fail("ftruncate of the job's shared file");
-  const JobHeader header{kMagic, kLayoutVersion, places, static_cast<uint32_t>(page), arena_bytes, size};
+  const JobHeader header{kMagic,
+                         kLayoutVersion,
+                         places,
+                         static_cast<uint32_t>(page),
+                         arena_bytes,
+                         size,
+                         processors == 0 ? allowed_processors() : processors};
   const size_t bytes = skipped.size() * sizeof(uint32_t);
   if (pwrite(fd.get(), &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header) ||
       pwrite(fd.get(), skipped.data(), bytes, static_cast<off_t>(layout.skipped)) != static_cast<ssize_t>(bytes))
     fail("writing the job's header");
   return fd.release();
 }
+
+uint32_t Segment::processors(int fd) { return read_header(fd).processors; }
 
 // What the ranks of this process share beside the file.
 struct Segment::Here {

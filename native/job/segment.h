@@ -37,7 +37,7 @@
 namespace nbc::job {
 
 constexpr uint32_t kMagic = 0x6e626331;  // "nbc1"
-constexpr uint32_t kLayoutVersion = 11;
+constexpr uint32_t kLayoutVersion = 12;
 constexpr uint32_t kProcessorWords = 16;  // 1024 processors, as many as the C library's masks have
 constexpr size_t kLine = 64;
 constexpr uint32_t kMaxRanks = 4096;
@@ -54,7 +54,8 @@ struct JobHeader {
   uint32_t places;
   uint32_t page;  // bytes of a page, to which all parts are aligned
   uint64_t arena_bytes;
-  uint32_t size;  // ranks of the job
+  uint32_t size;        // ranks of the job
+  uint32_t processors;  // for those that share the file, as the one who made it knew: all of them read the same
 };
 
 // Where the parts of the file lie. Offsets in bytes.
@@ -134,10 +135,13 @@ class Segment {
     presence,  // only who is there: the lines. A launcher needs no more
   };
   // Creates the file for a job of `size` ranks; returns its descriptor. `arena_bytes`: what each rank can expose, or 0
-  // for default_arena_bytes(); rounded up to pages. `members`: the ranks that share it, ascending; empty: all. Throws
-  // FabricError.
+  // for default_arena_bytes(); rounded up to pages. `members`: the ranks that share it, ascending; empty: all.
+  // `processors`: how many the members have; 0: those of the calling thread. Throws FabricError.
   static int create(Rank size, size_t arena_bytes = 0, size_t page = system_page(),
-                    const std::vector<Rank>& members = {});
+                    const std::vector<Rank>& members = {}, uint32_t processors = 0);
+  // How many processors the ranks have that share the file behind `fd`: the same for all of them. Throws FabricError if
+  // it is not a job's file.
+  static uint32_t processors(int fd);
   // Maps the file behind `fd` (which is duplicated). Throws FabricError if it is not a job's file.
   static std::shared_ptr<Segment> map(int fd, Part part = Part::all);
   // The same object for all ranks of this process that open the file, as long as one of them has it. Any thread.

@@ -117,6 +117,26 @@ TEST(only_a_jobs_file_is_mapped) {
   close(fd);
 }
 
+TEST(all_ranks_of_a_file_read_the_same_number_of_processors) {
+  // The maker's, even if a rank that reads it is bound to one.
+  cpu_set_t all;
+  CHECK_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  const int made = Segment::create(3, kArena);
+  const int told = Segment::create(kMaxRanks, kArena, system_page(), {1, 3}, 77);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (int cpu = 0; CPU_COUNT(&one) == 0; ++cpu) {
+    if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
+  }
+  CHECK_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  CHECK_EQ(Segment::processors(made), static_cast<uint32_t>(CPU_COUNT(&all)));
+  CHECK_EQ(Segment::processors(told), 77u);
+  CHECK_EQ(sched_setaffinity(0, sizeof all, &all), 0);
+  close(made);
+  close(told);
+  CHECK(!refusal([&] { Segment::processors(made); }).empty());
+}
+
 TEST(a_file_is_for_the_ranks_of_one_host) {
   const std::vector<Rank> members{2, 5, 6, 4000};
   const int fd = Segment::create(kMaxRanks, kArena, system_page(), members);

@@ -1,4 +1,5 @@
 import { allreduceRabenseifner } from '../schedules/halving.js';
+import { allreduceLinear, isCentral, WHEN_CENTRAL } from '../schedules/central.js';
 import { allreduceDoubling, allreduceRing } from '../schedules/reduce.js';
 import { allreduceHierarchical } from '../schedules/hierarchical.js';
 import { spansHosts } from '../schedules/hosts.js';
@@ -19,9 +20,17 @@ export const iallreduce = operation({
       name: 'recursive-doubling',
       steps: '⌈log₂ p⌉, and two more where p is no power of two',
       bytes: '⌈log₂ p⌉ n',
-      when: 'up to 16 KiB',
+      when: 'otherwise up to 16 KiB, and operators that do not commute',
       source: THAKUR,
       build: allreduceDoubling,
+    },
+    {
+      name: 'linear',
+      steps: '2',
+      bytes: '2 (p − 1) n, at rank 0, which combines all',
+      when: `${WHEN_CENTRAL}, up to 1 KiB`,
+      source: 'Open MPI (basic linear)',
+      build: allreduceLinear,
     },
     {
       name: 'ring',
@@ -55,6 +64,7 @@ export const iallreduce = operation({
   choose(shape) {
     const { bytes, commutes } = shape;
     if (spansHosts(shape) && commutes) return 'hierarchical';
+    if (isCentral(shape, bytes)) return 'linear';
     return bytes <= DOUBLING_MAX_BYTES || !commutes ? 'recursive-doubling' : 'rabenseifner';
   },
 });

@@ -1,4 +1,5 @@
 import { barrierDissemination, barrierLinear } from '../schedules/barrier.js';
+import { isCentral, WHEN_CENTRAL } from '../schedules/central.js';
 import { barrierHierarchical } from '../schedules/hierarchical.js';
 import { spansHosts } from '../schedules/hosts.js';
 import { HAN } from './hierarchy.js';
@@ -14,7 +15,7 @@ export const ibarrier = operation({
       name: 'dissemination',
       steps: '⌈log₂ p⌉',
       bytes: '⌈log₂ p⌉',
-      when: 'one host, or one rank on each',
+      when: 'otherwise on one host, or with one rank on each',
       source: 'Hensgen, Finkel, Manber, "Two algorithms for barrier synchronization", 1988',
       build: barrierDissemination,
     },
@@ -22,7 +23,7 @@ export const ibarrier = operation({
       name: 'linear',
       steps: '2',
       bytes: 'p − 1, at rank 0',
-      when: 'only by name',
+      when: WHEN_CENTRAL,
       source: 'Open MPI (basic linear)',
       build: barrierLinear,
     },
@@ -36,5 +37,8 @@ export const ibarrier = operation({
     },
   ],
   shape: (call) => call.shape(0),
-  choose: (shape) => (spansHosts(shape) ? 'hierarchical' : 'dissemination'),
+  choose(shape) {
+    if (spansHosts(shape)) return 'hierarchical';
+    return isCentral(shape, 0) ? 'linear' : 'dissemination';
+  },
 });

@@ -67,6 +67,8 @@ export interface Caller {
   readonly world: { readonly rank: number };
   /** The host of each rank; undefined: all ranks are on one. */
   readonly hosts: readonly number[] | undefined;
+  /** Whether all ranks are on one host, at least four a processor. */
+  readonly crowded?: boolean | undefined;
   /** Of a communicator with a topology. */
   readonly neighbors?: Neighbors;
 }
@@ -135,7 +137,7 @@ export class Call {
   /** The part of a shape that all operations have. */
   shape(bytes: number, inPlace = false): Shape {
     const { rank, size, root, caller } = this;
-    return { rank, size, root, bytes, inPlace, hosts: caller.hosts };
+    return { rank, size, root, bytes, inPlace, hosts: caller.hosts, crowded: caller.crowded };
   }
 
   refuse(argument: string, message: string): never {

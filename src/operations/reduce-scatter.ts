@@ -1,4 +1,5 @@
 import { reduceScatterHalving } from '../schedules/halving.js';
+import { isCentral, reduceScatterLinear, SCATTER_MAX_BYTES, WHEN_CENTRAL } from '../schedules/central.js';
 import { type ReduceScatterShape, reduceScatterPairwise } from '../schedules/reduce.js';
 import type { ReduceShape } from '../schedules/combine.js';
 import { endOf, equalBlocks } from '../schedules/shape.js';
@@ -14,16 +15,24 @@ const PAIRWISE_MAX_RANKS = 4;
  */
 const HALVING_MAX_BYTES = 64 * 1024;
 
-type Name = 'pairwise' | 'recursive-halving';
+type Name = 'linear' | 'pairwise' | 'recursive-halving';
 
 /** @param blocked the same shape, with its blocks: they are made where a schedule is built */
 function rows<S extends ReduceShape>(blocked: (shape: S) => ReduceScatterShape): Algorithm<Name, S>[] {
   return [
     {
+      name: 'linear',
+      steps: '2',
+      bytes: '(p − 1) (all blocks, and one), at rank 0, which combines all',
+      when: `${WHEN_CENTRAL}, up to 16 KiB of all blocks together`,
+      source: 'Open MPI (basic linear)',
+      build: (shape) => reduceScatterLinear(blocked(shape)),
+    },
+    {
       name: 'pairwise',
       steps: 'p − 1',
       bytes: '(p − 1) blocks',
-      when: `up to ${PAIRWISE_MAX_RANKS} ranks, above 64 KiB, and operators that do not commute`,
+      when: `otherwise up to ${PAIRWISE_MAX_RANKS} ranks, above 64 KiB, and operators that do not commute`,
       source: THAKUR,
       build: (shape) => reduceScatterPairwise(blocked(shape)),
     },
@@ -31,7 +40,7 @@ function rows<S extends ReduceShape>(blocked: (shape: S) => ReduceScatterShape):
       name: 'recursive-halving',
       steps: 'log₂ p, and two more where p is no power of two',
       bytes: '(p − 1) blocks, and a copy of all; all blocks once more where p is no power of two',
-      when: `more than ${PAIRWISE_MAX_RANKS} ranks, up to 64 KiB of all blocks together`,
+      when: `otherwise more than ${PAIRWISE_MAX_RANKS} ranks, up to 64 KiB of all blocks together`,
       source: THAKUR,
       reorders: true,
       build: (shape) => reduceScatterHalving(blocked(shape)),
@@ -40,7 +49,9 @@ function rows<S extends ReduceShape>(blocked: (shape: S) => ReduceScatterShape):
 }
 
 /** @param bytes of all blocks together */
-function choose({ size, commutes }: ReduceShape, bytes: number): Name {
+function choose(shape: ReduceShape, bytes: number): Name {
+  const { size, commutes } = shape;
+  if (isCentral(shape, bytes, SCATTER_MAX_BYTES)) return 'linear';
   if (size <= PAIRWISE_MAX_RANKS || !commutes) return 'pairwise';
   return bytes <= HALVING_MAX_BYTES ? 'recursive-halving' : 'pairwise';
 }

@@ -1,5 +1,6 @@
 import { reduceRabenseifner } from '../schedules/halving.js';
 import { reduceBinomial, reduceLinear } from '../schedules/reduce.js';
+import { isCentral, WHEN_CENTRAL } from '../schedules/central.js';
 import { reduceHierarchical } from '../schedules/hierarchical.js';
 import { spansHosts } from '../schedules/hosts.js';
 import { HAN } from './hierarchy.js';
@@ -20,7 +21,7 @@ export const ireduce = operation({
       name: 'linear',
       steps: '1',
       bytes: '(p − 1) n, at the root, which combines all',
-      when: `up to ${LINEAR_MAX_RANKS} ranks, and operators that do not commute`,
+      when: `up to ${LINEAR_MAX_RANKS} ranks, operators that do not commute; ${WHEN_CENTRAL}, up to 1 KiB`,
       source: 'LibNBC',
       build: reduceLinear,
     },
@@ -28,7 +29,7 @@ export const ireduce = operation({
       name: 'binomial',
       steps: '⌈log₂ p⌉',
       bytes: '⌈log₂ p⌉ n, at the root',
-      when: `more than ${LINEAR_MAX_RANKS} ranks`,
+      when: `otherwise more than ${LINEAR_MAX_RANKS} ranks`,
       source: THAKUR,
       reorders: true,
       build: reduceBinomial,
@@ -65,8 +66,8 @@ export const ireduce = operation({
     return reduceShape(call, send, send.bytes, false);
   },
   choose(shape) {
-    const { size, commutes } = shape;
+    const { size, bytes, commutes } = shape;
     if (spansHosts(shape) && commutes) return 'hierarchical';
-    return size <= LINEAR_MAX_RANKS || !commutes ? 'linear' : 'binomial';
+    return size <= LINEAR_MAX_RANKS || isCentral(shape, bytes) || !commutes ? 'linear' : 'binomial';
   },
 });

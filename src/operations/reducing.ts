@@ -23,10 +23,10 @@ export function reduceShape(call: Call, data: Checked, bytes: number, inPlace: b
   const unit = width * (isPaired(op.code) ? 2 : 1);
   if (bytes % unit !== 0) call.refuse('op', `${op.name} needs pairs: an even number of elements in every block`);
   const detail = op.id === 0 ? `${op.code} ${type}` : `${op.code} ${type} ${op.id}`;
-  const { rank, size, root, hosts } = call.shape(bytes, inPlace);
+  const { rank, size, root, hosts, crowded } = call.shape(bytes, inPlace);
   // Not by spreading the shape: that takes 6 µs, and this is done in every look-up.
   const { code: operator, commutes } = op;
-  return { rank, size, root, bytes, inPlace, hosts, operator, type, unit, commutes, detail };
+  return { rank, size, root, bytes, inPlace, hosts, crowded, operator, type, unit, commutes, detail };
 }
 
 /** Buffers of equal length, at every rank: of iallreduce and the scans. */

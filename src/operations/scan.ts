@@ -1,3 +1,5 @@
+import { exscanCentral, isCentral, scanCentral, WHEN_CENTRAL } from '../schedules/central.js';
+import type { ReduceShape } from '../schedules/combine.js';
 import { exscanDoubling, exscanLinear, scanDoubling, scanLinear } from '../schedules/reduce.js';
 import { operation } from './operation.js';
 import { reduceToAll } from './reducing.js';
@@ -7,14 +9,26 @@ const LINEAR_MAX_RANKS = 4;
 
 const costs = {
   linear: { name: 'linear', steps: 'p − 1', bytes: 'n', when: `up to ${LINEAR_MAX_RANKS} ranks`, source: 'LibNBC' },
+  central: {
+    name: 'central',
+    steps: '2',
+    bytes: '2 (p − 1) n, at rank 0, which combines all',
+    when: `${WHEN_CENTRAL}, up to 1 KiB`,
+    source: 'this project',
+  },
   doubling: {
     name: 'recursive-doubling',
     steps: '⌈log₂ p⌉',
     bytes: '⌈log₂ p⌉ n',
-    when: `more than ${LINEAR_MAX_RANKS} ranks`,
+    when: `otherwise more than ${LINEAR_MAX_RANKS} ranks`,
     source: 'Hillis, Steele, "Data parallel algorithms", 1986',
   },
 } as const;
+
+function choose(shape: ReduceShape): 'linear' | 'central' | 'recursive-doubling' {
+  if (isCentral(shape, shape.bytes)) return 'central';
+  return shape.size <= LINEAR_MAX_RANKS ? 'linear' : 'recursive-doubling';
+}
 
 export const iscan = operation({
   name: 'iscan',
@@ -23,10 +37,11 @@ export const iscan = operation({
   parameters: ['send', 'recv', 'op'],
   algorithms: [
     { ...costs.linear, build: scanLinear },
+    { ...costs.central, build: scanCentral },
     { ...costs.doubling, build: scanDoubling },
   ],
   shape: reduceToAll,
-  choose: ({ size }) => (size <= LINEAR_MAX_RANKS ? 'linear' : 'recursive-doubling'),
+  choose,
 });
 
 export const iexscan = operation({
@@ -36,8 +51,9 @@ export const iexscan = operation({
   parameters: ['send', 'recv', 'op'],
   algorithms: [
     { ...costs.linear, build: exscanLinear },
+    { ...costs.central, build: exscanCentral },
     { ...costs.doubling, build: exscanDoubling },
   ],
   shape: reduceToAll,
-  choose: ({ size }) => (size <= LINEAR_MAX_RANKS ? 'linear' : 'recursive-doubling'),
+  choose,
 });

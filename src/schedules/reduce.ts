@@ -27,11 +27,9 @@ export function reduceLinear(shape: ReduceShape): Schedule {
   if (!inPlace) schedule.recv(first, Role.RECEIVE, 0, bytes);
   for (const [index, peer] of waiting.entries()) schedule.recv(peer, Role.TEMP, index * bytes, bytes);
   schedule.round();
-  if (!inPlace) {
-    schedule.reduce(operator, type, Role.SEND, 0, Role.RECEIVE, 0, bytes, flipped(orderOf(first))).round();
-  }
+  if (!inPlace) schedule.reduce(operator, type, Role.SEND, 0, Role.RECEIVE, 0, bytes, flipped(orderOf(first)));
   for (const [index, peer] of waiting.entries()) {
-    schedule.reduce(operator, type, Role.TEMP, index * bytes, Role.RECEIVE, 0, bytes, orderOf(peer)).round();
+    schedule.reduce(operator, type, Role.TEMP, index * bytes, Role.RECEIVE, 0, bytes, orderOf(peer));
   }
   return schedule;
 }

@@ -222,7 +222,7 @@ export async function exchangePlaces(
       secret: key,
     };
     // With 'auto' all ranks take part in the making of files, also those who have no use for one.
-    const file = transport === 'auto' ? await shareFile(native, directory, hosts, exposedBytes) : undefined;
+    const file = transport === 'auto' ? await shareFile(native, directory, hosts, exposedBytes, processors) : undefined;
     if (file === undefined) {
       const alone = transport !== 'auto' ? transport : names.length > 1 ? 'auto' : (names[0] ?? 'tcp');
       return { transport: alone, jobFd: -1, tcp, networks, neighbours: [], closeFile: NOTHING_TO_CLOSE };
@@ -297,12 +297,13 @@ async function shareFile(
   directory: Directory,
   hosts: number[],
   exposed: number,
+  processors: number,
 ): Promise<{ jobFd: number; closeFile: () => void } | undefined> {
   const { rank, size } = directory;
   const here = [...hosts.keys()].filter((other) => hosts[other] === hosts[rank]);
   const [first] = here;
   const shared = here.length > 1;
-  const made = shared && first === rank ? native.createJob(size, exposed, here) : -1;
+  const made = shared && first === rank ? native.createJob(size, exposed, here, processors) : -1;
   let opened = made;
   // The runtime closes what the runtime opened, and native code the rest: Deno knows its own descriptors only.
   const closeFile = (): void => (made < 0 ? closeSync(opened) : native.closeDescriptor(made));

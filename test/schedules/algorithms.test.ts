@@ -158,6 +158,33 @@ describe('which algorithm is taken on several hosts', () => {
   });
 });
 
+describe('which algorithm is taken where ranks share processors', () => {
+  const chosen = (name: OperationName, size: number, bytes: number, more: object = {}): string => {
+    const row = OPERATIONS.find((operation) => operation.name === name)!;
+    const shape = { rank: 0, size, root: 0, bytes, inPlace: false, crowded: true, commutes: true, unit: 1, ...more };
+    const blocks = Array.from({ length: size }, (_, rank) => ({ offset: rank * bytes, bytes }));
+    return row.choose({ ...shape, blocks } as never);
+  };
+
+  for (const [name, central, other, limit] of [
+    ['ibarrier', 'linear', 'dissemination', 0],
+    ['ireduce', 'linear', 'binomial', 1024],
+    ['iallreduce', 'linear', 'recursive-doubling', 1024],
+    ['ireduceScatterBlock', 'linear', 'recursive-halving', 2048],
+    ['ireduceScatter', 'linear', 'recursive-halving', 2048],
+    ['iscan', 'central', 'recursive-doubling', 1024],
+    ['iexscan', 'central', 'recursive-doubling', 1024],
+  ] as const) {
+    it(`${name}: that of rank 0 for small messages of more than four ranks`, () => {
+      assert.equal(chosen(name, 8, limit), central);
+      assert.equal(chosen(name, 8, limit, { commutes: false }), central);
+      if (limit > 0) assert.equal(chosen(name, 8, limit + 8), other);
+      assert.equal(chosen(name, 8, limit, { crowded: false }), other);
+      if (other !== 'binomial') assert.equal(chosen(name, 4, 8), chosen(name, 4, 8, { crowded: false }));
+    });
+  }
+});
+
 describe('operations, any shape', () => {
   for (const { name, algorithms } of OPERATIONS) {
     it(`${name}, chosen or forced`, () => {
