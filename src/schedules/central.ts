@@ -23,7 +23,7 @@ export const SCATTER_MAX_BYTES = 16 * 1024;
 
 /**
  * Whether rank 0 should do it all: measured with 8, 16 and 32 ranks on two processors, as processes and as threads, it
- * takes 0.6 to 0.9 of the time of the algorithms that are chosen otherwise.
+ * takes 0.6 to 1.0 of the time of the algorithms that are chosen otherwise.
  * @param bytes of a contribution
  */
 export function isCentral({ size, crowded }: Shape, bytes: number, limit = MAX_BYTES): boolean {
