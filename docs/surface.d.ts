@@ -951,6 +951,8 @@ export function allreduceDoubling(shape: ReduceShape): Schedule;
 
 export function allreduceHierarchical(shape: ReduceShape): Schedule;
 
+export function allreduceLinear(shape: ReduceShape): Schedule;
+
 export function allreduceRabenseifner(shape: ReduceShape): Schedule;
 
 export function allreduceRing(shape: ReduceShape): Schedule;
@@ -1019,6 +1021,8 @@ export function exchangeParts(
   save?: boolean,
 ): Schedule;
 
+export function exscanCentral(shape: ReduceShape): Schedule;
+
 export function exscanDoubling(shape: ReduceShape): Schedule;
 
 export function exscanLinear(shape: ReduceShape): Schedule;
@@ -1047,7 +1051,11 @@ export function reduceRabenseifner(shape: ReduceShape): Schedule;
 
 export function reduceScatterHalving(shape: ReduceScatterShape): Schedule;
 
+export function reduceScatterLinear(shape: ReduceScatterShape): Schedule;
+
 export function reduceScatterPairwise(shape: ReduceScatterShape): Schedule;
+
+export function scanCentral(shape: ReduceShape): Schedule;
 
 export function scanDoubling(shape: ReduceShape): Schedule;
 
@@ -1201,7 +1209,7 @@ interface Caller {
     readonly rank: number;
   };
   readonly hosts: readonly number[] | undefined;
-  readonly crowded?: boolean | undefined;
+  readonly crowded: boolean;
   readonly neighbors?: Neighbors;
 }
 

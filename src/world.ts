@@ -34,16 +34,15 @@ interface Places {
 }
 
 /**
- * From so many ranks a processor on, what counts is how often ranks must be given one, and not how many steps an
- * algorithm takes one after another.
+ * From so many ranks a processor on, it counts how often ranks must be given one, and not how many steps an algorithm
+ * takes one after another.
  */
 const CROWDED = 4;
 
-function isCrowded(native: Native, { size, jobFd, tcp }: NativeJob): boolean {
-  if (tcp !== undefined && new Set(tcp.hosts).size > 1) return false;
-  // A job of one rank may have neither.
-  if (size === 1) return false;
-  return size >= CROWDED * (tcp?.processors ?? native.jobProcessors(jobFd));
+/** Whether all ranks share memory, and its processors so. All of them read the same number. */
+function isCrowded(native: Native, { size, jobFd, tcp, transport }: NativeJob): boolean {
+  const shared = jobFd >= 0 && tcp === undefined && (transport === 'shm' || transport === 'auto');
+  return shared && size >= CROWDED * native.jobProcessors(jobFd);
 }
 
 export class World {
@@ -52,7 +51,7 @@ export class World {
   readonly size: number;
   /** The host of each rank, as a number, where ranks met through a directory; undefined: all are on one. */
   readonly hosts: readonly number[] | undefined;
-  /** Whether all ranks are on one host and share its processors at least four a processor; the same on all ranks. */
+  /** Whether all ranks share memory, with at least four ranks a processor; the same on all ranks. */
   readonly crowded: boolean;
   /** Why each rank is not reached by verbs; '': for no reason. Undefined: there was nothing to choose. */
   readonly reasons: readonly string[] | undefined;

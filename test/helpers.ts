@@ -17,7 +17,7 @@ import { Limit, LIMIT_S } from './support/limit.js';
 const require = createRequire(import.meta.url);
 const root = dirname(require.resolve('node-nbc/package.json'));
 const { createJob, rankEnded } = require(join(root, 'build/Release/nbc.node')) as {
-  createJob: (size: number, exposedBytes: number) => number;
+  createJob: (size: number, exposedBytes: number, members?: readonly number[], processors?: number) => number;
   rankEnded: (jobFd: number, rank: number) => void;
 };
 const { openLocalStore } = (await import(
@@ -44,6 +44,8 @@ export interface JobOptions {
    * Give the ranks a moment to end when one has failed, then kill them: the default. Without, each has the full time.
    */
   stopOnFailure?: boolean;
+  /** How many processors the job's file says that the ranks have. Default: those of this process. */
+  processors?: number;
   /** Tell the ranks when one of them has ended, as nbcrun does: on shared memory they cannot see it themselves. */
   tellEnds?: boolean;
   /** Sees every line of standard output as it comes. The child is there to be signalled. */
@@ -116,8 +118,8 @@ export function program(name: string): string {
 
 /** Runs a program as all ranks of a job. Returns how each ended; throws if the time limit had to end them. */
 export async function runJob(name: string, options: JobOptions): Promise<RankResult[]> {
-  const { size, limitS = LIMIT_S.job, stopOnFailure = true, tellEnds = false } = options;
-  const jobFd = createJob(size, 0);
+  const { size, limitS = LIMIT_S.job, stopOnFailure = true, tellEnds = false, processors } = options;
+  const jobFd = createJob(size, 0, undefined, processors);
   const store = await openLocalStore(size, limitS * 1000);
   const children: ChildProcess[] = [];
   const killed = new Set<ChildProcess>();

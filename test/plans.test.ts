@@ -14,7 +14,7 @@ const { RecentParts } = (await import(
 
 /** The communicator that plans belong to. */
 const ownerOf = (native: object, size = 2) => ({
-  ...{ rank: 0, size, hosts: undefined, handle: 0, world: { rank: 0, native } },
+  ...{ rank: 0, size, hosts: undefined, crowded: false, handle: 0, world: { rank: 0, native } },
   requireOpen() {},
 });
 

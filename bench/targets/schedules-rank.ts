@@ -37,7 +37,15 @@ const stub = {
   nextSlot: 0,
   startedComplete: () => undefined,
 };
-Object.assign(ghost, { ...place, handle, members: new Uint32Array(RANKS), hosts: undefined, world: stub, plans });
+Object.assign(ghost, {
+  ...place,
+  handle,
+  members: new Uint32Array(RANKS),
+  hosts: undefined,
+  crowded: false,
+  world: stub,
+  plans,
+});
 for (const operation of OPERATIONS) plans[operation.name] = new PlanCache(ghost as never, operation);
 
 /** Arguments for blocks of so many bytes. */

@@ -51,11 +51,11 @@ JobHeader read_header(int fd) {
   return header;
 }
 
-// Those that the calling thread may run on. More than the C library's masks have: unknown, which counts as one.
+// Those that the calling thread may run on; more than the C library's masks have count as very many.
 uint32_t allowed_processors() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<uint32_t>(CPU_COUNT(&set)) : 1;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<uint32_t>(CPU_COUNT(&set)) : UINT32_MAX;
 }
 
 }  // namespace

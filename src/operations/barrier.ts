@@ -1,7 +1,7 @@
 import { barrierDissemination, barrierLinear } from '../schedules/barrier.js';
-import { isCentral, WHEN_CENTRAL } from '../schedules/central.js';
 import { barrierHierarchical } from '../schedules/hierarchical.js';
 import { spansHosts } from '../schedules/hosts.js';
+import { isCentral, WHEN_CENTRAL } from './central.js';
 import { HAN } from './hierarchy.js';
 import { operation } from './operation.js';
 

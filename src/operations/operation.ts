@@ -67,8 +67,8 @@ export interface Caller {
   readonly world: { readonly rank: number };
   /** The host of each rank; undefined: all ranks are on one. */
   readonly hosts: readonly number[] | undefined;
-  /** Whether all ranks are on one host, at least four a processor. */
-  readonly crowded?: boolean | undefined;
+  /** Whether the job's ranks share memory, with at least four of them a processor. */
+  readonly crowded: boolean;
   /** Of a communicator with a topology. */
   readonly neighbors?: Neighbors;
 }

@@ -1,9 +1,10 @@
 import { reduceScatterHalving } from '../schedules/halving.js';
-import { isCentral, reduceScatterLinear, SCATTER_MAX_BYTES, WHEN_CENTRAL } from '../schedules/central.js';
+import { reduceScatterLinear } from '../schedules/central.js';
 import { type ReduceScatterShape, reduceScatterPairwise } from '../schedules/reduce.js';
 import type { ReduceShape } from '../schedules/combine.js';
 import { endOf, equalBlocks } from '../schedules/shape.js';
 import { blocksOf, textOf } from './counts.js';
+import { isCentral, SCATTER_MAX_BYTES, WHEN_CENTRAL } from './central.js';
 import { type Algorithm, operation } from './operation.js';
 import { checkEqual, reduceShape, THAKUR } from './reducing.js';
 
@@ -24,7 +25,7 @@ function rows<S extends ReduceShape>(blocked: (shape: S) => ReduceScatterShape):
       name: 'linear',
       steps: '2',
       bytes: '(p − 1) (all blocks, and one), at rank 0, which combines all',
-      when: `${WHEN_CENTRAL}, up to 16 KiB of all blocks together`,
+      when: `${WHEN_CENTRAL}: up to ${SCATTER_MAX_BYTES / 1024} KiB of all blocks together, and no operators of createOp`,
       source: 'Open MPI (basic linear)',
       build: (shape) => reduceScatterLinear(blocked(shape)),
     },

@@ -1,8 +1,8 @@
 import { reduceRabenseifner } from '../schedules/halving.js';
 import { reduceBinomial, reduceLinear } from '../schedules/reduce.js';
-import { isCentral, WHEN_CENTRAL } from '../schedules/central.js';
 import { reduceHierarchical } from '../schedules/hierarchical.js';
 import { spansHosts } from '../schedules/hosts.js';
+import { isCentral, WHEN_CENTRAL_SMALL } from './central.js';
 import { HAN } from './hierarchy.js';
 import { operation } from './operation.js';
 import { checkEqual, reduceShape, THAKUR } from './reducing.js';
@@ -21,7 +21,7 @@ export const ireduce = operation({
       name: 'linear',
       steps: '1',
       bytes: '(p − 1) n, at the root, which combines all',
-      when: `up to ${LINEAR_MAX_RANKS} ranks, operators that do not commute; ${WHEN_CENTRAL}, up to 1 KiB`,
+      when: `up to ${LINEAR_MAX_RANKS} ranks, operators that do not commute; ${WHEN_CENTRAL_SMALL}`,
       source: 'LibNBC',
       build: reduceLinear,
     },

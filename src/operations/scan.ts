@@ -1,6 +1,7 @@
-import { exscanCentral, isCentral, scanCentral, WHEN_CENTRAL } from '../schedules/central.js';
+import { exscanCentral, scanCentral } from '../schedules/central.js';
 import type { ReduceShape } from '../schedules/combine.js';
 import { exscanDoubling, exscanLinear, scanDoubling, scanLinear } from '../schedules/reduce.js';
+import { isCentral, WHEN_CENTRAL_SMALL } from './central.js';
 import { operation } from './operation.js';
 import { reduceToAll } from './reducing.js';
 
@@ -13,7 +14,7 @@ const costs = {
     name: 'central',
     steps: '2',
     bytes: '2 (p − 1) n, at rank 0, which combines all',
-    when: `${WHEN_CENTRAL}, up to 1 KiB`,
+    when: WHEN_CENTRAL_SMALL,
     source: 'this project',
   },
   doubling: {

@@ -1,34 +1,15 @@
 /**
  * Reductions by way of rank 0: it collects the contributions of all ranks, combines them in the order of the ranks, and
  * sends each rank its result. That is 2 (p − 1) messages, and every rank waits once. With algorithms of log₂ p steps
- * there are p log₂ p messages, and every rank waits log₂ p times: where ranks share processors, that takes longer.
+ * ranks wait up to log₂ p times, and most have more messages: where ranks share processors, that takes longer.
  *
- * Source: Open MPI's coll/basic (linear).
+ * Source: Open MPI's coll/basic (linear); the scans are this project's.
  */
 import { contributionOf, type ReduceShape } from './combine.js';
 import { Order } from './encoding.js';
 import { reduceLinear, type ReduceScatterShape } from './reduce.js';
 import { Role, Schedule } from './schedule.js';
-import { endOf, type Shape } from './shape.js';
-
-/** Up to so many ranks, other algorithms have hardly more messages, or less to wait for. */
-const FEW_RANKS = 4;
-/** Of a contribution. Above, rank 0 has too much to do. */
-const MAX_BYTES = 1024;
-/** When that is, for the tables. */
-export const WHEN_CENTRAL = `more than ${FEW_RANKS} ranks on one host, at least four a processor`;
-
-/** Of a contribution to a reduce-scatter, which is one to the results of all ranks. */
-export const SCATTER_MAX_BYTES = 16 * 1024;
-
-/**
- * Whether rank 0 should do it all: measured with 8, 16 and 32 ranks on two processors, as processes and as threads, it
- * takes 0.6 to 1.0 of the time of the algorithms that are chosen otherwise.
- * @param bytes of a contribution
- */
-export function isCentral({ size, crowded }: Shape, bytes: number, limit = MAX_BYTES): boolean {
-  return crowded === true && size > FEW_RANKS && bytes <= limit;
-}
+import { endOf } from './shape.js';
 
 /** What a rank other than 0 does. */
 function leaf(shape: ReduceShape, sent: number, received: number): Schedule {

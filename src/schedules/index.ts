@@ -20,6 +20,7 @@ export * from './alltoallv.js';
 export * from './barrier.js';
 export * from './bcast.js';
 export * from './box.js';
+export * from './central.js';
 export * from './circulant.js';
 export { type DrawingOptions, svg } from './drawing.js';
 export type { ReduceShape } from './combine.js';

@@ -27,9 +27,13 @@ export function reduceLinear(shape: ReduceShape): Schedule {
   if (!inPlace) schedule.recv(first, Role.RECEIVE, 0, bytes);
   for (const [index, peer] of waiting.entries()) schedule.recv(peer, Role.TEMP, index * bytes, bytes);
   schedule.round();
-  if (!inPlace) schedule.reduce(operator, type, Role.SEND, 0, Role.RECEIVE, 0, bytes, flipped(orderOf(first)));
+  // A first one in a round of its own begins while its message is still coming.
+  if (!inPlace) {
+    schedule.reduce(operator, type, Role.SEND, 0, Role.RECEIVE, 0, bytes, flipped(orderOf(first))).round();
+  }
   for (const [index, peer] of waiting.entries()) {
     schedule.reduce(operator, type, Role.TEMP, index * bytes, Role.RECEIVE, 0, bytes, orderOf(peer));
+    if (inPlace && index === 0) schedule.round();
   }
   return schedule;
 }

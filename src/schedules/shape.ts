@@ -12,7 +12,9 @@ export interface Shape {
   readonly inPlace: boolean;
   /** The host of each rank, as a number that ranks of one host have in common; the same on all ranks. Default: one. */
   readonly hosts?: readonly number[] | undefined;
-  /** Whether all ranks are on one host, at least four a processor; the same on all ranks. Default: no. */
+  /**
+   * Whether the job's ranks share memory, with at least four of them a processor; the same on all ranks. Default: no.
+   */
   readonly crowded?: boolean | undefined;
   /** What else tells two shapes apart, as text. */
   readonly detail?: string;

@@ -56,10 +56,12 @@ const allreduce =
     const options = algorithm && { algorithm };
     return comm.iallreduce(new View(count), new View(count), op, options);
   };
+/** The algorithm that likeTo() counts with, whatever the size. */
+const LINEAR = { algorithm: 'linear' } as const;
 const reduce =
   (count: number): Start =>
   (comm) =>
-    comm.ireduce(new Float64Array(count / 8), comm.rank === 0 ? new Float64Array(count / 8) : null, SUM, 0);
+    comm.ireduce(new Float64Array(count / 8), comm.rank === 0 ? new Float64Array(count / 8) : null, SUM, 0, LINEAR);
 function smaller(a: Float64Array, b: Float64Array): void {
   for (let i = 0; i < b.length; i++) b[i] = Math.min(a[i], b[i]);
 }

@@ -14,6 +14,8 @@ export interface Circumstances {
   algorithm?: string | undefined;
   /** The host of each rank. */
   hosts?: readonly number[] | undefined;
+  /** Whether ranks share processors. */
+  crowded?: boolean | undefined;
   /** What the library says of each rank, where the case has lists. */
   neighbors?: readonly Neighbors[];
   /** The layout of a buffer; null: a plain view. */
@@ -36,7 +38,7 @@ export function fill(bytes: Uint8Array, seed: number): Uint8Array {
 export function assertAgrees(
   name: OperationName | NeighborOperationName,
   c: Case,
-  { algorithm, hosts, neighbors, scatter, local }: Circumstances = {},
+  { algorithm, hosts, crowded, neighbors, scatter, local }: Circumstances = {},
 ): void {
   const oracle = { ...ORACLES, ...NEIGHBOR_ORACLES }[name];
   const parts = ranksOf(c).map((rank) => {
@@ -61,12 +63,12 @@ export function assertAgrees(
   });
   const sent = parts.map(({ send }) => send?.slice() ?? null);
   simulate(
-    parts.map(({ args }, rank) => capture(name, rank, c.size, args, { algorithm, hosts, neighbors })),
+    parts.map(({ args }, rank) => capture(name, rank, c.size, args, { algorithm, hosts, crowded, neighbors })),
     local,
   );
   for (const [rank, { send, recv, scattered }] of parts.entries()) {
     const what = (buffer: string): string =>
-      `${name}, ${algorithm ?? 'chosen'}, rank ${rank}, ${buffer}: ${JSON.stringify({ ...c, op: c.op.name, hosts })}`;
+      `${name}, ${algorithm ?? 'chosen'}, rank ${rank}, ${buffer}: ${JSON.stringify({ ...c, op: c.op.name, hosts, crowded })}`;
     const assertHolds = (buffer: Uint8Array | null, right: Uint8Array | null, role: string): void => {
       if (buffer === null) return;
       const now = scattered.get(buffer)?.read() ?? buffer;

@@ -25,6 +25,8 @@ export interface Options {
   algorithm?: string | undefined;
   /** The host of each rank. */
   hosts?: readonly number[] | undefined;
+  /** Whether ranks share processors. */
+  crowded?: boolean | undefined;
   /** The neighbours of each rank, on a communicator that has some. */
   neighbors?: readonly Neighbors[] | undefined;
 }
@@ -38,7 +40,7 @@ export function capture(
   rank: number,
   size: number,
   args: readonly unknown[],
-  { algorithm, hosts, neighbors }: Options = {},
+  { algorithm, hosts, crowded = false, neighbors }: Options = {},
 ): Captured {
   let schedule: DecodedSchedule | undefined;
   let buffers: Pick<Captured, 'send' | 'receive'> | undefined;
@@ -59,6 +61,7 @@ export function capture(
     rank,
     size,
     hosts,
+    crowded,
     handle: 0,
     members: new Uint32Array(size),
     world: { rank, native, nextSlot: 0, startedComplete: () => undefined },
