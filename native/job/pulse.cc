@@ -16,6 +16,10 @@ Pulse::Pulse(std::shared_ptr<Segment> segment, Rank rank, int64_t peer_timeout)
       seen_(segment_->size()),
       stop_(::eventfd(0, EFD_CLOEXEC)) {
   if (!stop_) throw system_failure("the pulse of this rank (eventfd)", errno);
+  // The first beat is not the thread's: if the process is stopped before that runs, peers know that beats are missing.
+  RankLine& mine = segment_->line(rank_);
+  mine.beat_milliseconds.store(static_cast<uint32_t>(patience_.interval()), std::memory_order_relaxed);
+  mine.beats.fetch_add(1, std::memory_order_relaxed);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -28,7 +32,6 @@ Pulse::~Pulse() {
 void Pulse::run() {
   pthread_setname_np(pthread_self(), "nbc-pulse");
   RankLine& mine = segment_->line(rank_);
-  mine.beat_milliseconds.store(static_cast<uint32_t>(patience_.interval()), std::memory_order_relaxed);
   pollfd stop{stop_.get(), POLLIN, 0};
   do {
     mine.beats.fetch_add(1, std::memory_order_relaxed);
