@@ -155,7 +155,7 @@ for (const name of ofRank) {
 // No program imports it.
 made.delete(`${ofRank.pop()}.js`);
 made.set('chunks.json', `${JSON.stringify(ofRank.map((name) => `./${name}.cjs`))}\n`);
-for (const [path, text] of made) if (path.endsWith('.js')) made.set(path, esModule(text));
+for (const [path, text] of made) if (path.endsWith('.js')) made.set(path, esModule(path, text));
 // Threads of another version, installed while a program runs, must not find what those of this one have offered.
 const hash = createHash('sha256');
 for (const [path, text] of made) if (path.endsWith('.cjs')) hash.update(text);

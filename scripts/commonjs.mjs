@@ -11,12 +11,19 @@ const PARAMETERS = ['exports', 'require', 'module', '__filename', '__dirname'];
 const GIVEN = new RegExp(`^(?:async )?(?:var|let|const|class|function\\*?) (?:${PARAMETERS.join('|')})\\b`, 'm');
 
 /**
- * What esbuild writes for `import.meta.url`: it knows code from text, which speaks of `import.meta.url`, too. In ES
- * modules {@link esModule} turns it back.
+ * What esbuild writes for `import.meta`'s properties: it knows code from text, which speaks of `import.meta.url`, too.
+ * In ES modules {@link esModule} turns them back.
  */
 const URL_OF_MODULE = '__urlOfModule';
-export const DEFINE = { 'import.meta.url': URL_OF_MODULE };
-export const esModule = (text) => text.replaceAll(URL_OF_MODULE, 'import.meta.url');
+const DIRNAME_OF_MODULE = '__dirnameOfModule';
+export const DEFINE = { 'import.meta.url': URL_OF_MODULE, 'import.meta.dirname': DIRNAME_OF_MODULE };
+
+/** The text of a file that stays an ES module. */
+export function esModule(path, text) {
+  // Node.js 20.3 has no such property.
+  if (text.includes(DIRNAME_OF_MODULE)) throw new Error(`${path} needs import.meta.dirname, and is no CommonJS`);
+  return text.replaceAll(URL_OF_MODULE, 'import.meta.url');
+}
 
 /** `{ a as b }` of imports and exports, as pairs. */
 const pairs = (list) =>
@@ -40,6 +47,8 @@ export function commonJs(path, text, chunks) {
     .replace(IMPORT, (_, what, from) => {
       const name = /^\.\/(.*)\.js$/.exec(from)?.[1];
       if (name !== undefined && !chunks.includes(name)) throw wrong(`imports ${from}`);
+      // Nothing is left of its use below.
+      if (/^\{ createRequire(?: as \w+)? \}$/.test(what)) return '';
       const required = name === undefined ? `require("${from}")` : `require("./code.cjs").load("./${name}.cjs")`;
       if (what === undefined) return `${required};\n`;
       if (/^\w+$/.test(what)) return `const ${what} = ${required};\n`;
@@ -48,8 +57,9 @@ export function commonJs(path, text, chunks) {
       return `const { ${names.join(', ')} } = ${required};\n`;
     })
     .replace(new RegExp(`\\bcreateRequire\\d*\\(${URL_OF_MODULE}\\)`, 'g'), 'require')
-    .replaceAll(URL_OF_MODULE, 'require("node:url").pathToFileURL(__filename).href')
+    .replaceAll(DIRNAME_OF_MODULE, '__dirname')
     .replace(/\bimport\("(\.\/[\w-]+\.js)"\)/g, 'require("./code.cjs").importFrom("$1")');
+  if (body.includes(URL_OF_MODULE)) throw wrong('needs import.meta.url');
   for (const [own] of exported) {
     const later = new RegExp(`^(?!.*(?:var ${own}|\\(${own} = \\{\\}\\)))\\s*${own} (?:=|\\S+=) .*`, 'm').exec(body);
     // Whoever imports it would have what it was.

@@ -5,9 +5,9 @@
  * comes first.
  */
 import { existsSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { dirname } from 'node:path';
 
-export const ROOT = fileURLToPath(new URL('..', import.meta.url));
+export const ROOT = `${dirname(import.meta.dirname)}/`;
 
 const folders = ['build/Release', `prebuilds/linux-${process.arch}`].map((path) => `${ROOT}${path}`);
 const folder = folders.find((path) => existsSync(`${path}/nbc.node`)) ?? folders[0];

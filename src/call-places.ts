@@ -1,10 +1,10 @@
 /** Where in the program requests were made, for errors: with option `debug`. */
-import { dirname, sep } from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { sep } from 'node:path';
+import { url } from './builtins.js';
 
 /** Files of this package, and of the runtime, are not the program's. Frames name scripts by path, modules by URL. */
-const OWN = `${dirname(fileURLToPath(import.meta.url))}${sep}`;
-const OWN_URL = pathToFileURL(OWN).href;
+const OWN = `${import.meta.dirname}${sep}`;
+let ownUrl: string | undefined;
 
 /** Calls of this package into itself, one inside of the other, are fewer than this. Node.js notes 10 by default. */
 const DEEPEST = 30;
@@ -19,12 +19,13 @@ function stack(): string {
 
 /** File, line and column of the innermost caller outside of this package: `file:///home/me/heat.js:12:5`. */
 export function callPlace(): string | undefined {
+  ownUrl ??= url().pathToFileURL(OWN).href;
   const frames = stack().split('\n').slice(1);
   for (const frame of frames) {
     // A path may have blanks and parentheses.
     const place = / \((.+:\d+:\d+)\)$/.exec(frame)?.[1] ?? /^ *at (?:async )?(.+:\d+:\d+)$/.exec(frame)?.[1];
     if (place === undefined || place.startsWith('node:')) continue;
-    if (!place.startsWith(OWN) && !place.startsWith(OWN_URL)) return place;
+    if (!place.startsWith(OWN) && !place.startsWith(ownUrl)) return place;
   }
   return undefined;
 }

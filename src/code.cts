@@ -34,8 +34,8 @@ const KEPT = 2;
 const KEY = `node-nbc: compiled code of ${__dirname}, hash of the bundle`;
 const HEAD = '(function (exports, require, module, __filename, __dirname) { ';
 const TAIL = '\n});';
-/** Deno and Bun have other caches, or none. */
-const HAS_CACHE = process.versions['deno'] === undefined && process.versions['bun'] === undefined;
+/** Deno and Bun have other caches, or none, and load modules in ways of their own. */
+export const IS_NODE = process.versions['deno'] === undefined && process.versions['bun'] === undefined;
 
 /** As long as this thread lives: what it has loaded once stays. */
 const offer = isMainThread ? undefined : offerOf();
@@ -63,7 +63,7 @@ export const importFrom = (specifier: string): Promise<unknown> => import(specif
 
 /** Workers that are started from now on, by this thread and by those, load the files so that they can share them. */
 export function offerCode(): void {
-  if (!HAS_CACHE || offerOf() !== undefined) return;
+  if (!IS_NODE || offerOf() !== undefined) return;
   try {
     // eslint-disable-next-line @typescript-eslint/no-require-imports -- made by scripts/bundle.mjs
     const files = (require('./chunks.json') as string[]).map(offered);

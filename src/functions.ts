@@ -3,6 +3,7 @@
  * in pieces, when a reduction comes to them; the operation goes on with the result. Functions of this thread run when
  * control is here: on the event loop, and inside calls that wait or test. Those of modules run in workers.
  */
+import { join } from 'node:path';
 import workerThreads, { type Worker } from 'node:worker_threads';
 import { v8 } from './builtins.js';
 import { viewOfType } from './elements.js';
@@ -119,7 +120,7 @@ export class Functions {
       const workerData: Served = { world, operator: op.id, module: href };
       const before = native.listThreads();
       // By its module: as in ES modules, whoever replaces it there is heeded (scripts/commonjs.mjs).
-      const worker = new workerThreads.Worker(new URL('./function-worker.js', import.meta.url), { workerData });
+      const worker = new workerThreads.Worker(join(import.meta.dirname, 'function-worker.js'), { workerData });
       native.awaitThread(world, op.id, before);
       worker.unref();
       worker.on('error', fail);

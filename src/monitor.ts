@@ -2,9 +2,9 @@
  * Where nbctop finds the ranks of this user on this machine: a folder with a socket of each (native/addon/monitor.h).
  */
 import { lstatSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
-import { tmpdir, userInfo } from 'node:os';
 import { join, resolve } from 'node:path';
 import { threadId } from 'node:worker_threads';
+import { os } from './builtins.js';
 import { OptionError } from './errors.js';
 
 /** What an address of a socket holds, without the end that native code adds for a moment. */
@@ -15,7 +15,7 @@ export function monitorFolder(setting: string): string | undefined {
   if (setting === 'off') return undefined;
   if (setting !== 'on') return resolve(setting);
   const { XDG_RUNTIME_DIR: own } = process.env;
-  return own === undefined || own === '' ? join(tmpdir(), `node-nbc-${userInfo().uid}`) : join(own, 'node-nbc');
+  return own === undefined || own === '' ? join(os().tmpdir(), `node-nbc-${os().userInfo().uid}`) : join(own, 'node-nbc');
 }
 
 /** Of a rank, by its process; of one that is a thread, by that, too. */
@@ -33,7 +33,7 @@ export function processOf(name: string): number | undefined {
 export function requireOwn(folder: string): void {
   const found = lstatSync(folder);
   if (!found.isDirectory()) throw new Error(`${folder} is no folder`);
-  if (found.uid !== userInfo().uid) throw new Error(`${folder} belongs to another user`);
+  if (found.uid !== os().userInfo().uid) throw new Error(`${folder} belongs to another user`);
   if ((found.mode & 0o077) !== 0) throw new Error(`${folder} is open to other users (chmod 700)`);
 }
 

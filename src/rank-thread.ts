@@ -1,4 +1,5 @@
 /** A worker that is a rank of one run, or of one after another (rank-worker.ts), as its caller sees it. */
+import { join } from 'node:path';
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import type { Idle, Loaded, RankJob, Told, WorkerData } from './rank-job.js';
 
@@ -32,7 +33,7 @@ export class RankThread {
       port1.postMessage(job);
       const workerData: WorkerData = { port: port2 };
       const name = `rank ${job.rank}`;
-      this.worker = new Worker(new URL('./rank-worker.cjs', import.meta.url), {
+      this.worker = new Worker(join(import.meta.dirname, 'rank-worker.cjs'), {
         workerData,
         transferList: [port2],
         name,

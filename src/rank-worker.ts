@@ -1,10 +1,11 @@
 /** What a worker runs that is a rank (ranks.ts): its world, and the function of the module. */
 import { once } from 'node:events';
 import { workerData } from 'node:worker_threads';
-import { importFrom, keepCompiled } from './code.cjs';
+import { keepCompiled } from './code.cjs';
 import { type RankErrorCode, show } from './errors.js';
 import { openThread } from './opening.js';
 import { FAILURES, type Idle, type Loaded, type RankJob, STOP, type Told, type WorkerData } from './rank-job.js';
+import { defaultExport } from './rank-module.js';
 import type { RankFunction } from './ranks.js';
 import { toldError } from './told-errors.js';
 
@@ -14,7 +15,7 @@ const { port } = workerData as WorkerData;
 let code: RankErrorCode;
 
 async function load(module: string): Promise<RankFunction> {
-  const { default: fn } = (await importFrom(module)) as { default?: unknown };
+  const fn = await defaultExport(module);
   if (typeof fn === 'function') return fn as RankFunction;
   const what = fn === undefined ? 'it has none' : show(fn);
   throw new TypeError(`the default export of ${module} must be a function, async (world, data) => result: ${what}`);

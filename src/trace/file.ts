@@ -1,6 +1,6 @@
 /** Writes traces: the file of the option `trace`. */
 import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
-import { hostname } from 'node:os';
+import { os } from '../builtins.js';
 import { OptionError } from '../errors.js';
 import type { Native } from '../native.js';
 import { type ChromeEvent, chromeEvents, type TraceMetadata } from './chrome.js';
@@ -78,6 +78,6 @@ function bootId(): string {
   try {
     return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
   } catch {
-    return hostname();
+    return os().hostname();
   }
 }

@@ -6,8 +6,7 @@
  *                     makes
  */
 import { closeSync, constants, openSync, readFileSync, readlinkSync } from 'node:fs';
-import { hostname, networkInterfaces } from 'node:os';
-import { crypto } from '../builtins.js';
+import { crypto, os } from '../builtins.js';
 import { BootstrapError, OptionError } from '../errors.js';
 import type { Native, NativeTcp } from '../native.js';
 import { allowedList, parseCpuList } from '../processors.js';
@@ -87,7 +86,7 @@ const isFile = isTextOf(/^(\/proc\/\d+\/fd\/\d+)?$/);
 const isDone = (value: unknown): value is 1 => value === 1;
 
 const LOOPBACK = '127.0.0.1';
-const THIS_MACHINE: Machine = { network: networkIdentity, interfaces: networkInterfaces, sourceTo };
+const THIS_MACHINE: Machine = { network: networkIdentity, interfaces: () => os().networkInterfaces(), sourceTo };
 const NOTHING_TO_CLOSE = (): void => undefined;
 
 /**
@@ -351,7 +350,7 @@ function hostIdentity(network: string, named: string): string {
 
 /** Equal where the same interfaces are seen. */
 function networkIdentity(): string {
-  return `${read('/proc/sys/kernel/random/boot_id') ?? hostname()} ${link('/proc/self/ns/net')}`;
+  return `${read('/proc/sys/kernel/random/boot_id') ?? os().hostname()} ${link('/proc/self/ns/net')}`;
 }
 
 function read(path: string): string | undefined {

@@ -2,8 +2,8 @@
  * What ends the waits of init() before their time: its signal. A function that waits registers what makes its wait
  * end. The errors that come of it do not matter: init() rejects with an AbortError then.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import type { SignalLike } from '../aborts.js';
+import { timers } from '../builtins.js';
 
 export class Stop {
   constructor(private readonly signal?: SignalLike) {}
@@ -40,7 +40,7 @@ export class Stop {
   private async sleep(milliseconds: number, ref: boolean, abort: AbortController): Promise<void> {
     const forget = this.when((error) => abort.abort(error));
     try {
-      await delay(milliseconds, undefined, { ref, signal: abort.signal });
+      await timers().setTimeout(milliseconds, undefined, { ref, signal: abort.signal });
     } finally {
       forget();
     }
