@@ -15,7 +15,9 @@ export function monitorFolder(setting: string): string | undefined {
   if (setting === 'off') return undefined;
   if (setting !== 'on') return resolve(setting);
   const { XDG_RUNTIME_DIR: own } = process.env;
-  return own === undefined || own === '' ? join(os().tmpdir(), `node-nbc-${os().userInfo().uid}`) : join(own, 'node-nbc');
+  return own === undefined || own === ''
+    ? join(os().tmpdir(), `node-nbc-${os().userInfo().uid}`)
+    : join(own, 'node-nbc');
 }
 
 /** Of a rank, by its process; of one that is a thread, by that, too. */

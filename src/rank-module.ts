@@ -14,9 +14,9 @@ let isFirst = true;
 
 /**
  * What the module exports as `default`. `import()` takes a thread a tenth of what it takes to start, most of it for
- * Node.js's own code: Node.js 20 to 22 read files of ES modules asynchronously. `require()` loads ES modules, too, where
- * Node.js says so; with one of these files it does the same, unless the module waits for something, or a loader has been
- * put in. Another module, which ran here before, may have done that.
+ * Node.js's own code: Node.js 20 and 22 read ES modules asynchronously. `require()` loads ES modules, too, where
+ * `process.features` says so. With one of these files it does the same, unless the module waits for something, or a
+ * loader has been put in. Another module, which ran here before, may have done that.
  */
 export async function defaultExport(module: string): Promise<unknown> {
   const path = isFirst && !hasLoader() ? pathOf(module) : undefined;
@@ -51,4 +51,7 @@ const hasLoader = (): boolean => LOADS.test([...process.execArgv, process.env['N
 
 /** Otherwise it is what a CommonJS module exports. */
 const isNamespace = (loaded: unknown): loaded is { default?: unknown } =>
-  typeof loaded === 'object' && loaded !== null && Symbol.toStringTag in loaded && loaded[Symbol.toStringTag] === 'Module';
+  typeof loaded === 'object' &&
+  loaded !== null &&
+  Symbol.toStringTag in loaded &&
+  loaded[Symbol.toStringTag] === 'Module';
