@@ -1,5 +1,6 @@
 // A rank that shares its processor lets others run before it sleeps, unless they keep the processor for long:
 // YieldHistory in engine/spin_history.h. This program has a sched_yield() of its own.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <dlfcn.h>
@@ -21,14 +22,21 @@ constexpr auto kSlice = std::chrono::milliseconds(20);
 // Of the thread that waits.
 thread_local bool counts = false;
 std::atomic<uint32_t> yields{0};
-std::atomic<bool> others_compute{false};
+enum class Others { nobody, wait, compute };  // who else wants the processor
+std::atomic<Others> others{Others::wait};
+// Of ranks that look once and let others run in turn.
+constexpr auto kTurns = std::chrono::microseconds(20);
 
 }  // namespace
 
 extern "C" int sched_yield() noexcept {
   if (counts) {
     yields.fetch_add(1, std::memory_order_relaxed);
-    if (others_compute.load(std::memory_order_relaxed)) std::this_thread::sleep_for(kSlice);
+    const Others now = others.load(std::memory_order_relaxed);
+    if (now == Others::compute) std::this_thread::sleep_for(kSlice);
+    const auto until = std::chrono::steady_clock::now() + kTurns;
+    while (now == Others::wait && std::chrono::steady_clock::now() < until) {
+    }
     return 0;
   }
   static const auto system = reinterpret_cast<int (*)()>(dlsym(RTLD_NEXT, "sched_yield"));
@@ -97,20 +105,21 @@ TEST(news_before_the_sleep_does_not_begin_a_series_that_is_left_out) {
     for (const uint32_t receive : receives) me.finish(receive);
     return yields.load() - before;
   };
-  others_compute = true;
+  others = Others::compute;
   CHECK_EQ(yields_of_wait(1), 5u);
   CHECK_EQ(yields_of_wait(3), 0u);
-  others_compute = false;
+  others = Others::wait;
 }
 
 // A rank of two that share a processor waits for a message of the other one, which comes when it sleeps.
 class Waiter {
  public:
   Waiter() : network_(2), peer_(fabric(1), mode(false)), me_(fabric(0), mode(false)) {}
-  // How often it lets others run, in so many waits.
-  uint32_t yields_of(uint32_t waits) {
-    const uint32_t before = yields.load();
+  // How often it lets others run in each of so many waits.
+  std::vector<uint32_t> each_of(uint32_t waits) {
+    std::vector<uint32_t> each;
     for (uint32_t i = 0; i < waits; ++i) {
+      const uint32_t before = yields.load();
       const uint32_t receive = me_.irecv(me_.plain(8), 1, 0);
       std::thread waiter([&] {
         counts = true;
@@ -119,8 +128,14 @@ class Waiter {
       while (!network_.is_armed(0)) std::this_thread::sleep_for(std::chrono::microseconds(50));
       peer_.wait(peer_.isend(peer_.filled(8, false, 1), 0, 0));
       waiter.join();
+      each.push_back(yields.load() - before);
     }
-    return yields.load() - before;
+    return each;
+  }
+  uint32_t yields_of(uint32_t waits) {
+    uint32_t sum = 0;
+    for (const uint32_t each : each_of(waits)) sum += each;
+    return sum;
   }
 
  private:
@@ -134,18 +149,35 @@ class Waiter {
 TEST(a_wait_beside_ranks_that_wait_lets_them_run) {
   Waiter waiter;
   // Eight each, but for those after a yield in which the machine did something else for long.
-  CHECK(waiter.yields_of(100) >= 100);
+  const std::vector<uint32_t> each = waiter.each_of(100);
+  CHECK(std::count(each.begin(), each.end(), 8u) >= 10);
+  // A waiter that gets up in vain begins again.
+  CHECK(std::count_if(each.begin(), each.end(), [](uint32_t of_one) { return of_one > 8; }) <= 10);
+}
+
+TEST(a_wait_that_nobody_wants_the_processor_of_polls_for_as_long_as_one_with_its_own) {
+  Waiter waiter;
+  others = Others::nobody;
+  // A yield takes more than 1.5 µs where the machine does something else then, and counts.
+  const auto longer = [](const std::vector<uint32_t>& each) {
+    return std::count_if(each.begin(), each.end(), [](uint32_t of_one) { return of_one > 16; });
+  };
+  CHECK(longer(waiter.each_of(4)) >= 1);
+  // In vain: from now on one of 16, and then of more.
+  waiter.each_of(10);
+  CHECK(longer(waiter.each_of(32)) <= 3);
+  others = Others::wait;
 }
 
 TEST(a_wait_beside_programs_that_compute_sleeps_at_once) {
   Waiter waiter;
-  others_compute = true;
+  others = Others::compute;
   const auto start = std::chrono::steady_clock::now();
   const uint32_t found = waiter.yields_of(50);
   const auto lasted = std::chrono::steady_clock::now() - start;
   CHECK(found >= 5);
   CHECK(found <= 5 + lasted / (30 * kSlice));
-  others_compute = false;
+  others = Others::wait;
   // They come back: the watchdog of this program ends it otherwise.
   while (waiter.yields_of(1) == 0) {
   }
