@@ -5,7 +5,7 @@ import { keepCompiled } from './code.cjs';
 import { type RankErrorCode, show } from './errors.js';
 import { openThread } from './opening.js';
 import { FAILURES, type Idle, type Loaded, type RankJob, STOP, type Told, type WorkerData } from './rank-job.js';
-import { defaultExport } from './rank-module.js';
+import { loadModule } from './rank-module.js';
 import type { RankFunction } from './ranks.js';
 import { toldError } from './told-errors.js';
 
@@ -15,7 +15,7 @@ const { port } = workerData as WorkerData;
 let code: RankErrorCode;
 
 async function load(module: string): Promise<RankFunction> {
-  const fn = await defaultExport(module);
+  const { default: fn } = await loadModule(module);
   if (typeof fn === 'function') return fn as RankFunction;
   const what = fn === undefined ? 'it has none' : show(fn);
   throw new TypeError(`the default export of ${module} must be a function, async (world, data) => result: ${what}`);

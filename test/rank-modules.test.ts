@@ -4,9 +4,9 @@
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { BRIEF, skip } from './helpers.js';
 import { findRuntime } from './support/runtimes.js';
 
@@ -32,6 +32,20 @@ const FILES: Record<string, string> = {
   'waits.mjs': `${ES}const text = await 'waits'; ${RETURNS}`,
   'of-waits.mjs': `${ES}import './waits.mjs'; const text = 'of waits'; ${RETURNS}`,
   'common.cjs': `${COMMON}module.exports = async () => ({ byRequire: __filename in require.cache, text: 'common' });`,
+  'typeless/package.json': '{}',
+  'typeless/common.js': `${COMMON}module.exports = async () => ({ text: 'common' });`,
+  'typeless/inner/deep.js': `${COMMON}module.exports = async () => ({ text: 'deep' });`,
+  // Whoever requires it is given that, whoever imports it the default.
+  'named.mjs': `${ES}const text = 'default'; const other = async () => ({ text: 'other' });
+    export { other as 'module.exports' }; ${RETURNS}`,
+  'thenable.mjs': `${ES}export function then(resolve) { resolve({ default: async () => ({ text: 'then' }) }); }
+    const text = 'default'; ${RETURNS}`,
+  'promises.mjs': `${ES}export default Promise.resolve(async () => ({ text: 'awaited' }));`,
+  'of-common.mjs': `${ES}import { nope } from './common.cjs'; const text = nope; ${RETURNS}`,
+  'of-requiring.mjs': `${ES}import './requires-waits.cjs'; const text = ''; ${RETURNS}`,
+  'requires-waits.cjs': `${COMMON}require('./waits.mjs');`,
+  // Returns its argument.
+  'wasm.mjs': `${ES}import { same } from './same.wasm'; const text = same(7); ${RETURNS}`,
   'throws.mjs': `${ES}throw new TypeError('mine');`,
   'throws.cjs': `${COMMON}throw new TypeError('mine');`,
   'lacks.cjs': `${COMMON}require('./nothing.cjs');`,
@@ -61,9 +75,18 @@ const FILES: Record<string, string> = {
     await pool.close();`,
 };
 
+/** A module of WebAssembly that exports `same`, a function from a number to that. */
+const SAME = [
+  ...[0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 6, 1, 0x60, 1, 0x7f, 1, 0x7f, 3, 2, 1, 0],
+  ...[7, 8, 1, 4, 0x73, 0x61, 0x6d, 0x65, 0, 0, 10, 6, 1, 4, 0, 0x20, 0, 0x0b],
+];
+
+/** What Node.js 26 says of hooks of this kind. */
+const DEPRECATED = /.*DEP0205.*\n.*\n/g;
+
 interface Told {
   byRequire?: boolean;
-  text?: string;
+  text?: unknown;
   code?: string;
   message?: string;
   cause?: [name: string, message: string, code?: string];
@@ -82,7 +105,11 @@ for (const name of BRIEF ? (['node20'] as const) : (['node20', 'node22', 'node24
       requiresAll =
         spawnSync(node, ['-p', 'process.features.require_module'], { encoding: 'utf8' }).stdout === 'true\n';
       folder = realpathSync(mkdtempSync(join(tmpdir(), 'nbc-test-')));
-      for (const [file, text] of Object.entries(FILES)) writeFileSync(join(folder, file), text);
+      for (const [file, text] of Object.entries(FILES)) {
+        mkdirSync(join(folder, dirname(file)), { recursive: true });
+        writeFileSync(join(folder, file), text);
+      }
+      writeFileSync(join(folder, 'same.wasm'), Uint8Array.from(SAME));
       symlinkSync('plain.mjs', join(folder, 'link.mjs'));
     });
     after(() => {
@@ -90,15 +117,19 @@ for (const name of BRIEF ? (['node20'] as const) : (['node20', 'node22', 'node24
     });
 
     /** What the program tells of modules, and which ones have run. Nothing must warn. */
-    function play(modules: readonly string[], options: readonly string[] = [], env = {}): [told: Told[], runs: string] {
+    function play(
+      modules: readonly string[],
+      options: readonly string[] = [],
+      env = {},
+      mayWarn = DEPRECATED,
+    ): [told: Told[], runs: string] {
       assert(folder !== undefined);
       writeFileSync(join(folder, 'runs'), '');
       const { status, stdout, stderr } = spawnSync(node, [...options, join(folder, 'program.mjs'), ...modules], {
         encoding: 'utf8',
         env: { ...process.env, NODE_OPTIONS: '', ...env },
       });
-      // Hooks of this kind are deprecated in Node.js 26.
-      assert.doesNotMatch(stderr.replace(/.*DEP0205.*\n.*\n/g, ''), /\S/);
+      assert.doesNotMatch(stderr.replace(mayWarn, ''), /\S/);
       assert.equal(status, 0);
       const told = stdout
         .trim()
@@ -114,16 +145,35 @@ for (const name of BRIEF ? (['node20'] as const) : (['node20', 'node22', 'node24
     for (const [module, text] of [
       ['plain.mjs', 'plain'],
       ['typed.js', 'typed'],
-      ['common.cjs', 'common'],
       ['with%20a%20blank,%20100%25.mjs', 'blank'],
     ])
       it(`is required where it can be: ${module}`, () => {
-        assert.deepEqual(one(module), { byRequire: requiresAll || module === 'common.cjs', text, runs: module });
+        assert.deepEqual(one(module), { byRequire: requiresAll, text, runs: module });
       });
 
     it('is imported where it waits for something, and runs once', () => {
       assert.deepEqual(one('waits.mjs'), { byRequire: false, text: 'waits', runs: 'waits.mjs' });
       assert.deepEqual(one('of-waits.mjs'), { byRequire: false, text: 'of waits', runs: 'waits.mjs of-waits.mjs' });
+    });
+
+    it('is imported where it is CommonJS, and may be', () => {
+      // Node.js has what it imports so among what it requires.
+      assert.deepEqual(one('common.cjs'), { byRequire: true, text: 'common', runs: 'common.cjs' });
+      assert.deepEqual(one('typeless/common.js'), { text: 'common', runs: '' });
+      assert.deepEqual(one('typeless/inner/deep.js'), { text: 'deep', runs: '' });
+    });
+
+    it('gives what import() gives where require() gives something else, or refuses', () => {
+      assert.equal(one('named.mjs').text, 'default');
+      assert.equal(one('thenable.mjs').text, 'then');
+      assert.match(one('promises.mjs').message ?? '', /must be a function.*: an object/);
+      const { cause } = one('of-common.mjs');
+      assert.match(cause?.[1] ?? '', /nope/);
+      const { code, runs } = one('of-requiring.mjs');
+      assert.equal(code, 'ERR_NBC_RANK_MODULE');
+      assert.equal(runs, 'requires-waits.cjs');
+      const [told] = play(['wasm.mjs'], ['--experimental-wasm-modules'], {}, /[^]*/g);
+      assert.equal(told[0].text, 7, told[0].message);
     });
 
     it('is imported where its URL says more than a path, or leads to another file', () => {
@@ -149,7 +199,17 @@ for (const name of BRIEF ? (['node20'] as const) : (['node20', 'node22', 'node24
       const file = join(folder ?? '', 'registers.mjs');
       assert.deepEqual(one('plain.mjs', ['--import', file]), hooked);
       assert.deepEqual(one('plain.mjs', [`--import=${file}`]), hooked);
-      assert.deepEqual(one('plain.mjs', [], { NODE_OPTIONS: `--no-warnings --import ${file}` }), hooked);
+      for (const options of [`--no-warnings --import ${file}`, `"--import=${file}"`])
+        assert.deepEqual(one('plain.mjs', [], { NODE_OPTIONS: options }), hooked);
+      const [told] = play(['plain.mjs'], [`--experimental_loader=${join(folder ?? '', 'hooks.mjs')}`], {}, /[^]*/g);
+      assert.equal(told[0].text, 'hooked');
+      const forgets = join(folder ?? '', 'forgets.mjs');
+      writeFileSync(forgets, `delete process.env.NODE_OPTIONS; await import('./program.mjs');`);
+      const { stdout } = spawnSync(node, [forgets, 'plain.mjs'], {
+        encoding: 'utf8',
+        env: { ...process.env, NODE_OPTIONS: `--import=${file}` },
+      });
+      assert.match(stdout, /"hooked"/);
     });
 
     it('goes through loaders that a module before it has put into the thread', () => {
