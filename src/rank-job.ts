@@ -17,6 +17,8 @@ export interface RankJob {
   readonly jobFd: number;
   readonly settings: Settings;
   readonly module: string;
+  /** The same as a path that a thread may require which has loaded nothing else: `requirablePath()` of it. */
+  readonly path: string | undefined;
   readonly data: unknown;
   /** The worker waits for another job after this one, if the function returns. */
   readonly stays: boolean;

@@ -6,7 +6,7 @@ import { importFrom, IS_NODE } from './code.cjs';
 
 const require = createRequire(import.meta.url);
 
-export interface Loaded {
+export interface Exports {
   readonly default?: unknown;
 }
 
@@ -23,41 +23,42 @@ let isFirst = true;
  * and 22 read ES modules asynchronously. `require()` loads ES modules, too, where `process.features` says so. It does
  * the same with a file, unless the module waits for something, or a loader has been put in. Another module, which ran
  * here before, may have done that.
+ * @param path {@link requirablePath} of it
  */
-export async function loadModule(module: string): Promise<Loaded> {
-  const path = isFirst ? pathOf(module) : undefined;
+export async function loadModule(module: string, path: string | undefined): Promise<Exports> {
+  const requires = isFirst && path !== undefined;
   isFirst = false;
-  if (path === undefined) return (await importFrom(module)) as Loaded;
+  if (!requires) return (await importFrom(module)) as Exports;
   try {
     const loaded: unknown = require(path);
     if (isNamespace(loaded) && !('then' in loaded)) return loaded;
   } catch (error) {
     return await importAfter(error, module);
   }
-  return (await importFrom(module)) as Loaded;
+  return (await importFrom(module)) as Exports;
 }
 
 /**
  * What require() refuses, import() may take. What has thrown does not run again: import() throws the same. What is
  * wrong before that it may say better; some versions of Node.js cannot.
  */
-async function importAfter(first: unknown, module: string): Promise<Loaded> {
+async function importAfter(first: unknown, module: string): Promise<Exports> {
   try {
-    return (await importFrom(module)) as Loaded;
+    return (await importFrom(module)) as Exports;
   } catch (error) {
     throw (error as { code?: unknown } | null | undefined)?.code === 'ERR_INTERNAL_ASSERTION' ? first : error;
   }
 }
 
 /** Otherwise it is what the module exports as `module.exports`, which import() does not heed. */
-const isNamespace = (loaded: unknown): loaded is Loaded =>
+const isNamespace = (loaded: unknown): loaded is Exports =>
   typeof loaded === 'object' &&
   loaded !== null &&
   Symbol.toStringTag in loaded &&
   loaded[Symbol.toStringTag] === 'Module';
 
-/** Of an ES module, where `require()` does what `import()` does. */
-function pathOf(module: string): string | undefined {
+/** Of an ES module, where threads of this process may require it; otherwise undefined. */
+export function requirablePath(module: string): string | undefined {
   const encoded = FILE.exec(module)?.[1];
   if (encoded === undefined || !requiresAll()) return undefined;
   try {

@@ -13,6 +13,7 @@ import {
 import { native } from './native.js';
 import { errorFromNative, errorFromSystem } from './native-errors.js';
 import { type Loaded, type RankJob, STOP, type Told, WORDS } from './rank-job.js';
+import { requirablePath } from './rank-module.js';
 import { type Ended, type RankListener, RankThread } from './rank-thread.js';
 import { valueOf } from './told-errors.js';
 import type { Settings } from './transport/options.js';
@@ -46,6 +47,7 @@ export class Run {
   /** One of these, if its end is the reason for that of the run. */
   private firstSilent: number | undefined;
   private jobFd = -1;
+  private path: string | undefined;
   private ending = false;
   private lateLoaders: NodeJS.Timeout | undefined;
   /** Of this thread: a worker could not be started. */
@@ -89,6 +91,7 @@ export class Run {
   private start(): Promise<void>[] {
     const { size, context } = this.run;
     offerCode();
+    this.path = requirablePath(this.run.module);
     const ends: Promise<void>[] = [];
     for (let rank = 0; rank < size && !this.ending; rank++) {
       try {
@@ -105,8 +108,8 @@ export class Run {
 
   private launch(rank: number): Promise<void> {
     const { size, settings, module, data, pool } = this.run;
-    const { jobFd, words } = this;
-    const job: RankJob = { rank, size, jobFd, settings, module, data, words, stays: pool !== undefined };
+    const { jobFd, path, words } = this;
+    const job: RankJob = { rank, size, jobFd, settings, module, path, data, words, stays: pool !== undefined };
     let leave!: () => void;
     const out = new Promise<void>((resolve) => (leave = resolve));
     const listener: RankListener = {

@@ -14,15 +14,15 @@ const { port } = workerData as WorkerData;
 /** Where this rank is, for the code of its failure. */
 let code: RankErrorCode;
 
-async function load(module: string): Promise<RankFunction> {
-  const { default: fn } = await loadModule(module);
+async function load(module: string, path: string | undefined): Promise<RankFunction> {
+  const { default: fn } = await loadModule(module, path);
   if (typeof fn === 'function') return fn as RankFunction;
   const what = fn === undefined ? 'it has none' : show(fn);
   throw new TypeError(`the default export of ${module} must be a function, async (world, data) => result: ${what}`);
 }
 
 /** From the opening of the rank's world to its end. False: it has failed, or was told to stop. */
-async function rank({ module, data, words, ...place }: RankJob): Promise<boolean> {
+async function rank({ module, path, data, words, ...place }: RankJob): Promise<boolean> {
   const fail = (error: unknown): void => {
     port.postMessage({ code, error: toldError(error), order: Atomics.add(words, FAILURES, 1) } satisfies Told);
   };
@@ -32,7 +32,7 @@ async function rank({ module, data, words, ...place }: RankJob): Promise<boolean
     const world = await openThread(place);
     try {
       code = 'ERR_NBC_RANK_MODULE';
-      const fn = await load(module);
+      const fn = await load(module, path);
       code = 'ERR_NBC_RANK_FAILED';
       if (Atomics.load(words, STOP) !== 0) {
         port.postMessage({ stopped: true } satisfies Told);
