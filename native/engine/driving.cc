@@ -28,11 +28,10 @@ constexpr uint32_t kPassesPerReading = 16;
 constexpr uint32_t kTurns = 24;
 constexpr uint32_t kFewestYields = 3;
 constexpr uint32_t kMostYields = 8;
-// A yield that is over sooner let nobody run: it takes 0.25 µs then, and 1.4 µs or more beside one that yields, too
-// (two processors, one thread on the same). While nobody else wants the
-// processor, a waiter polls as long as one with a core of its own. To wake it on an idle processor costs 25 to 40 µs on
-// a virtual machine: an igather of 8 bytes took 4, 8 and 16 threads on two processors 78, 92 and 120 µs when the root
-// slept after 8 such yields (6 µs), and takes 25, 43 and 51.
+// A yield that is over sooner let nobody run: it takes 0.25 µs then, and 1.4 µs or more beside a thread that yields,
+// too. While nobody else wants the processor, a waiter polls as long as one with a core of its own. To wake it on an
+// idle processor costs 25 to 40 µs on a virtual machine: an igather of 8 bytes took 4, 8 and 16 threads on two
+// processors 78, 92 and 120 µs when the root slept after 8 such yields (6 µs), and takes 25, 43 and 51.
 constexpr auto kNobodyRan = std::chrono::nanoseconds(800);
 // What others had the processor for is a whole slice, and no turn of each rank that shares it, if it took longer.
 constexpr auto kLongYield = std::chrono::microseconds(500);
