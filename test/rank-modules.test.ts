@@ -32,6 +32,7 @@ const FILES: Record<string, string> = {
   'waits.mjs': `${ES}const text = await 'waits'; ${RETURNS}`,
   'of-waits.mjs': `${ES}import './waits.mjs'; const text = 'of waits'; ${RETURNS}`,
   'common.cjs': `${COMMON}module.exports = async () => ({ byRequire: __filename in require.cache, text: 'common' });`,
+  'inner/plain.mjs': `${ES}const text = 'inner'; ${RETURNS}`,
   'typeless/package.json': '{}',
   'typeless/common.js': `${COMMON}module.exports = async () => ({ text: 'common' });`,
   'typeless/inner/deep.js': `${COMMON}module.exports = async () => ({ text: 'deep' });`,
@@ -60,7 +61,7 @@ const FILES: Record<string, string> = {
   }`,
   'registers.mjs': `import { register } from 'node:module';
     register('./hooks.mjs', import.meta.url);`,
-  // Modules are named as arguments; one after another they run on the same thread, if the first argument is `pool`.
+  // Modules are named as arguments. They run one after another on the same thread.
   'program.mjs': `import { createRankPool } from ${JSON.stringify(import.meta.resolve('node-nbc'))};
     const pool = createRankPool({ size: 1 });
     for (const name of process.argv.slice(2)) {
@@ -188,6 +189,8 @@ for (const name of BRIEF ? (['node20'] as const) : (['node20', 'node22', 'node24
       }
       const { code, cause, runs } = one('lacks.cjs');
       assert.deepEqual([code, cause?.[2], runs], ['ERR_NBC_RANK_MODULE', 'MODULE_NOT_FOUND', 'lacks.cjs']);
+      for (const module of ['inner%2Fplain.mjs', 'inner%5cplain.mjs'])
+        assert.equal(one(module).cause?.[2], 'ERR_INVALID_MODULE_SPECIFIER');
       for (const module of ['lacks.mjs', 'absent.mjs', 'plain']) {
         const { code, cause, runs } = one(module);
         assert.deepEqual([code, cause?.[2], runs], ['ERR_NBC_RANK_MODULE', 'ERR_MODULE_NOT_FOUND', '']);

@@ -96,6 +96,8 @@ const JIT_WARM_UP = 1000;
  */
 const JIT_PART = 100;
 const JIT_LIMIT_MS = 8000;
+/** The most of it for one operation. */
+const JIT_LIMIT_EACH_MS = 1500;
 
 /**
  * How far ahead, in µs, rank 0 sets the common start at first, and at most, where others learn of it too late. A
@@ -259,7 +261,7 @@ async function warmUp(
         for (const form of team.implementation.forms) {
           for (const mode of MODES) {
             const start = starts[round % starts.length];
-            const end = performance.now() + Math.min(JIT_LIMIT_MS / ops.length, 1500);
+            const end = performance.now() + Math.min(JIT_LIMIT_MS / ops.length, JIT_LIMIT_EACH_MS);
             const words = { mode, op, bytes: 8, buffers: 'plain', form, writes: 'same', compute: 1 } as const;
             for (let done = 0; done < JIT_WARM_UP && performance.now() < end; done += JIT_PART) {
               await run(team, { ...words, tests: round, start }, JIT_PART, listener);
