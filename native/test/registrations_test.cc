@@ -40,6 +40,7 @@ struct Kernel {
   static inline bool busy;     // it answers no other thread than the test's
   static inline bool waits;    // such a thread is there
   static inline int refusals;  // so many more are refused, for want of locked memory
+  static inline int awaited;   // a refusal ends `busy`, and comes when no more registrations are live; -1: does neither
   static inline int live;      // registrations that there are
   static inline std::thread::id test;
   static inline std::map<const void*, unsigned> access;  // that was asked for last, by address
@@ -58,7 +59,16 @@ struct Kernel {
     errno = EINVAL;
     if (seen_at != reinterpret_cast<uintptr_t>(address)) return nullptr;
     errno = ENOMEM;
-    if (refusals > 0) return --refusals, nullptr;
+    if (refusals > 0) {
+      --refusals;
+      if (awaited >= 0) {
+        busy = false;
+        changed.notify_all();
+        changed.wait(lock, [] { return live <= awaited; });
+      }
+      errno = ENOMEM;
+      return nullptr;
+    }
     ++live;
     auto* mr = new ibv_mr{};
     mr->pd = domain;
@@ -82,9 +92,10 @@ struct Kernel {
     busy = is;
     changed.notify_all();
   }
-  static void refuse(int times) {
+  static void refuse(int times, int when_live = -1) {
     const std::lock_guard lock(mutex);
     refusals = times;
+    awaited = when_live;
   }
   static void await_the_other_thread() {
     std::unique_lock lock(mutex);
@@ -123,6 +134,7 @@ struct Scene {
     lib.dereg_mr = Kernel::dereg_mr;
     Kernel::busy = Kernel::waits = false;
     Kernel::refusals = Kernel::live = 0;
+    Kernel::awaited = -1;
     Kernel::test = std::this_thread::get_id();
     Kernel::access.clear();
     device = std::make_shared<verbs::Device>(verbs::DeviceOptions{});
@@ -303,9 +315,8 @@ TEST(what_was_large_is_let_go_beside_the_engine) {
   Kernel::set_busy(false);
 }
 
-TEST(who_is_refused_a_registration_awaits_what_is_being_let_go) {
-  Scene scene;
-  const Memory idle(100), other(100);
+// An idle registration, and two large ones that the other thread is letting go, one after the other.
+void let_two_go(Scene& scene, const Memory& idle) {
   scene->release(scene->acquire(idle.all(), Use::exposed));
   {
     const Memory first(kLarge), second(kLarge);
@@ -315,12 +326,28 @@ TEST(who_is_refused_a_registration_awaits_what_is_being_let_go) {
   Kernel::set_busy(true);
   scene->drop_expired();
   Kernel::await_the_other_thread();
-  Kernel::refuse(1);
-  std::thread later([] { Kernel::set_busy(false); });
+}
+
+TEST(who_is_refused_a_registration_awaits_what_is_being_let_go) {
+  Scene scene;
+  const Memory idle(100), other(100);
+  let_two_go(scene, idle);
+  Kernel::refuse(1, 3);
   Registration* made = scene->acquire(other.all(), Use::exposed);
-  later.join();
   CHECK(made != nullptr);
   CHECK_EQ(Kernel::live, 2);  // the idle one stays
+  CHECK_EQ(scene->counters().evictions, 0u);
+}
+
+// The other thread can be faster than the answer of the kernel.
+TEST(who_is_refused_a_registration_tries_again_when_all_was_let_go_before_it_could_look) {
+  Scene scene;
+  const Memory idle(100), other(100);
+  let_two_go(scene, idle);
+  Kernel::refuse(1, 1);
+  Registration* made = scene->acquire(other.all(), Use::exposed);
+  CHECK(made != nullptr);
+  CHECK_EQ(Kernel::live, 2);
   CHECK_EQ(scene->counters().evictions, 0u);
 }
 

@@ -100,6 +100,7 @@ void Registrations::keep_within_bounds() {
 Registration* Registrations::make(const std::byte* base, size_t bytes, Use use) {
   auto* address = const_cast<std::byte*>(base);
   for (;;) {
+    const uint64_t gone = dropped_.gone();
     ibv_mr* mr = register_data(device_->lib, device_->pd, address, bytes, access_for(use));
     if (mr != nullptr) {
       entries_.push_front({mr, base, bytes, {}, 0, use == Use::exposed});
@@ -107,8 +108,8 @@ Registration* Registrations::make(const std::byte* base, size_t bytes, Use use) 
       return &entries_.front();
     }
     const int error = errno;
-    // What was dropped, or what others hold idle, may be what is missing.
-    if ((error == ENOMEM || error == EAGAIN) && (dropped_.let_all_go() || evict_one())) continue;
+    // What was dropped, or what others hold idle, may be what is missing. beside_ may have let go meanwhile.
+    if ((error == ENOMEM || error == EAGAIN) && (dropped_.let_all_go(gone) || evict_one())) continue;
     why_ = registration_failure(bytes, error);
     return nullptr;
   }
