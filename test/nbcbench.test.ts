@@ -9,6 +9,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync,
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { Worker } from 'node:worker_threads';
 import { BRIEF, inFull, skip } from './helpers.js';
 import { run } from './support/commands.js';
 import { LIMIT_S } from './support/limit.js';
@@ -20,6 +21,11 @@ const NBCBENCH = join(ROOT, 'dist/bench/nbcbench/main.js');
 /** Modules of nbcbench are no part of the package's surface, so they are loaded from where they were compiled to. */
 const load = async <T>(name: string): Promise<T> =>
   (await import(new URL(`../../dist/bench/nbcbench/${name}.js`, import.meta.url).href)) as T;
+
+interface Gates {
+  GATE_FIFOS: readonly string[];
+  buildGate: (directory: string, warn: (text: string) => void) => void;
+}
 
 interface Repetition {
   init: number;
@@ -220,6 +226,45 @@ describe('nbcbench', () => {
       ])
         assert.match(stdout, new RegExp(`--${option}\\b`));
     });
+  });
+
+  describe('the start gate', () => {
+    const PASSES = 200;
+    const RANK = `
+      const { workerData: { gate, directory, rank, size, arrived } } = require('node:worker_threads');
+      import(gate).then(({ openGate }) => {
+        const opened = openGate(directory, rank, size);
+        for (let i = 1; i <= ${PASSES}; i++) {
+          Atomics.add(arrived, 0, 1);
+          opened.pass(0);
+          if (Atomics.load(arrived, 0) < i * size) throw new Error('rank ' + rank + ' passed before all had come');
+        }
+      });`;
+
+    for (const compiled of [true, false]) {
+      for (const size of [1, 2, 5]) {
+        it(`lets ${size} through when all have come (${compiled ? 'compiled' : 'in JavaScript'})`, async () => {
+          const { buildGate, GATE_FIFOS } = await load<Gates>('gate');
+          const directory = mkdtempSync(join(tmpdir(), 'nbc-gate-'));
+          try {
+            for (const name of GATE_FIFOS) assert.equal(spawnSync('mkfifo', [join(directory, name)]).status, 0);
+            const warn = (text: string) => assert.equal(text, '');
+            if (compiled) buildGate(directory, warn);
+            const gate = new URL('../../dist/bench/nbcbench/gate.js', import.meta.url).href;
+            const arrived = new Int32Array(new SharedArrayBuffer(4));
+            const workers = Array.from(
+              { length: size },
+              (_, rank) => new Worker(RANK, { eval: true, workerData: { gate, directory, rank, size, arrived } }),
+            );
+            await Promise.all(workers.map((worker) => once(worker, 'exit')));
+            assert.equal(arrived[0], size * PASSES);
+          } finally {
+            delete process.env['NBCBENCH_GATE'];
+            rmSync(directory, { recursive: true });
+          }
+        });
+      }
+    }
   });
 
   describe('a run', () => {

@@ -7,7 +7,7 @@ import { performance } from 'node:perf_hooks';
 import { fileURLToPath } from 'node:url';
 
 /** Names of its FIFOs. */
-export const GATE_FIFOS = ['gate.in', 'gate.0', 'gate.1'] as const;
+export const GATE_FIFOS = ['gate.count', 'gate.in', 'gate.0', 'gate.1'] as const;
 
 export interface Gate {
   /**
@@ -24,7 +24,7 @@ const source = fileURLToPath(new URL('../../../bench/peers/gate_addon.c', import
 /**
  * The gate of a rank. The compiled one is that of the peers. In JavaScript calls of the system take longer, so that
  * sixteen ranks on two processors were through after 116 to 134 µs, and after 58 to 61 with the other.
- * @param directory where the FIFOs gate.in, gate.0 and gate.1 are
+ * @param directory where the FIFOs of {@link GATE_FIFOS} are
  */
 export function openGate(directory: string, rank: number, size: number): Gate {
   const { [VARIABLE]: addon } = process.env;
@@ -62,9 +62,10 @@ export function buildGate(directory: string, warn: (text: string) => void): void
 }
 
 class StartGate implements Gate {
-  readonly #in: number;
+  readonly #count: number = -1;
+  readonly #in: number = -1;
   readonly #gates = [-1, -1];
-  readonly #bytes = Buffer.alloc(1024);
+  readonly #byte = Buffer.alloc(1);
   #next = 0;
 
   constructor(
@@ -72,8 +73,11 @@ class StartGate implements Gate {
     private readonly rank: number,
     private readonly size: number,
   ) {
+    if (size === 1) return;
+    this.#count = this.#open('gate.count', constants.O_RDWR | constants.O_NONBLOCK);
+    if (rank === 0) this.#reset();
     this.#in = this.#open('gate.in', rank === 0 ? constants.O_RDONLY : constants.O_WRONLY);
-    for (const gate of size > 1 ? [0, 1] : []) {
+    for (const gate of [0, 1]) {
       this.#gates[gate] = this.#open(`gate.${gate}`, rank === 0 ? constants.O_WRONLY : constants.O_RDONLY);
     }
   }
@@ -81,20 +85,35 @@ class StartGate implements Gate {
   pass(): number {
     const gate = this.#next;
     const next = (this.#next = 1 - gate);
-    const bytes = this.#bytes;
+    if (this.size === 1) return performance.now();
     if (this.rank === 0) {
-      for (let missing = this.size - 1; missing > 0;) {
-        missing -= readSync(this.#in, bytes, 0, Math.min(missing, bytes.length), null);
-      }
+      readSync(this.#in, this.#byte);
       if (this.#gates[next] < 0) this.#gates[next] = this.#open(`gate.${next}`, constants.O_WRONLY);
       const released = performance.now(); // waking all the others takes its time, and the clock runs
       closeSync(this.#gates[gate]);
       this.#gates[gate] = -1;
       return released;
     }
-    writeSync(this.#in, bytes, 0, 1);
-    readSync(this.#gates[gate], bytes, 0, 1, null);
+    if (this.#isLast()) {
+      this.#reset();
+      writeSync(this.#in, this.#byte);
+    }
+    readSync(this.#gates[gate], this.#byte);
     return performance.now();
+  }
+
+  #reset(): void {
+    writeSync(this.#count, Buffer.alloc(this.size - 2));
+  }
+
+  #isLast(): boolean {
+    try {
+      readSync(this.#count, this.#byte);
+      return false;
+    } catch (e) {
+      if ((e as NodeJS.ErrnoException).code !== 'EAGAIN') throw e;
+      return true;
+    }
   }
 
   #open(name: string, flags: number): number {

@@ -16,6 +16,7 @@ import * as parse from './options.js';
 import { nodeNbc, THREADS } from './ours.js';
 import { loadCharts } from './panels.js';
 import { findPeers, peerNames } from './peers.js';
+import { type Binding, BINDINGS } from './placement.js';
 import { measurePingPong, type PingPongSettings } from './pingpong.js';
 import { line, listenerOf, runProgram } from './program.js';
 import { blockingTable, formatRatio, formatTime, overheadTable, table, toRows } from './report.js';
@@ -41,7 +42,7 @@ interface MeasureOptions {
   repetitions: number;
   maxSeconds: number;
   start: Start | 'auto';
-  bind: boolean;
+  bind: Binding;
   busy?: number;
   warmUp: boolean;
   delays?: number[];
@@ -173,7 +174,7 @@ async function crowd(options: {
 }): Promise<void> {
   const ours = options.transport.map((transport) => nodeNbc(transport, 'thread', ['plain']));
   const implementations = [...ours, ...peersIf(options.peers, options.transport)];
-  const settings = { ops: ['ialltoall'], intervals: [], start: 'auto', bind: false } as const;
+  const settings = { ops: ['ialltoall'], intervals: [], start: 'auto', bind: 'none' } as const;
   const results = await measure(implementations, { ...options, ...settings, ranks: [options.ranks] }, listener);
   const processors = allowedProcessors().length;
   const network = options.transport.join() === 'tcp' ? 'TCP over loopback' : options.transport.join(', ');
@@ -332,6 +333,11 @@ function sameBuffersOption(): Option {
   return new Option('--same-buffers', 'do not write the buffers anew before each repetition').default(false);
 }
 
+function bindOption(): Option {
+  const what = 'none: the kernel decides where they run; own: if there is one for each; shared: if not, too, in turn';
+  return new Option('--bind <policy>', `bind each rank to a processor: ${what}`).choices(BINDINGS).default('own');
+}
+
 function warmUpOption(): Option {
   return new Option('--no-warm-up', 'measure at once, to see that all works: figures are larger');
 }
@@ -382,7 +388,7 @@ const program = new Command('nbcbench')
       .argParser(parse.parseStart)
       .default('auto'),
   )
-  .option('--no-bind', 'leave it to the kernel on which processors ranks run')
+  .addOption(bindOption())
   .option('--busy <n>', 'so many programs that compute run beside the ranks, on any processor', parse.parsePositive)
   .addOption(warmUpOption())
   .option('--delays <list>', 'measure with each of these delays of the network, in ms', parse.parseDelays)
@@ -483,7 +489,7 @@ program
   .addOption(joinOption())
   .option('--progress <list>', 'thread, manual', parse.parseProgress, ['thread'])
   .addOption(sameBuffersOption())
-  .option('--no-bind', 'leave it to the kernel on which processors ranks run')
+  .addOption(bindOption())
   .addOption(warmUpOption())
   .addOption(peersOption('also these peers, where installed'))
   .option('--json <file>', 'write the figures as JSON; "-" is standard output')

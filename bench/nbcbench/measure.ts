@@ -8,7 +8,7 @@ import { isPeer, type Implementation } from './implementations.js';
 import type { Job } from './job.js';
 import { formatBytes } from './options.js';
 import { type Op, sizesOf } from './operations.js';
-import { place, type Placement } from './placement.js';
+import { type Binding, place, type Placement } from './placement.js';
 import { median, overlapPercentage, repetitions, testsFor, type Repetition } from './statistics.js';
 import { MODES, type BufferKind, type Form, type Mode, type Start, type Writes } from './wire.js';
 
@@ -26,8 +26,7 @@ export interface Settings {
   warmUp: boolean;
   /** Buffers are written before the first repetition of a batch only, not before each. */
   sameBuffers?: boolean;
-  /** Whether ranks get a processor each, if there are enough. */
-  bind: boolean;
+  bind: Binding;
   /** Where the ranks are already. Absent: by {@link place}. */
   placement?: Placement;
   /** All is measured under each of these delays of the network, in ms, by the same ranks. Absent: as the network is. */
@@ -79,6 +78,11 @@ const BATCH_MS = 20;
 const BATCH_LIMIT = 50;
 /** Repetitions at the beginning of a batch that don't count: the caches hold the data of another process. */
 const LEAD_IN = 5;
+/**
+ * Batches of ranks that share processors are so many times as long, in all these respects. The kernel has to spread the
+ * ranks over the processors again after they were woken, and takes longer for it than 20 ms.
+ */
+const SHARED_BATCH = 10;
 /** How long an implementation runs a new combination before measurements begin. */
 const WARM_UP_MS = 100;
 const WARM_UP_LIMIT = 1000;
@@ -140,6 +144,7 @@ interface Series {
   team: Team;
   words: Words;
   batch: number;
+  leadIn: number;
   found: Repetition[];
   seconds: number;
 }
@@ -395,7 +400,7 @@ async function passTwo(
 }
 
 function newSeries(team: Team, words: Series['words']): Series {
-  return { team, words, batch: 1, found: [], seconds: 0 };
+  return { team, words, batch: 1, leadIn: 0, found: [], seconds: 0 };
 }
 
 const describe = ({ team, words }: Series): string =>
@@ -421,7 +426,9 @@ async function takeTurns(
     const each = (await runBatch(series, 3, listener)) / 3;
     const warmUps = settings.warmUp ? clamp(WARM_UP_MS / each, 0, WARM_UP_LIMIT) : 0;
     const pace = warmUps > 0 ? (await runBatch(series, warmUps, listener)) / warmUps : each;
-    series.batch = clamp(BATCH_MS / pace, 1, BATCH_LIMIT);
+    const longer = series.words.start === 'gate' ? SHARED_BATCH : 1;
+    series.batch = clamp((longer * BATCH_MS) / pace, 1, longer * BATCH_LIMIT);
+    series.leadIn = Math.min(longer * LEAD_IN, series.batch);
   }
   // Ranks that never started together get more time to find out how: without a single repetition nothing can be said.
   const limit = (found: readonly Repetition[]) => settings.maxSeconds * (found.length === 0 ? LATE_PATIENCE : 1);
@@ -431,7 +438,7 @@ async function takeTurns(
     for (let i = 0; i < all.length; i++) {
       const series = all[(i + round) % all.length];
       if (!unfinished(series)) continue;
-      const leadIn = Math.min(LEAD_IN, series.batch);
+      const { leadIn } = series;
       const count = Math.min(series.batch, settings.repetitions - series.found.length);
       series.seconds += (await runBatch(series, leadIn + count, listener)) / 1000;
       if (!series.team.alive) continue;

@@ -6,7 +6,7 @@ import type { Implementation } from './implementations.js';
 import type { Job } from './job.js';
 import type { Listener } from './measure.js';
 import { formatBytes } from './options.js';
-import { place, type Placement } from './placement.js';
+import { type Binding, place, type Placement } from './placement.js';
 import { median } from './statistics.js';
 
 export interface PingPong {
@@ -27,8 +27,7 @@ export interface PingPongSettings {
   maxSeconds: number;
   /** Buffers are written before the first round trip of a batch only, not before each. */
   sameBuffers: boolean;
-  /** Whether ranks get a processor each. */
-  bind: boolean;
+  bind: Binding;
   /** Where the ranks are already. Absent: by {@link place}. */
   placement?: Placement;
   /** Whether there are round trips before those that are measured. */

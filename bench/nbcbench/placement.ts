@@ -11,19 +11,24 @@ export interface Placement {
   text: string;
 }
 
+/** Which ranks are bound to a processor: none, those that have one of their own, or all. */
+export const BINDINGS = ['none', 'own', 'shared'] as const;
+export type Binding = (typeof BINDINGS)[number];
+
 /**
- * Rank i is bound to the i-th allowed processor where there is one for each; else, or if `bind` is false, no rank of
- * any implementation is bound.
+ * Rank i is bound to the i-th allowed processor where there is one for each. Where there are fewer no rank of any
+ * implementation is bound, or with 'shared' each to one of them, in turn.
  */
-export function place(ranks: number, bind = true): Placement {
+export function place(ranks: number, bind: Binding = 'own'): Placement {
   const allowed = allowedProcessors();
   const dedicated = ranks <= allowed.length;
-  if (!dedicated || !bind) {
+  if (bind === 'none' || (bind === 'own' && !dedicated)) {
     return { cpus: undefined, dedicated, text: `${ranks} ranks on ${allowed.length} processors, none bound` };
   }
   if (spawnSync('taskset', ['--version'], { stdio: 'ignore' }).status !== 0) {
-    return { cpus: undefined, dedicated: true, text: 'not bound: taskset (package util-linux) is missing' };
+    return { cpus: undefined, dedicated, text: 'not bound: taskset (package util-linux) is missing' };
   }
-  const cpus = allowed.slice(0, ranks);
-  return { cpus, dedicated: true, text: `rank i bound to the i-th of processors ${cpus.join(', ')}` };
+  const used = allowed.slice(0, ranks).join(', ');
+  const cpus = Array.from({ length: ranks }, (_, rank) => allowed[rank % allowed.length]);
+  return { cpus, dedicated, text: `rank i bound to the i-th of processors ${used}${dedicated ? '' : ', in turn'}` };
 }

@@ -5,7 +5,7 @@
  *     ctl.R      commands to rank R, one line each; blocking in read() is how a rank waits for its turn
  *     done       answers of all ranks: "R ok" or "R error TEXT"
  *     result.R   doubles, rewritten by every command that measures
- *     gate.in, gate.0, gate.1   the start gate for more ranks than processors (gate.h)
+ *     gate.count, gate.in, gate.0, gate.1   the start gate for more ranks than processors (gate.h)
  *
  * The commands are those of duties.ts, and `quit`.
  */

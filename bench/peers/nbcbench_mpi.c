@@ -7,7 +7,7 @@
  *     DIRECTORY/ctl.R      commands to rank R, one line each; blocking in read() is how a rank waits for its turn
  *     DIRECTORY/done       answers of all ranks: "R ok" or "R error TEXT"
  *     DIRECTORY/result.R   doubles, rewritten by every command that measures
- *     DIRECTORY/gate.in, gate.0, gate.1   the start gate for more ranks than processors (gate.h)
+ *     DIRECTORY/gate.count, gate.in, gate.0, gate.1   the start gate for more ranks than processors (gate.h)
  *
  * The commands are listed at `commands` below. All times are microseconds of CLOCK_MONOTONIC.
  */

@@ -10,6 +10,7 @@ import { measureMemory } from '#library/bench/nbcbench/memory.js';
 import { formatBytes } from '#library/bench/nbcbench/options.js';
 import { nodeNbc, THREADS } from '#library/bench/nbcbench/ours.js';
 import { findPeers, peerNames } from '#library/bench/nbcbench/peers.js';
+import { type Binding, BINDINGS } from '#library/bench/nbcbench/placement.js';
 import { line, listenerOf, runProgram } from '#library/bench/nbcbench/program.js';
 import { formatRatio, formatTime, table } from '#library/bench/nbcbench/report.js';
 import { IDLE_SECONDS, measureWaiting } from '#library/bench/nbcbench/waiting.js';
@@ -43,14 +44,14 @@ const HELP = `npm run bench:targets -- [options]
   --repetitions <n>  measured repetitions of each combination in a round (200)
   --only <parts>     some of: ${PARTS.join(', ')}
   --quick            few repetitions: shows that all can be measured, and measures nothing well
-  --no-bind          leave it to the kernel on which processors ranks run
+  --bind <policy>    as that of nbcbench: none, own or shared (default own)
   --json <file>      write the figures as JSON`;
 
 const MB = 1e6;
 const listener = listenerOf('targets');
 
 /** How all is measured; what is not said yet: which operations, sizes and numbers of ranks. */
-const settingsFor = (repetitions: number, bind: boolean): Settings => ({
+const settingsFor = (repetitions: number, bind: Binding): Settings => ({
   ranks: [],
   ops: [],
   sizes: [],
@@ -67,7 +68,7 @@ async function measureRatios(
   start: Start,
   peers: readonly Implementation[],
   repetitions: number,
-  bind: boolean,
+  bind: Binding,
 ): Promise<Result[]> {
   const results: Result[] = [];
   const transport = start === 'threads' ? THREADS : 'auto';
@@ -110,7 +111,7 @@ function measurements(
   quick: boolean,
   rounds: number,
   repetitions: number,
-  bind: boolean,
+  bind: Binding,
 ): Record<Exclude<Part, 'ratios'>, Measurement> {
   const ours = nodeNbc('auto', 'thread', ['plain']);
   const { ranks, bytes } = memoryTarget;
@@ -146,7 +147,7 @@ function measurements(
   };
 }
 
-async function ratios(start: Start, rounds: number, repetitions: number, bind: boolean): Promise<Verdict[]> {
+async function ratios(start: Start, rounds: number, repetitions: number, bind: Binding): Promise<Verdict[]> {
   const peers = findPeers(peerNames, 'shm', (text) => line.log(`targets: ${text}`));
   const results: Result[][] = [];
   for (let round = 1; round <= rounds && peers.length > 0; round++) {
@@ -178,7 +179,7 @@ async function main(): Promise<void> {
       repetitions: { type: 'string', default: '200' },
       only: { type: 'string' },
       quick: { type: 'boolean', default: false },
-      'no-bind': { type: 'boolean', default: false },
+      bind: { type: 'string', default: 'own' },
       json: { type: 'string' },
       help: { type: 'boolean', default: false },
     },
@@ -191,7 +192,8 @@ async function main(): Promise<void> {
   const repetitions = quick ? 5 : wholeNumber('--repetitions', values.repetitions);
   const rounds = quick ? 1 : wholeNumber('--rounds', values.rounds);
   const parts = partsOf(values.only);
-  const bind = !values['no-bind'];
+  const bind = BINDINGS.find((policy) => policy === values.bind);
+  if (bind === undefined) throw new Error(`--bind: give one of ${BINDINGS.join(', ')}`);
   const verdicts: Verdict[] = [];
   if (parts.includes('ratios')) verdicts.push(...(await ratios('processes', rounds, repetitions, bind)));
   if (parts.includes('threads')) verdicts.push(...(await ratios('threads', rounds, repetitions, bind)));
