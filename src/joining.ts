@@ -42,6 +42,7 @@ async function open(options: InitOptions, stop: Stop): Promise<Communicator> {
   let world: World;
   try {
     native.checkNoneOpen(bootstrap.threads > 0);
+    if (bootstrap.processor >= 0) native.bindThread(bootstrap.processor);
     if (bootstrap.pmix) Object.assign(bootstrap, await openPmix(native, bootstrap.rank, settings.joinTimeout, stop));
     const missing = bootstrap.store === undefined ? undefined : missingPermissions('net');
     if (missing !== undefined)

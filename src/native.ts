@@ -146,6 +146,8 @@ export interface Native {
    * process.
    */
   checkNoneOpen(thread: boolean): void;
+  /** From now on the calling thread, and those it starts, run on that processor only. */
+  bindThread(processor: number): void;
   /**
    * The PMIx client of this process: its rank and the size of the job; what all ranks tell under a name, each once; the
    * ranks that have not told anything under it, as far as can be found out in a time; and its end, which is refused

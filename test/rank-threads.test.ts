@@ -20,6 +20,10 @@ interface Told {
   stats: Record<string, number | undefined>;
 }
 
+const { allowedProcessors } = (await import(
+  new URL('../../dist/processors.js', import.meta.url).href
+)) as typeof import('../src/processors.js');
+
 const lines = (text: string): string[] => text.split('\n').filter((line) => line !== '');
 const all = (told: readonly Told[], counter: string): number =>
   told.reduce((sum, { stats }) => sum + (stats[counter] ?? 0), 0);
@@ -232,6 +236,16 @@ describe('nbcrun --threads', () => {
     assert.deepEqual(one.processes(), []);
   });
 
+  it('have one processor each with --bind core, in turn', async () => {
+    for (const threads of ['--threads', '--threads=2']) {
+      const { code, stdout, stderr } = await launch(['-n', '4', '--bind', 'core', threads, PROGRAM, 'processors']).end;
+      assert.deepEqual([code, stderr], [0, '']);
+      const available = allowedProcessors();
+      const expected = [0, 1, 2, 3].map((rank) => `${rank} ${available[rank % available.length]}`);
+      assert.deepEqual(lines(stdout).sort(), expected);
+    }
+  });
+
   describe('refuses', () => {
     const cases: [title: string, args: string[], message: RegExp][] = [
       ['a number that is none', ['--threads=many'], /argument 'many' is invalid\. Give the number of threads/],
@@ -244,7 +258,6 @@ describe('nbcrun --threads', () => {
         /4 ranks \(-n\) cannot be processes of 3 threads each/,
       ],
       ['more threads than ranks', ['-n', '2', '--threads=4'], /2 ranks \(-n\) cannot be processes of 4 threads each/],
-      ['--bind core', ['--bind', 'core', '--threads'], /--bind core binds processes, not threads/],
       ['--join without a number', ['--join', '--threads'], /--join needs the number of ranks .*--threads=<count>/],
       ['--join without a store', ['--join', '--threads=2'], /find each other by NBC_STORE/],
     ];
@@ -259,6 +272,21 @@ describe('nbcrun --threads', () => {
 });
 
 describe('workers that are ranks by their environment', () => {
+  const refused: [processor: string, error: RegExp][] = [
+    ['all', /NBC_PROCESSOR: must be a whole number from 0, not 'all'/],
+    ['8000', /cannot bind this rank to processor 8000 \(NBC_PROCESSOR\): Invalid argument/],
+    ['2147483647', /cannot bind this rank to processor 2147483647 .*: Invalid argument/],
+  ];
+  for (const [processor, error] of refused) {
+    it(`cannot be bound to processor ${processor}`, async () => {
+      const place = { NBC_RANK: '0', NBC_SIZE: '1', NBC_THREADS: '1', NBC_PROCESSOR: processor };
+      const env = { ...(process.env as Record<string, string>), ...place };
+      const worker = new Worker(PROGRAM, { argv: ['processors'], env, stdout: true });
+      const failure = await new Promise<unknown>((resolve) => worker.once('error', resolve).once('exit', resolve));
+      assert.match(String(failure), error);
+    });
+  }
+
   it('lose one that is terminated, beside a world of the process', async () => {
     const own = await init();
     const jobFd = native.createJob(3, 0);

@@ -1,6 +1,8 @@
 // Jobs and worlds: what comes before the first communicator, and the end.
 #include <napi.h>
 
+#include <sched.h>
+
 #include <memory>
 #include <string>
 
@@ -115,6 +117,22 @@ Napi::Value check_none_open(const Napi::CallbackInfo& info) {
   return info.Env().Undefined();
 }
 
+// More than any Linux has.
+constexpr uint32_t kProcessors = 8192;
+
+// bindThread(processor)
+Napi::Value bind_thread(const Napi::CallbackInfo& info) {
+  const uint32_t processor = info[0].ToNumber().Uint32Value();
+  cpu_set_t set[kProcessors / CPU_SETSIZE];
+  CPU_ZERO_S(sizeof set, set);
+  CPU_SET_S(processor, sizeof set, set);  // none if it is beyond the set
+  if (sched_setaffinity(0, sizeof set, set) != 0) {
+    const std::string what = "cannot bind this rank to processor " + std::to_string(processor) + " (NBC_PROCESSOR)";
+    throw cannot_open("ERR_NBC_OPEN", system_failure(what)).error(info.Env());
+  }
+  return info.Env().Undefined();
+}
+
 Napi::Value close(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   World& world = *World::of(env);
@@ -133,6 +151,7 @@ Napi::Value set_keep_alive(const Napi::CallbackInfo& info) {
 void export_opening(Napi::Env env, Napi::Object exports) {
   exports.Set("listenTcp", Napi::Function::New(env, listen_tcp));
   exports.Set("checkNoneOpen", Napi::Function::New(env, check_none_open));
+  exports.Set("bindThread", Napi::Function::New(env, bind_thread));
   exports.Set("open", Napi::Function::New(env, open));
   exports.Set("close", Napi::Function::New(env, close));
   exports.Set("setKeepAlive", Napi::Function::New(env, set_keep_alive));

@@ -117,14 +117,16 @@ function withAllThreads(args: readonly string[]): string[] {
 }
 
 /** Ranks of each process, or undefined: the processes are the ranks. @throws {LaunchError} */
-function threadsOf({ ranks, threads: given, bind }: Options): number | undefined {
+function threadsOf({ ranks, threads: given }: Options): number | undefined {
   if (given === undefined) return undefined;
   const threads = given === Infinity ? ranks : given;
   if (ranks % threads !== 0)
     throw new LaunchError(`--threads=${threads}: ${ranks} ranks (-n) cannot be processes of ${threads} threads each`);
-  if (bind === 'core') throw new LaunchError('--bind core binds processes, not threads: leave it out with --threads');
   return threads;
 }
+
+/** Those that ranks are bound to, in turn. */
+const processorsOf = ({ bind }: Options): number[] => (bind === 'core' ? allowedProcessors() : []);
 
 function parseSeconds(text: string): number {
   const seconds = Number(text);
@@ -255,7 +257,7 @@ async function launch(program: string, args: string[], options: Options): Promis
     environment: { ...store.environment, ...traced, NBC_MONITOR: monitor },
     commandOf: (place) =>
       threads === undefined ? commandOf(path, args, nodeArgs) : threadsCommandOf(place, path, args, nodeArgs),
-    processors: options.bind === 'core' ? allowedProcessors() : [],
+    processors: processorsOf(options),
     label: options.label ?? false,
     graceMs: options.grace * 1000,
     onFailure: options.onFailure,
@@ -282,7 +284,8 @@ async function launch(program: string, args: string[], options: Options): Promis
 }
 
 /** This process's part of a job whose processes something else starts. Returns when its ranks have ended. */
-async function joinJob(program: string, args: string[], { threads, label, onFailure }: Options): Promise<number> {
+async function joinJob(program: string, args: string[], options: Options): Promise<number> {
+  const { threads, label, onFailure } = options;
   if (threads === undefined || threads === Infinity)
     throw new LaunchError('--join needs the number of ranks in this process: --threads=<count>');
   checkPermissions('worker', 'net');
@@ -298,6 +301,7 @@ async function joinJob(program: string, args: string[], { threads, label, onFail
     first: rank * threads,
     count: threads,
     size: size * threads,
+    processors: processorsOf(options),
     label: label ?? false,
     environment: { NBC_STORE: hostAndPort(host, port), NBC_SECRET: secret, NBC_JOB: job },
     ended(_rank, code) {

@@ -7,7 +7,8 @@
  *
  * With `nbcrun --threads` each worker that is a rank finds them in its own environment, and
  *
- *     NBC_THREADS  how many ranks the process has
+ *     NBC_THREADS    how many ranks the process has
+ *     NBC_PROCESSOR  optional: the processor that init() binds the thread to
  *
  * A program that was started without a launcher is a job of one rank; so is one with NBC_RANK=0 and NBC_SIZE=1 under
  * any.
@@ -50,6 +51,8 @@ export interface Bootstrap {
   host: string;
   /** How many ranks the process has, each of which is a thread; 0: the process is the rank. */
   threads: number;
+  /** The processor that this thread is to be bound to; -1: none. */
+  processor: number;
 }
 
 /** Bytes; RankLine of native/job/segment.h holds one more. */
@@ -116,7 +119,7 @@ const OURS = [NBCRUN.rank, NBCRUN.size, 'NBC_JOB_FD', 'NBC_STORE'];
 export function readBootstrap(environment: Environment = process.env): Bootstrap {
   const host = readHost(environment);
   const has = (name: string): boolean => environment[name] !== undefined;
-  const nothing = { jobFd: -1, store: undefined, pmi: undefined, pmix: false, host, threads: 0 };
+  const nothing = { jobFd: -1, store: undefined, pmi: undefined, pmix: false, host, threads: 0, processor: -1 };
   if (OURS.some(has)) return { ...nothing, ...readOurs(environment, has) };
   if (has('PMI_FD')) {
     const place = readPlace(environment, MPICH);
@@ -153,7 +156,7 @@ function mustBeAlone(environment: Environment, has: (name: string) => boolean): 
 function readOurs(
   environment: Environment,
   has: (name: string) => boolean,
-): Pick<Bootstrap, 'rank' | 'size' | 'jobFd' | 'store' | 'threads'> {
+): Pick<Bootstrap, 'rank' | 'size' | 'jobFd' | 'store' | 'threads' | 'processor'> {
   const text = environment.NBC_STORE;
   const store = text === undefined || text === '' ? undefined : readStore(environment, 'NBC_STORE', text);
   const launcher = store === undefined ? NBCRUN : (LAUNCHERS.find(({ rank }) => has(rank)) ?? NBCRUN);
@@ -167,7 +170,9 @@ function readOurs(
     );
   }
   const threads = has('NBC_THREADS') ? readInteger(environment, 'NBC_THREADS', 1, NBCRUN) : 0;
-  return { ...place, jobFd, store, threads };
+  const bound = threads > 0 && (environment.NBC_PROCESSOR ?? '') !== '';
+  const processor = bound ? readInteger(environment, 'NBC_PROCESSOR', 0, NBCRUN) : -1;
+  return { ...place, jobFd, store, threads, processor };
 }
 
 function readPlace(environment: Environment, launcher: Launcher): { rank: number; size: number } {

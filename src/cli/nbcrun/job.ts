@@ -134,8 +134,9 @@ export class Job {
   #start(first: number): void {
     const { size, threads, commandOf, label, processors } = this.#settings;
     const asThreads = threads !== undefined;
-    const processor = processors.length > 0 ? `${processors[first % processors.length]}` : '-';
-    const command = commandOf({ first, count: threads ?? 1, size, label, endsFd: ENDS_FD });
+    // A rank that is a thread binds itself.
+    const processor = processors.length > 0 && !asThreads ? `${processors[first % processors.length]}` : '-';
+    const command = commandOf({ first, count: threads ?? 1, size, processors, label, endsFd: ENDS_FD });
     const labelled = label && !asThreads;
     const input = first > 0 ? 'ignore' : process.stdin.isTTY ? 'pipe' : 'inherit';
     const output = labelled ? 'pipe' : 'inherit';

@@ -11,6 +11,8 @@ export interface ProcessPlace {
   count: number;
   /** Ranks of the job. */
   size: number;
+  /** Those that ranks are bound to, in turn; none: the system decides. */
+  processors: readonly number[];
   label: boolean;
   /** It writes a line for each rank that ends to this descriptor: rank and exit code. */
   endsFd: number;

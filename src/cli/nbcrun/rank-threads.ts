@@ -12,6 +12,8 @@ export interface RankThreadsSettings {
   count: number;
   /** Ranks of the job. */
   size: number;
+  /** Those that ranks are bound to, in turn; none: the system decides. */
+  processors: readonly number[];
   /** Prefix every line of output with the rank. */
   label: boolean;
   /** Variables that every rank finds, beside those of this process and its place in the job. */
@@ -29,7 +31,7 @@ export async function runRankThreads(settings: RankThreadsSettings): Promise<voi
 }
 
 async function runRank(rank: number, settings: RankThreadsSettings): Promise<void> {
-  const { program, args, count, size, label, environment, ended } = settings;
+  const { program, args, count, size, processors, label, environment, ended } = settings;
   const reads = rank === 0;
   const worker = new Worker(program, {
     argv: [...args],
@@ -39,6 +41,7 @@ async function runRank(rank: number, settings: RankThreadsSettings): Promise<voi
       NBC_RANK: `${rank}`,
       NBC_SIZE: `${size}`,
       NBC_THREADS: `${count}`,
+      NBC_PROCESSOR: processors.length > 0 ? `${processors[rank % processors.length]}` : '',
     },
     name: `rank ${rank}`,
     stdin: reads,

@@ -24,6 +24,14 @@ await play({
     say(JSON.stringify({ NBC_RANK, NBC_SIZE, NBC_JOB_FD, args, node, processors, pid, group, session }));
   },
 
+  /** The processors that this thread may use once it has joined. */
+  async processors() {
+    const world = await init();
+    const status = readFileSync('/proc/thread-self/status', 'latin1');
+    say(`${rank} ${/^Cpus_allowed_list:\s*(.*)$/m.exec(status)?.[1]}`);
+    await world.ibarrier();
+  },
+
   /** Rank and code; the others stay. */
   exit() {
     if (chosen()) process.exit(Number(args[1]));
