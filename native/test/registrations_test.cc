@@ -58,7 +58,6 @@ struct Kernel {
     access[address] = rights;
     errno = EINVAL;
     if (seen_at != reinterpret_cast<uintptr_t>(address)) return nullptr;
-    errno = ENOMEM;
     if (refusals > 0) {
       --refusals;
       if (awaited >= 0) {
@@ -315,8 +314,11 @@ TEST(what_was_large_is_let_go_beside_the_engine) {
   Kernel::set_busy(false);
 }
 
-// An idle registration, and two large ones that the other thread is letting go, one after the other.
-void let_two_go(Scene& scene, const Memory& idle) {
+// One is refused while two large ones are being let go, and hears of it when no more than `when_live` of the three are
+// left. The idle one stays.
+void acquire_while_two_go(int when_live) {
+  Scene scene;
+  const Memory idle(100), other(100);
   scene->release(scene->acquire(idle.all(), Use::exposed));
   {
     const Memory first(kLarge), second(kLarge);
@@ -326,30 +328,17 @@ void let_two_go(Scene& scene, const Memory& idle) {
   Kernel::set_busy(true);
   scene->drop_expired();
   Kernel::await_the_other_thread();
-}
-
-TEST(who_is_refused_a_registration_awaits_what_is_being_let_go) {
-  Scene scene;
-  const Memory idle(100), other(100);
-  let_two_go(scene, idle);
-  Kernel::refuse(1, 3);
-  Registration* made = scene->acquire(other.all(), Use::exposed);
-  CHECK(made != nullptr);
-  CHECK_EQ(Kernel::live, 2);  // the idle one stays
-  CHECK_EQ(scene->counters().evictions, 0u);
-}
-
-// The other thread can be faster than the answer of the kernel.
-TEST(who_is_refused_a_registration_tries_again_when_all_was_let_go_before_it_could_look) {
-  Scene scene;
-  const Memory idle(100), other(100);
-  let_two_go(scene, idle);
-  Kernel::refuse(1, 1);
+  Kernel::refuse(1, when_live);
   Registration* made = scene->acquire(other.all(), Use::exposed);
   CHECK(made != nullptr);
   CHECK_EQ(Kernel::live, 2);
   CHECK_EQ(scene->counters().evictions, 0u);
 }
+
+TEST(who_is_refused_a_registration_awaits_what_is_being_let_go) { acquire_while_two_go(3); }
+
+// The other thread can be faster than the answer of the kernel.
+TEST(who_is_refused_a_registration_tries_again_when_all_was_let_go_before_it_could_look) { acquire_while_two_go(1); }
 
 // --- rights ----------------------------------------------------------------------------------------------------------
 
