@@ -97,7 +97,7 @@ describe('nbcbench', () => {
   describe('statistics', () => {
     interface Statistics {
       median(values: readonly number[]): number;
-      repetitions(batch: readonly Float64Array[], first?: number): Repetition[];
+      repetitions(batch: readonly Float64Array[], first?: number, meanOfRanks?: boolean): Repetition[];
       testsFor(bytes: number, interval: number): number;
       overlapPercentage(total: number, compute: number, blocking: number): number;
     }
@@ -122,6 +122,8 @@ describe('nbcbench', () => {
         { init: 5, test: 1, wait: 1, total: 7 },
       ]);
       assert.deepEqual(statistics.repetitions([a, b], 1), [{ init: 5, test: 1, wait: 1, total: 7 }]);
+      const means = statistics.repetitions([a, b], 0, true).map(({ total }) => total);
+      assert.deepEqual(means, [11, 5.5], "the mean of the ranks' own times, as in the OSU benchmarks");
     });
 
     it('a repetition that any rank began late does not count', () => {
@@ -352,6 +354,20 @@ describe('nbcbench', () => {
         ],
       );
       assert.match(stderr, /Blocking/, 'tables give way to JSON on standard output');
+    });
+
+    it("out of each library's own barrier, as the OSU benchmarks do", async () => {
+      const peers = OPEN_MPI ? ['openmpi'] : [];
+      const { code, stdout, stderr, left } = await nbcbench([
+        ...['--ranks', '3', '--ops', 'igather', '--start', 'osu', ...QUICK, '--buffers', 'plain', '--json', '-'],
+        ...peers.flatMap((name) => ['--peers', name]),
+      ]);
+      assert.equal(code, 0, stderr);
+      assert.deepEqual(left, []);
+      assert.match(stderr, /common start: osu/);
+      const rows = JSON.parse(stdout) as Row[];
+      assert.deepEqual(rows.map(({ implementation }) => implementation).sort(), ['node-nbc', ...peers]);
+      assert(rows.every(({ blocking_us }) => Number(blocking_us) > 0));
     });
 
     it('crowd: all-to-all of many ranks over TCP, labelled for what it is', async () => {

@@ -416,7 +416,9 @@ same processors. Times are medians over the repetitions of the slowest rank's ti
 
 Common start: with a processor for each rank they are bound one to one and start at an instant that rank 0 names
 (instant). With more ranks than processors none is bound and the kernel wakes all of them at once (gate); spinning would
-only keep ranks from the processor. barrier is what most benchmarks do: each library's own, with its own skew.
+only keep ranks from the processor. barrier is a dissemination barrier of each library's messages, with its own skew.
+osu is what the OSU benchmarks do: ranks come out of their library's barrier, and the blocking time and the totals of
+the overlap are the mean over ranks of the time from a rank's own start to its own end.
 
 Exit codes: 0 all measured; 1 something failed (the rest is still reported); 2 wrong usage.
 

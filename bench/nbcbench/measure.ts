@@ -58,7 +58,7 @@ export interface Result {
   buffers: BufferKind;
   form: Form;
   sameBuffers: boolean;
-  /** µs from the common start to the end of the slowest rank. */
+  /** µs from the common start to the end of the slowest rank; with the start `osu`, the mean of the ranks' own times. */
   blocking: number;
   repetitions: number;
   overlaps: Overlap[];
@@ -120,6 +120,8 @@ interface Team {
   job: Job;
   /** How far ahead, in µs, rank 0 sets the common start. */
   lead: number;
+  /** Whether ranks share processors. */
+  shared: boolean;
   alive: boolean;
   /** Repetitions that counted, and those that a rank began late. */
   counted: number;
@@ -224,7 +226,15 @@ async function launch(
   for (const implementation of implementations) {
     try {
       const job = await implementation.launch(ranks, placement);
-      teams.push({ implementation, job, lead: FIRST_LEAD, alive: true, counted: 0, late: 0 });
+      teams.push({
+        implementation,
+        job,
+        lead: FIRST_LEAD,
+        shared: !placement.dedicated,
+        alive: true,
+        counted: 0,
+        late: 0,
+      });
       await job.command('calibrate');
     } catch (error) {
       listener.failure(error as Error);
@@ -299,7 +309,7 @@ const NOTHING = {
 async function emptyRepetition(team: Team, start: Start, listener: Listener): Promise<number> {
   for (;;) {
     if (!(await run(team, { ...NOTHING, start }, 200, listener))) return NaN;
-    const found = repetitions(team.job.results());
+    const found = repetitions(team.job.results(), 0, start === 'osu');
     if (found.length > 0 || team.lead >= mostLead(team)) return median(found.map(({ total }) => total));
     giveTime(team, true);
   }
@@ -426,7 +436,7 @@ async function takeTurns(
     const each = (await runBatch(series, 3, listener)) / 3;
     const warmUps = settings.warmUp ? clamp(WARM_UP_MS / each, 0, WARM_UP_LIMIT) : 0;
     const pace = warmUps > 0 ? (await runBatch(series, warmUps, listener)) / warmUps : each;
-    const longer = series.words.start === 'gate' ? SHARED_BATCH : 1;
+    const longer = series.team.shared || series.words.start === 'gate' ? SHARED_BATCH : 1;
     series.batch = clamp((longer * BATCH_MS) / pace, 1, longer * BATCH_LIMIT);
     series.leadIn = Math.min(longer * LEAD_IN, series.batch);
   }
@@ -442,7 +452,7 @@ async function takeTurns(
       const count = Math.min(series.batch, settings.repetitions - series.found.length);
       series.seconds += (await runBatch(series, leadIn + count, listener)) / 1000;
       if (!series.team.alive) continue;
-      const found = repetitions(series.team.job.results(), leadIn);
+      const found = repetitions(series.team.job.results(), leadIn, series.words.start === 'osu');
       series.found.push(...found);
       series.team.counted += found.length;
       series.team.late += count - found.length;

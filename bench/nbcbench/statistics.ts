@@ -15,7 +15,7 @@ export interface Repetition {
   init: number;
   test: number;
   wait: number;
-  /** From the first start to the last end: what the slowest rank makes of it. */
+  /** From the first start to the last end, what the slowest rank makes of it; or the mean of the ranks' own times. */
   total: number;
 }
 
@@ -29,8 +29,9 @@ export function median(values: readonly number[]): number {
 
 /**
  * The maximum over ranks, repetition by repetition, from number `first`. Those that a rank started late are left out.
+ * @param meanOfRanks The total is the mean over ranks, as in the OSU benchmarks
  */
-export function repetitions(batch: Batch, first = 0): Repetition[] {
+export function repetitions(batch: Batch, first = 0, meanOfRanks = false): Repetition[] {
   const result: Repetition[] = [];
   const count = (batch[0]?.length ?? 0) / FIELDS;
   for (let i = first; i < count; i++) {
@@ -38,6 +39,7 @@ export function repetitions(batch: Batch, first = 0): Repetition[] {
     let overhead = -Infinity;
     let firstStart = Infinity;
     let lastEnd = -Infinity;
+    let sum = 0;
     for (const samples of batch) {
       const [start, init, test, wait, total] = samples.subarray(i * FIELDS, (i + 1) * FIELDS);
       if (init + test + wait > overhead) {
@@ -48,8 +50,9 @@ export function repetitions(batch: Batch, first = 0): Repetition[] {
       }
       firstStart = Math.min(firstStart, start);
       lastEnd = Math.max(lastEnd, start + total);
+      sum += total;
     }
-    slowest.total = lastEnd - firstStart;
+    slowest.total = meanOfRanks ? sum / batch.length : lastEnd - firstStart;
     if (!Number.isNaN(slowest.total)) result.push(slowest); // NaN anywhere comes through min, max and minus
   }
   return result;

@@ -4,8 +4,11 @@ export const MODES = ['blocking', 'overlap', 'compute'] as const;
 /** blocking: start and wait. overlap: start, computation with tests, wait. compute: the computation alone. */
 export type Mode = (typeof MODES)[number];
 
-export const STARTS = ['instant', 'gate', 'barrier'] as const;
-/** How ranks start a repetition together: at an agreed instant, released by a pipe, or out of their own barrier. */
+export const STARTS = ['instant', 'gate', 'barrier', 'osu'] as const;
+/**
+ * How ranks start a repetition together: at an agreed instant, released by a pipe, out of a barrier of messages, or, as
+ * in the OSU benchmarks, out of their library's barrier; with that one each rank's own time counts.
+ */
 export type Start = (typeof STARTS)[number];
 
 export const FORMS = ['nonblocking', 'persistent'] as const;
