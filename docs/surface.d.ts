@@ -718,17 +718,17 @@ export const OPERATIONS: readonly [
   import('./operation.js').Operation<'igatherv', 'linear', import('../schedules/gatherv.js').GathervShape>,
   import('./operation.js').Operation<
     'iallgather',
-    'bruck' | 'hierarchical' | 'linear' | 'neighbor-exchange' | 'recursive-doubling' | 'ring',
+    'bruck' | 'central' | 'hierarchical' | 'linear' | 'neighbor-exchange' | 'recursive-doubling' | 'ring',
     import('../schedules/shape.js').Shape
   >,
   import('./operation.js').Operation<
     'iallgatherv',
-    'bruck' | 'linear' | 'ring',
+    'bruck' | 'central' | 'linear' | 'ring',
     import('../schedules/allgather.js').AllgathervShape
   >,
   import('./operation.js').Operation<
     'ialltoall',
-    'bruck' | 'hierarchical' | 'linear' | 'pairwise',
+    'bruck' | 'central' | 'hierarchical' | 'linear' | 'pairwise',
     import('../schedules/shape.js').Shape
   >,
   import('./operation.js').Operation<
@@ -931,6 +931,8 @@ export const TYPE_BYTES: readonly number[];
 
 export function allgatherBruck(shape: Shape): Schedule;
 
+export function allgatherCentral(shape: Shape): Schedule;
+
 export function allgatherDoubling(shape: Shape): Schedule;
 
 export function allgatherHierarchical(shape: Shape): Schedule;
@@ -942,6 +944,8 @@ export function allgatherNeighbor(shape: Shape): Schedule;
 export function allgatherRing(shape: Shape): Schedule;
 
 export function allgathervBruck({ rank, size, inPlace, blocks }: AllgathervShape): Schedule;
+
+export function allgathervCentral({ rank, size, inPlace, blocks }: AllgathervShape): Schedule;
 
 export function allgathervLinear(shape: AllgathervShape): Schedule;
 
@@ -958,6 +962,8 @@ export function allreduceRabenseifner(shape: ReduceShape): Schedule;
 export function allreduceRing(shape: ReduceShape): Schedule;
 
 export function alltoallBruck({ rank, size, bytes, inPlace }: Shape): Schedule;
+
+export function alltoallCentral({ rank, size, bytes, inPlace }: Shape): Schedule;
 
 export function alltoallHierarchical(shape: Shape): Schedule;
 

@@ -58,7 +58,7 @@ export interface Result {
   buffers: BufferKind;
   form: Form;
   sameBuffers: boolean;
-  /** µs from the common start to the end of the slowest rank; with the start `osu`, the mean of the ranks' own times. */
+  /** µs from the common start to the end of the slowest rank; with the start `osu` the mean of the ranks' own times. */
   blocking: number;
   repetitions: number;
   overlaps: Overlap[];

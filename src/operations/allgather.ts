@@ -6,8 +6,11 @@ import {
   allgatherRing,
 } from '../schedules/allgather.js';
 import { allgatherHierarchical } from '../schedules/hierarchical.js';
+import { allgatherCentral } from '../schedules/central.js';
 import { spansHosts } from '../schedules/hosts.js';
+import { GATHER_MAX_BYTES, isCentral, WHEN_CENTRAL } from './central.js';
 import { HAN } from './hierarchy.js';
+import type { Shape } from '../schedules/shape.js';
 import { operation } from './operation.js';
 
 /** Up to this many ranks every rank sends to every rank: the steps of the others cost more than their messages save. */
@@ -22,14 +25,17 @@ const SMALL_MAX_BYTES = 1024;
 const BRUCK_MAX_BYTES = 8 * 1024;
 
 /** Where hosts do not count. @param bytes of a block, or of all blocks on average */
-export function chooseAllgather(size: number, bytes: number): 'linear' | 'bruck' | 'ring' {
+export function chooseAllgather(shape: Shape, bytes: number): 'central' | 'linear' | 'bruck' | 'ring' {
+  const { size } = shape;
+  if (isCentral(shape, bytes, GATHER_MAX_BYTES)) return 'central';
   if (size <= LINEAR_MAX_RANKS || (size <= SMALL_MAX_RANKS && bytes <= SMALL_MAX_BYTES)) return 'linear';
   return bytes <= BRUCK_MAX_BYTES ? 'bruck' : 'ring';
 }
 
 /** When that is, for the table. */
 export const WHEN = {
-  linear: `up to ${LINEAR_MAX_RANKS} ranks; up to ${SMALL_MAX_RANKS}, blocks of up to 1 KiB`,
+  central: `${WHEN_CENTRAL}: blocks of up to ${GATHER_MAX_BYTES / 1024} KiB`,
+  linear: `otherwise up to ${LINEAR_MAX_RANKS} ranks; up to ${SMALL_MAX_RANKS}, blocks of up to 1 KiB`,
   bruck: 'more ranks, blocks of up to 8 KiB',
   ring: `more than ${LINEAR_MAX_RANKS} ranks, blocks above 8 KiB`,
 };
@@ -47,6 +53,14 @@ export const iallgather = operation({
       when: WHEN.linear,
       source: 'LibNBC',
       build: allgatherLinear,
+    },
+    {
+      name: 'central',
+      steps: '2',
+      bytes: '(p − 1) (p + 1) n, at rank 0',
+      when: WHEN.central,
+      source: 'Open MPI, coll/base (gather and bcast)',
+      build: allgatherCentral,
     },
     {
       name: 'ring',
@@ -102,6 +116,6 @@ export const iallgather = operation({
     return call.shape(block);
   },
   choose(shape) {
-    return spansHosts(shape) ? 'hierarchical' : chooseAllgather(shape.size, shape.bytes);
+    return spansHosts(shape) ? 'hierarchical' : chooseAllgather(shape, shape.bytes);
   },
 });

@@ -1,4 +1,5 @@
 import { allgathervBruck, allgathervLinear, allgathervRing } from '../schedules/allgather.js';
+import { allgathervCentral } from '../schedules/central.js';
 import { chooseAllgather, WHEN } from './allgather.js';
 import { blocksOf, checkOwnBlock, textOf } from './counts.js';
 import { operation } from './operation.js';
@@ -18,6 +19,14 @@ export const iallgatherv = operation({
       when: average(WHEN.linear),
       source: 'LibNBC',
       build: allgathervLinear,
+    },
+    {
+      name: 'central',
+      steps: '2',
+      bytes: 'all blocks but its own, and all blocks p − 1 times, at rank 0',
+      when: average(WHEN.central),
+      source: 'Open MPI, coll/base (gatherv and bcast)',
+      build: allgathervCentral,
     },
     {
       name: 'ring',
@@ -44,5 +53,8 @@ export const iallgatherv = operation({
     return { ...call.shape(0, call.sendInPlace), blocks, detail: textOf(blocks) };
   },
   sizes: ({ blocks }) => blocks.map(({ bytes }) => bytes),
-  choose: ({ size, blocks }) => chooseAllgather(size, blocks.reduce((sum, { bytes }) => sum + bytes, 0) / size),
+  choose(shape) {
+    const bytes = shape.blocks.reduce((sum, block) => sum + block.bytes, 0);
+    return chooseAllgather(shape, bytes / shape.size);
+  },
 });

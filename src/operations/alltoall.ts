@@ -1,6 +1,8 @@
 import { alltoallBruck, alltoallLinear, alltoallPairwise } from '../schedules/alltoall.js';
 import { alltoallHierarchical } from '../schedules/hierarchical.js';
+import { alltoallCentral } from '../schedules/central.js';
 import { spansHosts } from '../schedules/hosts.js';
+import { isCentralExchange, WHEN_CENTRAL_EXCHANGE } from './central.js';
 import { HAN } from './hierarchy.js';
 import { operation } from './operation.js';
 
@@ -38,6 +40,14 @@ export const ialltoall = operation({
       when: 'wherever none of the others is taken',
       source: 'LibNBC',
       build: alltoallLinear,
+    },
+    {
+      name: 'central',
+      steps: '2',
+      bytes: '2 (p − 1) p n, at rank 0, which orders all blocks',
+      when: WHEN_CENTRAL_EXCHANGE,
+      source: 'this project',
+      build: alltoallCentral,
     },
     {
       name: 'pairwise',
@@ -79,6 +89,7 @@ export const ialltoall = operation({
   choose(shape) {
     const { bytes, size } = shape;
     if (spansHosts(shape) && bytes <= HIERARCHICAL_MAX_BYTES) return 'hierarchical';
+    if (isCentralExchange(shape)) return 'central';
     if (size >= BRUCK_MIN_RANKS && bytes <= BRUCK_MAX_BYTES) return 'bruck';
     if (size >= PAIRWISE_MIN_RANKS && bytes >= PAIRWISE_MIN_BYTES) return 'pairwise';
     return 'linear';

@@ -1,4 +1,4 @@
-/** When rank 0 does small barriers, reductions and scans for all (schedules/central.ts): ranks share processors. */
+/** When rank 0 does small operations for all (schedules/central.ts): ranks share processors. */
 import { Operator } from '../schedules/encoding.js';
 import type { Shape } from '../schedules/shape.js';
 
@@ -10,9 +10,18 @@ const MAX_RANKS = 32;
 const MAX_BYTES = 1024;
 /** Of a contribution to a reduce-scatter, which is one to the results of all ranks. */
 export const SCATTER_MAX_BYTES = 16 * 1024;
+/** Of a block that every rank gets. Above, each of the algorithms takes about as long as the others. */
+export const GATHER_MAX_BYTES = 64 * 1024;
+/** Of a block for each rank, which rank 0 copies three times. */
+const EXCHANGE_MAX_BYTES = 256;
+/** From so many ranks on, the messages that it saves make good for more of that. */
+const EXCHANGE_MANY_RANKS = 16;
+const EXCHANGE_MANY_MAX_BYTES = 1024;
 /** When that is, for the tables. */
 export const WHEN_CENTRAL = `${FEW_RANKS + 1} to ${MAX_RANKS} ranks of a job that shares memory, with at least four ranks a processor`;
 export const WHEN_CENTRAL_SMALL = `${WHEN_CENTRAL}: up to ${MAX_BYTES / 1024} KiB, and no operators of createOp`;
+
+export const WHEN_CENTRAL_EXCHANGE = `${WHEN_CENTRAL}: blocks of up to ${EXCHANGE_MAX_BYTES} bytes, from ${EXCHANGE_MANY_RANKS} ranks on up to ${EXCHANGE_MANY_MAX_BYTES}`;
 
 /**
  * Whether rank 0 (the root, of a reduction to one) should do it all. Measured with 8, 16 and 32 ranks on two
@@ -26,4 +35,10 @@ export function isCentral(
   limit = MAX_BYTES,
 ): boolean {
   return crowded === true && size > FEW_RANKS && size <= MAX_RANKS && bytes <= limit && operator !== Operator.USER;
+}
+
+/** The same for an exchange of blocks between all ranks. @param shape with the bytes of a block */
+export function isCentralExchange(shape: Shape): boolean {
+  const limit = shape.size < EXCHANGE_MANY_RANKS ? EXCHANGE_MAX_BYTES : EXCHANGE_MANY_MAX_BYTES;
+  return isCentral(shape, shape.bytes, limit);
 }

@@ -14,14 +14,16 @@ interface Taken {
   allreduce: 'linear' | 'recursive-doubling';
   scatter: 'linear' | 'recursive-halving';
   scan: 'central' | 'recursive-doubling';
+  exchange: 'central' | 'linear';
 }
 
 const CENTRAL: Taken = {
   ...{ barrier: 'linear', reduce: 'linear', allreduce: 'linear', scatter: 'linear', scan: 'central' },
+  exchange: 'central',
 };
 const OTHERS: Taken = {
   ...{ barrier: 'dissemination', reduce: 'binomial', allreduce: 'recursive-doubling' },
-  ...{ scatter: 'recursive-halving', scan: 'recursive-doubling' },
+  ...{ scatter: 'recursive-halving', scan: 'recursive-doubling', exchange: 'linear' },
 };
 
 /** Every operation that has such an algorithm, on a communicator. */
@@ -51,6 +53,24 @@ async function every(world: Communicator, taken: Taken): Promise<void> {
   const counts = new Array<number>(size).fill(COUNT);
   await world.ireduceScatter(all, recv, counts, SUM, named(taken.scatter));
   check(sum(size - 1), 'ireduceScatter');
+  const recvAll = new Int32Array(size * COUNT);
+  const gathered = Array.from(recvAll, (_, index) => (Math.floor(index / COUNT) + 1) * ((index % COUNT) + 1));
+  await world.iallgather(send, recvAll, named(taken.exchange));
+  assert.deepEqual([...recvAll], gathered, `iallgather, rank ${rank} of ${size}`);
+  // In the opposite order, with an element between two blocks that stays as it is.
+  const spread = new Int32Array(size * (COUNT + 1)).fill(-1);
+  const displs = counts.map((_, from) => (size - 1 - from) * (COUNT + 1));
+  await world.iallgatherv(send, spread, counts, displs, named(taken.exchange));
+  const blocks = displs.flatMap((displ) => [...spread.subarray(displ, displ + COUNT)]);
+  assert.deepEqual(blocks, gathered, `iallgatherv, rank ${rank} of ${size}`);
+  assert(
+    displs.every((displ) => spread[displ + COUNT] === -1),
+    'iallgatherv writes only into the blocks',
+  );
+  const exchanged = Int32Array.from({ length: size * COUNT }, (_, index) => rank * 1000 + index);
+  await world.ialltoall(exchanged, recvAll, named(taken.exchange));
+  const expected = Array.from(recvAll, (_, i) => Math.floor(i / COUNT) * 1000 + rank * COUNT + (i % COUNT));
+  assert.deepEqual([...recvAll], expected, `ialltoall, rank ${rank} of ${size}`);
   // Functions of the program's own run on all ranks.
   const add = createOp((a: Int32Array, b: Int32Array) => b.forEach((value, i) => (b[i] = a[i] + value)));
   await world.iallreduce(send, recv, add, named('recursive-doubling'));

@@ -175,6 +175,9 @@ describe('which algorithm is taken where ranks share processors', () => {
     ['ireduceScatter', 'linear', 'recursive-halving', 2048],
     ['iscan', 'central', 'recursive-doubling', 1024],
     ['iexscan', 'central', 'recursive-doubling', 1024],
+    ['iallgather', 'central', 'linear', 65_536],
+    ['iallgatherv', 'central', 'linear', 65_536],
+    ['ialltoall', 'central', 'linear', 256],
   ] as const) {
     it(`${name}: that of rank 0 for small messages of more than four ranks`, () => {
       assert.equal(chosen(name, 8, limit), central);
