@@ -8,7 +8,7 @@ import {
 import { allgatherHierarchical } from '../schedules/hierarchical.js';
 import { allgatherCentral } from '../schedules/central.js';
 import { spansHosts } from '../schedules/hosts.js';
-import { GATHER_MAX_BYTES, isCentral, WHEN_CENTRAL } from './central.js';
+import { GATHER_MAX_BYTES, isCrowded, WHEN_CROWDED } from './central.js';
 import { HAN } from './hierarchy.js';
 import type { Shape } from '../schedules/shape.js';
 import { operation } from './operation.js';
@@ -27,15 +27,15 @@ const BRUCK_MAX_BYTES = 8 * 1024;
 /** Where hosts do not count. @param bytes of a block, or of all blocks on average */
 export function chooseAllgather(shape: Shape, bytes: number): 'central' | 'linear' | 'bruck' | 'ring' {
   const { size } = shape;
-  if (isCentral(shape, bytes, GATHER_MAX_BYTES)) return 'central';
+  if (isCrowded(shape)) return bytes <= GATHER_MAX_BYTES ? 'central' : 'linear';
   if (size <= LINEAR_MAX_RANKS || (size <= SMALL_MAX_RANKS && bytes <= SMALL_MAX_BYTES)) return 'linear';
   return bytes <= BRUCK_MAX_BYTES ? 'bruck' : 'ring';
 }
 
 /** When that is, for the table. */
 export const WHEN = {
-  central: `${WHEN_CENTRAL}: blocks of up to ${GATHER_MAX_BYTES / 1024} KiB`,
-  linear: `otherwise up to ${LINEAR_MAX_RANKS} ranks; up to ${SMALL_MAX_RANKS}, blocks of up to 1 KiB`,
+  central: `${WHEN_CROWDED}: blocks of up to ${GATHER_MAX_BYTES / 1024} KiB`,
+  linear: `otherwise up to ${LINEAR_MAX_RANKS} ranks; up to ${SMALL_MAX_RANKS}, blocks of up to 1 KiB; above 64 KiB, where central is taken below`,
   bruck: 'more ranks, blocks of up to 8 KiB',
   ring: `more than ${LINEAR_MAX_RANKS} ranks, blocks above 8 KiB`,
 };

@@ -3,7 +3,7 @@ import { allreduceLinear } from '../schedules/central.js';
 import { allreduceDoubling, allreduceRing } from '../schedules/reduce.js';
 import { allreduceHierarchical } from '../schedules/hierarchical.js';
 import { spansHosts } from '../schedules/hosts.js';
-import { isCentral, WHEN_CENTRAL_SMALL } from './central.js';
+import { isCentral, WHEN_CENTRAL } from './central.js';
 import { HAN } from './hierarchy.js';
 import { operation } from './operation.js';
 import { reduceToAll, THAKUR } from './reducing.js';
@@ -29,7 +29,7 @@ export const iallreduce = operation({
       name: 'linear',
       steps: '2',
       bytes: '2 (p − 1) n, at rank 0, which combines all',
-      when: WHEN_CENTRAL_SMALL,
+      when: WHEN_CENTRAL,
       source: 'Open MPI (basic linear)',
       build: allreduceLinear,
     },

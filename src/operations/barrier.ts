@@ -1,7 +1,7 @@
 import { barrierDissemination, barrierLinear } from '../schedules/barrier.js';
 import { barrierHierarchical } from '../schedules/hierarchical.js';
 import { spansHosts } from '../schedules/hosts.js';
-import { isCentral, WHEN_CENTRAL } from './central.js';
+import { isCentral, WHEN_CROWDED } from './central.js';
 import { HAN } from './hierarchy.js';
 import { operation } from './operation.js';
 
@@ -23,7 +23,7 @@ export const ibarrier = operation({
       name: 'linear',
       steps: '2',
       bytes: 'p − 1, at rank 0',
-      when: WHEN_CENTRAL,
+      when: WHEN_CROWDED,
       source: 'Open MPI (basic linear)',
       build: barrierLinear,
     },

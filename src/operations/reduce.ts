@@ -2,7 +2,7 @@ import { reduceRabenseifner } from '../schedules/halving.js';
 import { reduceBinomial, reduceLinear } from '../schedules/reduce.js';
 import { reduceHierarchical } from '../schedules/hierarchical.js';
 import { spansHosts } from '../schedules/hosts.js';
-import { isCentral, WHEN_CENTRAL_SMALL } from './central.js';
+import { isCentral, WHEN_CENTRAL } from './central.js';
 import { HAN } from './hierarchy.js';
 import { operation } from './operation.js';
 import { checkEqual, reduceShape, THAKUR } from './reducing.js';
@@ -21,7 +21,7 @@ export const ireduce = operation({
       name: 'linear',
       steps: '1',
       bytes: '(p − 1) n, at the root, which combines all',
-      when: `up to ${LINEAR_MAX_RANKS} ranks, operators that do not commute; ${WHEN_CENTRAL_SMALL}`,
+      when: `up to ${LINEAR_MAX_RANKS} ranks, operators that do not commute; ${WHEN_CENTRAL}`,
       source: 'LibNBC',
       build: reduceLinear,
     },

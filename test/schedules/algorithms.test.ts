@@ -15,6 +15,7 @@ import {
   decodeSchedule,
   OPERATIONS,
   type OperationName,
+  Operator,
   Order,
   type Schedule,
   type Shape,
@@ -167,26 +168,51 @@ describe('which algorithm is taken where ranks share processors', () => {
     return row.choose({ ...shape, blocks } as never);
   };
 
-  for (const [name, central, other, limit] of [
-    ['ibarrier', 'linear', 'dissemination', 0],
-    ['ireduce', 'linear', 'binomial', 1024],
-    ['iallreduce', 'linear', 'recursive-doubling', 1024],
-    ['ireduceScatterBlock', 'linear', 'recursive-halving', 2048],
-    ['ireduceScatter', 'linear', 'recursive-halving', 2048],
-    ['iscan', 'central', 'recursive-doubling', 1024],
-    ['iexscan', 'central', 'recursive-doubling', 1024],
-    ['iallgather', 'central', 'linear', 65_536],
-    ['iallgatherv', 'central', 'linear', 65_536],
-    ['ialltoall', 'central', 'linear', 256],
+  for (const [name, central, above, elsewhere, limit] of [
+    ['ibarrier', 'linear', 'linear', 'dissemination', 0],
+    ['ireduce', 'linear', 'binomial', 'binomial', 131_072],
+    ['iallreduce', 'linear', 'rabenseifner', 'rabenseifner', 131_072],
+    ['ireduceScatterBlock', 'linear', 'recursive-halving', 'pairwise', 32_768],
+    ['ireduceScatter', 'linear', 'recursive-halving', 'pairwise', 32_768],
+    ['iscan', 'central', 'linear', 'recursive-doubling', 131_072],
+    ['iexscan', 'central', 'linear', 'recursive-doubling', 131_072],
+    ['iallgather', 'central', 'linear', 'linear', 65_536],
+    ['iallgatherv', 'central', 'linear', 'linear', 65_536],
+    ['ialltoall', 'central', 'linear', 'linear', 256],
   ] as const) {
     it(`${name}: that of rank 0 for small messages of more than four ranks`, () => {
       assert.equal(chosen(name, 8, limit), central);
-      if (limit > 0) assert.equal(chosen(name, 8, limit + 8), other);
-      assert.equal(chosen(name, 8, limit, { crowded: false }), other);
+      assert.equal(chosen(name, 8, limit + 8), above);
+      assert.equal(chosen(name, 8, limit, { crowded: false }), elsewhere);
       assert.equal(chosen(name, 33, 8), chosen(name, 33, 8, { crowded: false }));
       assert.equal(chosen(name, 4, 8), chosen(name, 4, 8, { crowded: false }));
     });
   }
+
+  it('what is large: few steps, too', () => {
+    const [large, larger] = [1 << 20, 1 << 24];
+    const lone = { crowded: false };
+    for (const [name, ranks, bytes, together, apart] of [
+      ['ibcast', 16, larger, 'linear', 'chain'],
+      ['ibcast', 32, larger, 'binomial', 'chain'],
+      ['ibcast', 33, larger, 'chain', 'chain'],
+      ['iallgather', 16, large, 'linear', 'ring'],
+      ['ireduceScatterBlock', 16, large / 8, 'recursive-halving', 'pairwise'],
+      ['ireduceScatterBlock', 16, large / 4, 'pairwise', 'pairwise'],
+    ] as const) {
+      assert.equal(chosen(name, ranks, bytes), together, `${name}, ${ranks} ranks, ${bytes} bytes`);
+      assert.equal(chosen(name, ranks, bytes, lone), apart, `${name}, ${ranks} ranks, ${bytes} bytes, not crowded`);
+    }
+  });
+
+  it("functions of the program's own run where each algorithm wants them", () => {
+    for (const name of ['iallreduce', 'ireduce', 'iscan', 'ireduceScatterBlock'] as const) {
+      for (const bytes of [8, 1 << 20]) {
+        const own = { operator: Operator.USER };
+        assert.equal(chosen(name, 8, bytes, own), chosen(name, 8, bytes, { ...own, crowded: false }));
+      }
+    }
+  });
 });
 
 describe('operations, any shape', () => {
