@@ -1,8 +1,6 @@
 // Jobs and worlds: what comes before the first communicator, and the end.
 #include <napi.h>
 
-#include <sched.h>
-
 #include <memory>
 #include <string>
 
@@ -12,6 +10,7 @@
 #include "addon/options.h"
 #include "addon/world.h"
 #include "fabric/tcp/socket.h"
+#include "processor_set.h"
 
 namespace nbc::addon {
 namespace {
@@ -117,16 +116,10 @@ Napi::Value check_none_open(const Napi::CallbackInfo& info) {
   return info.Env().Undefined();
 }
 
-// More than any Linux has.
-constexpr uint32_t kProcessors = 8192;
-
 // bindThread(processor)
 Napi::Value bind_thread(const Napi::CallbackInfo& info) {
   const uint32_t processor = info[0].ToNumber().Uint32Value();
-  cpu_set_t set[kProcessors / CPU_SETSIZE];
-  CPU_ZERO_S(sizeof set, set);
-  CPU_SET_S(processor, sizeof set, set);  // none if it is beyond the set
-  if (sched_setaffinity(0, sizeof set, set) != 0) {
+  if (!ProcessorSet(processor).bind()) {
     const std::string what = "cannot bind this rank to processor " + std::to_string(processor) + " (NBC_PROCESSOR)";
     throw cannot_open("ERR_NBC_OPEN", system_failure(what)).error(info.Env());
   }

@@ -7,6 +7,8 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "processor_set.h"
+
 namespace nbc {
 namespace {
 
@@ -28,11 +30,10 @@ class SystemProcessors : public Processors {
   }
   int current() override { return sched_getcpu(); }
   std::vector<int> allowed() override {
-    cpu_set_t set;
+    const ProcessorSet set = ProcessorSet::allowed();
     std::vector<int> found;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return found;
-    for (int i = 0; i < CPU_SETSIZE; ++i) {
-      if (CPU_ISSET(i, &set)) found.push_back(i);
+    for (size_t i = 0; i < kMaxProcessors; ++i) {
+      if (set.has(i)) found.push_back(static_cast<int>(i));
     }
     return found;
   }
@@ -56,12 +57,10 @@ class SystemProcessors : public Processors {
   }
   // The kernel moves a thread that may not stay. Afterwards it may run where it might before.
   bool move_to(int processor) override {
-    cpu_set_t before, there;
-    if (sched_getaffinity(0, sizeof before, &before) != 0) return false;
-    CPU_ZERO(&there);
-    CPU_SET(processor, &there);
-    const bool moved = sched_setaffinity(0, sizeof there, &there) == 0;
-    return sched_setaffinity(0, sizeof before, &before) == 0 && moved;
+    const ProcessorSet before = ProcessorSet::allowed();
+    if (before.count() == 0) return false;
+    const bool moved = ProcessorSet(static_cast<size_t>(processor)).bind();
+    return before.bind() && moved;
   }
 };
 

@@ -4,9 +4,10 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <sched.h>
 #include <sys/random.h>
 #include <unistd.h>
+
+#include "processor_set.h"
 
 namespace nbc::job {
 namespace {
@@ -36,11 +37,10 @@ void claim(const Segment& segment, Rank rank, uint32_t eager_limit, uint32_t rea
   if (getrandom(line.key, sizeof line.key, 0) != static_cast<ssize_t>(sizeof line.key))
     throw system_failure("no random numbers (getrandom)", errno);
   std::memcpy(line.host, host.c_str(), host.size() + 1);
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) CPU_SET(0, &set);
+  const ProcessorSet allowed = ProcessorSet::allowed();
+  const ProcessorSet processors = allowed.count() > 0 ? allowed : ProcessorSet(0);
   for (uint32_t cpu = 0; cpu < kProcessorWords * 64; ++cpu) {
-    if (CPU_ISSET(cpu, &set)) line.processors[cpu / 64] |= uint64_t{1} << cpu % 64;
+    if (processors.has(cpu)) line.processors[cpu / 64] |= uint64_t{1} << cpu % 64;
   }
 }
 

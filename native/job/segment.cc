@@ -8,7 +8,6 @@
 #include <map>
 #include <mutex>
 #include <new>
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 
 #include "job/limits.h"
 #include "job/presence.h"
+#include "processor_set.h"
 
 namespace nbc::job {
 namespace {
@@ -51,11 +51,10 @@ JobHeader read_header(int fd) {
   return header;
 }
 
-// Those that the calling thread may run on; more than the C library's masks have count as very many.
+// Those that the calling thread may run on. Where the system does not say, very many.
 uint32_t allowed_processors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<uint32_t>(CPU_COUNT(&set)) : UINT32_MAX;
+  const size_t count = ProcessorSet::allowed().count();
+  return count > 0 ? static_cast<uint32_t>(count) : UINT32_MAX;
 }
 
 }  // namespace

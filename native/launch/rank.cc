@@ -12,10 +12,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <unistd.h>
+
+#include "processor_set.h"
 
 namespace {
 
@@ -50,12 +51,8 @@ int main(int argc, char** argv) {
   if (setpgid(0, 0) != 0) return failed("no process group for", argv[3], kNotStarted);
   leave_terminal();
   if (std::strcmp(argv[2], "-") != 0) {
-    const long processor = std::strtol(argv[2], nullptr, 10);
-    cpu_set_t* set = CPU_ALLOC(processor + 1);
-    const size_t bytes = CPU_ALLOC_SIZE(processor + 1);
-    CPU_ZERO_S(bytes, set);
-    CPU_SET_S(processor, bytes, set);
-    if (sched_setaffinity(0, bytes, set) != 0) return failed("cannot bind a rank to processor", argv[2], kNotStarted);
+    const nbc::ProcessorSet processor(std::strtoul(argv[2], nullptr, 10));
+    if (!processor.bind()) return failed("cannot bind a rank to processor", argv[2], kNotStarted);
   }
   execvp(argv[3], argv + 3);
   return failed("cannot start", argv[3], kNoProgram);

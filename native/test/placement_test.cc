@@ -1,7 +1,9 @@
 // When a rank that shares its processor with a peer moves to another one.
+#include <cerrno>
 #include <unistd.h>
 
 #include "engine/placement.h"
+#include "processor_set.h"
 #include "test/check.h"
 
 namespace {
@@ -114,6 +116,21 @@ TEST(the_system_tells_where_the_thread_runs_and_moves_it) {
   CHECK(processors->idle().size() <= static_cast<size_t>(sysconf(_SC_NPROCESSORS_CONF)));
   for (const int processor : allowed) CHECK(processors->move_to(processor));
   CHECK(processors->allowed() == allowed);
+}
+
+// cpu_set_t alone has no room for such processors, and to set a bit beyond it would write over other memory.
+TEST(a_set_has_room_for_every_processor_that_linux_knows) {
+  const ProcessorSet last(kMaxProcessors - 1);
+  CHECK_EQ(last.count(), 1u);
+  CHECK(last.has(kMaxProcessors - 1));
+  CHECK(!last.has(CPU_SETSIZE));
+  for (const size_t none : {kMaxProcessors, SIZE_MAX}) {
+    const ProcessorSet empty(none);
+    CHECK_EQ(empty.count(), 0u);
+    CHECK(!empty.bind());
+    CHECK_EQ(errno, EINVAL);
+  }
+  CHECK(ProcessorSet::allowed().count() > 0);
 }
 
 }  // namespace
