@@ -373,7 +373,7 @@ export class RankPool {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-export type RankPoolOptions = Pick<RunOptions, 'options' | 'size'>;
+export type RankPoolOptions = Pick<RunOptions, 'bind' | 'options' | 'size'>;
 
 export class Request implements PromiseLike<void> {
   protected constructor();
@@ -397,6 +397,7 @@ export interface RunOptions<Data = unknown> {
   data?: Data | undefined;
   signal?: SignalLike | undefined;
   options?: Omit<InitOptions, 'transport'> | undefined;
+  bind?: 'core' | 'none' | undefined;
 }
 
 export const SUM: Op;

@@ -18,9 +18,11 @@ export async function openThread(place: {
   size: number;
   jobFd: number;
   settings: Settings;
+  processor: number | undefined;
 }): Promise<Communicator> {
-  const { rank, size, jobFd, settings } = place;
+  const { rank, size, jobFd, settings, processor } = place;
   try {
+    if (processor !== undefined) native.bindThread(processor);
     const trace = await traceOf(settings.trace, { rank, size });
     const job = { rank, size, host: '', jobFd, transport: 'shm', threads: size, launched: false } as const;
     return everybody(openWorld(native, job, { ...settings, monitor: monitorSocket(settings.monitor, true) }, trace));

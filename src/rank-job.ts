@@ -16,6 +16,8 @@ export interface RankJob {
   readonly size: number;
   readonly jobFd: number;
   readonly settings: Settings;
+  /** That the thread stays on; undefined: on any. */
+  readonly processor: number | undefined;
   readonly module: string;
   /** The same as a path that a thread may require which has loaded nothing else: `requirablePath()` of it. */
   readonly path: string | undefined;

@@ -4,11 +4,11 @@ import { AbortError, ClosedError, type ErrorContext } from './errors.js';
 import type { ModuleUrl } from './operators.js';
 import { Run } from './rank-run.js';
 import type { RankThread } from './rank-thread.js';
-import { checkModule, checkObject, checkSize, type RunOptions, settingsOf } from './ranks.js';
+import { checkModule, checkObject, checkSize, processorsOf, type RunOptions, settingsOf } from './ranks.js';
 import type { Settings } from './transport/options.js';
 
 /** Options of {@link createRankPool}: those of all runs. */
-export type RankPoolOptions = Pick<RunOptions, 'size' | 'options'>;
+export type RankPoolOptions = Pick<RunOptions, 'size' | 'options' | 'bind'>;
 
 /** Options of {@link RankPool.run}. */
 export type PoolRunOptions<Data = unknown> = Pick<RunOptions<Data>, 'data' | 'signal'>;
@@ -22,6 +22,7 @@ const CONTEXT: ErrorContext = { operation: 'RankPool.run' };
 export class RankPool {
   readonly size: number;
   private readonly settings: Settings;
+  private readonly processors: readonly number[];
   /** By rank; those that are not idle are replaced by the next run. */
   private readonly threads: RankThread[] = [];
   /** Settles when the runs that were asked for have ended. */
@@ -29,9 +30,10 @@ export class RankPool {
   private closed = false;
 
   /** @internal */
-  constructor(size: number, settings: Settings) {
+  constructor(size: number, settings: Settings, processors: readonly number[]) {
     this.size = size;
     this.settings = settings;
+    this.processors = processors;
   }
 
   /**
@@ -54,8 +56,8 @@ export class RankPool {
     const { data, signal } = options;
     if (signal !== undefined) checkSignal(signal, CONTEXT);
     if (this.closed) throw new ClosedError('RankPool.run: the pool is closed', CONTEXT);
-    const { size, settings, threads } = this;
-    const run = new Run({ context: CONTEXT, module: href, size, data, settings, signal, pool: threads });
+    const { size, settings, processors, threads } = this;
+    const run = new Run({ context: CONTEXT, module: href, size, data, settings, processors, signal, pool: threads });
     const before = this.last;
     const results = before.then(() => {
       if (signal?.aborted === true) throw new AbortError(CONTEXT, signal.reason);
@@ -112,5 +114,5 @@ export function createRankPool(options: RankPoolOptions): RankPool {
   const context: ErrorContext = { operation: 'createRankPool' };
   checkObject('options', options, 'with a size', context);
   checkSize(options.size, context);
-  return new RankPool(options.size, settingsOf(options.options, context));
+  return new RankPool(options.size, settingsOf(options.options, context), processorsOf(options.bind, context));
 }

@@ -32,6 +32,8 @@ export interface RunSettings {
   readonly size: number;
   readonly data: unknown;
   readonly settings: Settings;
+  /** That the ranks are bound to, in turn; none: they are not bound. */
+  readonly processors: readonly number[];
   readonly signal: SignalLike | undefined;
   /** Threads, by rank, that are used if they are idle, and that stay for the next run; undefined: none stays. */
   readonly pool: RankThread[] | undefined;
@@ -107,9 +109,11 @@ export class Run {
   }
 
   private launch(rank: number): Promise<void> {
-    const { size, settings, module, data, pool } = this.run;
+    const { size, settings, module, data, processors, pool } = this.run;
     const { jobFd, path, words } = this;
-    const job: RankJob = { rank, size, jobFd, settings, module, path, data, words, stays: pool !== undefined };
+    const processor = processors.length > 0 ? processors[rank % processors.length] : undefined;
+    const place = { rank, size, jobFd, settings, processor };
+    const job: RankJob = { ...place, module, path, data, words, stays: pool !== undefined };
     let leave!: () => void;
     const out = new Promise<void>((resolve) => (leave = resolve));
     const listener: RankListener = {

@@ -6,6 +6,7 @@ import { checkSignal, type SignalLike } from './aborts.js';
 import type { Communicator } from './communicator.js';
 import { AbortError, ArgumentError, type ErrorContext, show } from './errors.js';
 import type { ModuleUrl } from './operators.js';
+import { allowedProcessors } from './processors.js';
 import { Run } from './rank-run.js';
 import { type InitOptions, resolveOptions, type Settings } from './transport/options.js';
 
@@ -25,6 +26,11 @@ export interface RunOptions<Data = unknown> {
   signal?: SignalLike | undefined;
   /** As of `init()`; the transport is shared memory. */
   options?: Omit<InitOptions, 'transport'> | undefined;
+  /**
+   * `core`: rank i stays on the i-th of the processors that this process may use, in turn. `none`, the default: the
+   * system decides.
+   */
+  bind?: 'core' | 'none' | undefined;
 }
 
 const CONTEXT: ErrorContext = { operation: 'runRanks' };
@@ -52,12 +58,13 @@ export async function runRanks<Result = unknown, Data = unknown>(
 ): Promise<Result[]> {
   const href = checkModule(module, CONTEXT);
   checkObject('options', options, 'with a size', CONTEXT);
-  const { size, data, signal, options: ofInit } = options;
+  const { size, data, signal, options: ofInit, bind } = options;
   checkSize(size, CONTEXT);
   if (signal !== undefined) checkSignal(signal, CONTEXT);
   const settings = settingsOf(ofInit, CONTEXT);
+  const processors = processorsOf(bind, CONTEXT);
   if (signal?.aborted === true) throw new AbortError(CONTEXT, signal.reason);
-  const run = new Run({ context: CONTEXT, module: href, size, data, settings, signal, pool: undefined });
+  const run = new Run({ context: CONTEXT, module: href, size, data, settings, processors, signal, pool: undefined });
   return (await run.results()) as Result[];
 }
 
@@ -79,6 +86,13 @@ export function checkObject(argument: string, given: unknown, what: string, cont
 export function checkSize(size: unknown, context: ErrorContext): void {
   if (Number.isInteger(size) && (size as number) >= 1 && (size as number) <= MOST_RANKS) return;
   throw new ArgumentError('size', `must be a whole number from 1 to ${MOST_RANKS}, not ${show(size)}`, context);
+}
+
+/** Those that ranks are bound to, in turn. None: they are not bound. @throws {ArgumentError} */
+export function processorsOf(bind: RunOptions['bind'], context: ErrorContext): readonly number[] {
+  if (bind === undefined || bind === 'none') return [];
+  if (bind === 'core') return allowedProcessors();
+  throw new ArgumentError('bind', `must be 'core' or 'none', not ${show(bind)}`, context);
 }
 
 /** Of all ranks, by the options of init(). @throws {ArgumentError | OptionError} */

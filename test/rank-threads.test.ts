@@ -274,8 +274,8 @@ describe('nbcrun --threads', () => {
 describe('workers that are ranks by their environment', () => {
   const refused: [processor: string, error: RegExp][] = [
     ['all', /NBC_PROCESSOR: must be a whole number from 0, not 'all'/],
-    ['8000', /cannot bind this rank to processor 8000 \(NBC_PROCESSOR\): Invalid argument/],
-    ['2147483647', /cannot bind this rank to processor 2147483647 .*: Invalid argument/],
+    ['8000', /cannot bind this rank to processor 8000: Invalid argument/],
+    ['2147483647', /cannot bind this rank to processor 2147483647: Invalid argument/],
   ];
   for (const [processor, error] of refused) {
     it(`cannot be bound to processor ${processor}`, async () => {

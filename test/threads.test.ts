@@ -21,7 +21,7 @@ import {
 } from 'node-nbc';
 import { BRIEF, program } from './helpers.js';
 import type { Ran } from './programs/all-collectives.js';
-import { type Data, GO, LOST, READY } from './programs/thread-ranks.js';
+import { allowedHere, type Data, GO, LOST, READY } from './programs/thread-ranks.js';
 import { ROOT } from './support/launch.js';
 import { until } from './support/until.js';
 import { pathToFileURL } from 'node:url';
@@ -329,7 +329,7 @@ describe('a pool of ranks', () => {
   it('refuses what cannot work', async () => {
     const url = /^module: must be a module's URL, as new URL\('\.\/kernel\.mjs', import\.meta\.url\), not 'kernel'$/;
     await assert.rejects(runRanks('kernel', { size: 1 }), { name: 'ArgumentError', message: url });
-    for (const given of [undefined, 7, {}, { size: 0 }, { size: 2, options: { nothing: 1 } }])
+    for (const given of [undefined, 7, {}, { size: 0 }, { size: 2, options: { nothing: 1 } }, { size: 2, bind: 1 }])
       assert.throws(() => (createRankPool as (given: unknown) => unknown)(given), ArgumentError);
     assert.throws(() => createRankPool({ size: 1, options: { eagerLimit: -1 } }), OptionError);
     await assert.rejects(pool.run('./kernel.mjs'), ArgumentError);
@@ -351,6 +351,8 @@ describe('runRanks()', () => {
       [[MODULE, { size: 2, options: { progress: 'no' } }], 'progress'],
       [[MODULE, { size: 2, options: { nothing: 1 } }], 'nothing'],
       [[MODULE, { size: 2, options: 7 }], 'options'],
+      [[MODULE, { size: 2, bind: 'socket' }], 'bind'],
+      [[MODULE, { size: 2, bind: 0 }], 'bind'],
     ];
     for (const [given, argument] of wrong) {
       await assert.rejects(
@@ -360,6 +362,20 @@ describe('runRanks()', () => {
       );
     }
     await assert.rejects(runRanks(MODULE, { size: 1, options: { eagerLimit: -1 } }), OptionError);
+  });
+
+  it('binds ranks to one processor each, in turn, if it is told to', async () => {
+    const here = allowedHere();
+    const size = here.length + 1;
+    const data = { scenario: 'processors' } as const;
+    const bound = [...here, here[0]].map((processor) => [processor]);
+    assert.deepEqual(await run(data, { size, bind: 'core' }), bound);
+    const pool = createRankPool({ size, bind: 'core' });
+    for (let time = 0; time < 2; time++) assert.deepEqual(await pool.run(MODULE, { data }), bound);
+    await pool.close();
+    for (const bind of ['none', undefined] as const)
+      assert.deepEqual(await run(data, { size: 2, bind }), [here, here], 'the threads of later runs are free');
+    assert.deepEqual(allowedHere(), here, 'so is the one that calls');
   });
 
   it('ends all ranks when its signal fires, wherever they are, and the process lives', async () => {

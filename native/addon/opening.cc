@@ -120,7 +120,7 @@ Napi::Value check_none_open(const Napi::CallbackInfo& info) {
 Napi::Value bind_thread(const Napi::CallbackInfo& info) {
   const uint32_t processor = info[0].ToNumber().Uint32Value();
   if (!ProcessorSet(processor).bind()) {
-    const std::string what = "cannot bind this rank to processor " + std::to_string(processor) + " (NBC_PROCESSOR)";
+    const std::string what = "cannot bind this rank to processor " + std::to_string(processor);
     throw cannot_open("ERR_NBC_OPEN", system_failure(what)).error(info.Env());
   }
   return info.Env().Undefined();

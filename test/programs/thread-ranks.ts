@@ -1,5 +1,6 @@
 /** What ranks do that are threads: scenarios of threads.test.ts, which names one in `data`. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { threadId } from 'node:worker_threads';
 import { alloc, type Communicator, createOp, init, NbcError, runRanks, SUM } from 'node-nbc';
 import { runCollectives, type Cases } from './all-collectives.js';
@@ -11,7 +12,7 @@ export const LOST = 2;
 
 export type Data =
   | ({ scenario: 'collectives' } & Cases)
-  | { scenario: 'sums' | 'greet' | 'operators' | 'nested' | 'second' | 'uncopied' | 'clutter' }
+  | { scenario: 'sums' | 'greet' | 'operators' | 'nested' | 'second' | 'uncopied' | 'clutter' | 'processors' }
   | { scenario: 'leave'; how: 'exit' | 'throw' | 'uncaught'; shared: Int32Array }
   | { scenario: 'later'; shared: Int32Array }
   | { scenario: 'hang'; how: 'wait' | 'await' | 'compute' | 'copy'; shared: Int32Array }
@@ -20,6 +21,16 @@ export type Data =
 
 const LEAVER = 1;
 const BYTES = 1 << 20;
+
+const { parseCpuList } = (await import(
+  new URL('../../../dist/processors.js', import.meta.url).href
+)) as typeof import('../../src/processors.js');
+
+/** The processors that this thread may use. */
+export function allowedHere(): number[] {
+  const status = readFileSync('/proc/thread-self/status', 'latin1');
+  return parseCpuList(/^Cpus_allowed_list:\s*(.*)$/m.exec(status)![1]);
+}
 
 export default async function run(world: Communicator, data: Data): Promise<unknown> {
   switch (data.scenario) {
@@ -31,6 +42,8 @@ export default async function run(world: Communicator, data: Data): Promise<unkn
       return { rank: world.rank, size: world.size, thread: threadId };
     case 'operators':
       return operators(world);
+    case 'processors':
+      return allowedHere();
     case 'nested':
       return runRanks(import.meta.url, { size: 2, data: { scenario: 'greet' } });
     case 'second':
