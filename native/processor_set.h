@@ -24,8 +24,8 @@ class ProcessorSet {
   size_t count() const { return static_cast<size_t>(CPU_COUNT_S(sizeof set_, set_)); }
   bool has(size_t processor) const { return CPU_ISSET_S(processor, sizeof set_, set_) != 0; }
 
-  // The calling thread may run there and nowhere else. If it may not, false with errno: EINVAL for none of the machine's
-  // processors.
+  // The calling thread may run there and nowhere else. If that is refused, false with errno: EINVAL where none of these
+  // is a processor of the machine.
   bool bind() const { return sched_setaffinity(0, sizeof set_, set_) == 0; }
 
  private:

@@ -89,7 +89,7 @@ export function checkSize(size: unknown, context: ErrorContext): void {
 }
 
 /** Those that ranks are bound to, in turn. None: they are not bound. @throws {ArgumentError} */
-export function processorsOf(bind: RunOptions['bind'], context: ErrorContext): readonly number[] {
+export function processorsOf(bind: unknown, context: ErrorContext): readonly number[] {
   if (bind === undefined || bind === 'none') return [];
   if (bind === 'core') return allowedProcessors();
   throw new ArgumentError('bind', `must be 'core' or 'none', not ${show(bind)}`, context);
