@@ -24,8 +24,9 @@ export async function render(operations) {
     '`hierarchical` is for several hosts, _h_ of them: inside a host, ranks share memory with its leader, and only leaders',
     'reach other hosts. It is taken where the hosts of all ranks are known: where ranks met through a store, PMI or PMIx.',
     '',
-    'Where ranks share processors, `linear` or `central` let rank 0 do what is small. The processors are those that the',
-    'launcher may use, or, where ranks met through a store, PMI or PMIx, those of all ranks together.',
+    'Where ranks share processors, few steps count: `linear` and `central` let rank 0 do what is small, and what is larger',
+    'takes no pipelines and few trees. The processors are those that the launcher may use, or, where ranks met through a',
+    'store, PMI or PMIx, those of all ranks together.',
     '',
     'This page is made from `src/operations` by `node scripts/algorithms.mjs`.',
   ];
