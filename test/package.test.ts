@@ -57,12 +57,12 @@ describe('the package', () => {
 
   it('holds what it needs and nothing else', () => {
     const paths = packed.files.map(({ path }) => path);
-    const needed = ['package.json', 'README.md', 'LICENSE', 'CHANGELOG.md', 'native/Makefile'];
+    const needed = ['package.json', 'README.md', 'LICENSE', 'CHANGELOG.md', 'native/Makefile', 'native/optional.mk'];
     for (const path of [...needed, 'dist/index.js', 'dist/index.d.ts', 'native/addon/addon.cc']) {
       assert.ok(paths.includes(path), `${path} is missing`);
     }
     const allowed =
-      /^(dist\/.*\.(c?js|d\.c?ts)|dist\/chunks\.json|native\/.*\.(cc|h)|native\/Makefile|native\/addon\/exports\.map|prebuilds\/linux-(x64|arm64)\/nbc(\.node|-rank)|bench\/peers\/.*|bench\/METHOD\.md|docs\/[^/]*\.md|docs\/surface\.d\.ts|docs\/figures\/[^/]*\.(md|svg|txt)|(src\/schedules|docs\/guides|docs\/jobs|docs\/architecture|examples\/(calls|compression|fft3d|heat|statistics|survivor|training))\/.*|examples\/README\.md|[^/]+)$/;
+      /^(dist\/.*\.(c?js|d\.c?ts)|dist\/chunks\.json|native\/.*\.(cc|h)|native\/(Makefile|optional\.mk)|native\/addon\/exports\.map|prebuilds\/linux-(x64|arm64)\/nbc(\.node|-rank)|bench\/peers\/.*|bench\/METHOD\.md|docs\/[^/]*\.md|docs\/surface\.d\.ts|docs\/figures\/[^/]*\.(md|svg|txt)|(src\/schedules|docs\/guides|docs\/jobs|docs\/architecture|examples\/(calls|compression|fft3d|heat|statistics|survivor|training))\/.*|examples\/README\.md|[^/]+)$/;
     const strange = paths.filter((path) => !allowed.test(path) || /(^|\/)(test|build)\//.test(path));
     assert.deepEqual(strange, []);
   });
