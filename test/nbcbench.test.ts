@@ -43,6 +43,7 @@ const FIELDS = [
   'progress',
   'buffers',
   'form',
+  'start',
   'interval',
   'blocking_us',
   'init_us',
@@ -301,7 +302,7 @@ describe('nbcbench', () => {
       assert(rows.some(({ interval, test_us }) => interval !== 0 && test_us !== 0));
       const points = new Set(
         rows.map((row) =>
-          FIELDS.slice(0, 9)
+          FIELDS.slice(0, FIELDS.indexOf('blocking_us'))
             .map((field) => row[field])
             .join(),
         ),
@@ -367,6 +368,7 @@ describe('nbcbench', () => {
       assert.match(stderr, /common start: osu/);
       const rows = JSON.parse(stdout) as Row[];
       assert.deepEqual(rows.map(({ implementation }) => implementation).sort(), ['node-nbc', ...peers]);
+      assert(rows.every(({ start }) => start === 'osu'));
       assert(rows.every(({ blocking_us }) => Number(blocking_us) > 0));
     });
 

@@ -57,6 +57,7 @@ export interface Result {
   delay?: number;
   buffers: BufferKind;
   form: Form;
+  start: Start;
   sameBuffers: boolean;
   /** µs from the common start to the end of the slowest rank; with the start `osu` the mean of the ranks' own times. */
   blocking: number;
@@ -340,7 +341,7 @@ async function passOne(
       if (!(await attempt(team, listener, ['check', op, bytes, buffers, form]))) continue;
       const point = { op, bytes, buffers, form };
       const figures = { blocking: NaN, repetitions: 0, overlaps: [] };
-      const result = { implementation, ranks: job.ranks, ...point, sameBuffers, ...figures };
+      const result = { implementation, ranks: job.ranks, ...point, start, sameBuffers, ...figures };
       const words = { mode: 'blocking', ...point, writes, compute: 0, tests: 0, start } as const;
       all.push({ contender: { team, result }, series: newSeries(team, words) });
     }

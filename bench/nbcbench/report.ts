@@ -12,6 +12,8 @@ export interface Row {
   progress: string;
   buffers: string;
   form: string;
+  /** How ranks started together. */
+  start: string;
   /** Only where buffers were not written before each repetition. */
   same_buffers?: true;
   /** The paper's mode; only where one was asked for. */
@@ -43,6 +45,7 @@ export function toRows(results: readonly Result[]): Row[] {
       progress: result.implementation.progress,
       buffers: result.buffers,
       form: result.form,
+      start: result.start,
       ...(result.sameBuffers ? { same_buffers: true as const } : {}),
       ...(result.implementation.way === undefined ? {} : { way: result.implementation.way }),
       ...(result.delay === undefined ? {} : { delay_ms: result.delay }),
