@@ -24,7 +24,7 @@ const CHAIN_MIN_RANKS = 8;
 
 /**
  * Up to so many ranks that share processors, linear at every size: measured with 8 and 16 ranks on two processors, it
- * takes 0.4 to 0.7 of the chain's time and 0.7 to 1.2 of the tree's. With 32 the tree is best, and takes 0.6 to 0.7 of
+ * takes 0.4 to 0.7 of the chain's time and 0.7 to 1.2 of the tree's. With 32 the tree is best, and takes 0.5 to 0.7 of
  * the chain's.
  */
 const CROWDED_LINEAR_MAX_RANKS = 16;
