@@ -21,7 +21,8 @@ import {
 } from 'node-nbc';
 import { BRIEF, program } from './helpers.js';
 import type { Ran } from './programs/all-collectives.js';
-import { allowedHere, type Data, GO, LOST, READY } from './programs/thread-ranks.js';
+import { type Data, GO, LOST, READY } from './programs/thread-ranks.js';
+import { allowedHere } from './support/allowed-here.js';
 import { ROOT } from './support/launch.js';
 import { until } from './support/until.js';
 import { pathToFileURL } from 'node:url';

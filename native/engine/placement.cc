@@ -32,7 +32,8 @@ class SystemProcessors : public Processors {
   std::vector<int> allowed() override {
     const ProcessorSet set = ProcessorSet::allowed();
     std::vector<int> found;
-    for (size_t i = 0; i < kMaxProcessors; ++i) {
+    const size_t count = set.count();
+    for (size_t i = 0; found.size() < count; ++i) {
       if (set.has(i)) found.push_back(static_cast<int>(i));
     }
     return found;

@@ -1,8 +1,8 @@
 /** What ranks do that are threads: scenarios of threads.test.ts, which names one in `data`. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import { threadId } from 'node:worker_threads';
 import { alloc, type Communicator, createOp, init, NbcError, runRanks, SUM } from 'node-nbc';
+import { allowedHere } from '../support/allowed-here.js';
 import { runCollectives, type Cases } from './all-collectives.js';
 
 /** Words of `data.shared`. */
@@ -21,16 +21,6 @@ export type Data =
 
 const LEAVER = 1;
 const BYTES = 1 << 20;
-
-const { parseCpuList } = (await import(
-  new URL('../../../dist/processors.js', import.meta.url).href
-)) as typeof import('../../src/processors.js');
-
-/** The processors that this thread may use. */
-export function allowedHere(): number[] {
-  const status = readFileSync('/proc/thread-self/status', 'latin1');
-  return parseCpuList(/^Cpus_allowed_list:\s*(.*)$/m.exec(status)![1]);
-}
 
 export default async function run(world: Communicator, data: Data): Promise<unknown> {
   switch (data.scenario) {

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { init, type NbcError } from 'node-nbc';
 import { play, say } from '../../programs/scenario.js';
+import { allowedHere } from '../allowed-here.js';
 
 const rank = Number(process.env['NBC_RANK']);
 const args = process.argv.slice(3);
@@ -27,8 +28,7 @@ await play({
   /** The processors that this thread may use once it has joined. */
   async processors() {
     const world = await init();
-    const status = readFileSync('/proc/thread-self/status', 'latin1');
-    say(`${rank} ${/^Cpus_allowed_list:\s*(.*)$/m.exec(status)?.[1]}`);
+    say(`${rank} ${allowedHere().join()}`);
     await world.ibarrier();
   },
 
