@@ -16,8 +16,8 @@ const PAIRWISE_MAX_RANKS = 4;
  */
 const HALVING_MAX_BYTES = 64 * 1024;
 /**
- * Where ranks share processors. Measured with 8 to 32 ranks on two processors, recursive halving takes 0.6 to 1.1 of the
- * pairwise time up to here.
+ * Where ranks share processors. Measured with 8 to 32 ranks on two processors, recursive halving takes 0.6 to 1.1 of
+ * the pairwise time up to here.
  */
 const CROWDED_HALVING_MAX_BYTES = 2 * 1024 * 1024;
 
