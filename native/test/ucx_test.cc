@@ -141,7 +141,7 @@ struct Impostor {
     const ucs_status_ptr_t request = worker.lib.ep_close_nbx(endpoint, &param);
     if (request != nullptr && !UCS_PTR_IS_ERR(request)) worker.lib.request_free(request);
   }
-  static void on_failure(void*, ucp_ep_h, ucs_status_t) {}
+  static void on_failure(void* failed, ucp_ep_h, ucs_status_t) { *static_cast<bool*>(failed) = true; }
 
   // Once rank 0 has published its card.
   void connect() {
@@ -157,6 +157,7 @@ struct Impostor {
     params.address = reinterpret_cast<const ucp_address_t*>(address.data());
     params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
     params.err_handler.cb = &Impostor::on_failure;
+    params.err_handler.arg = &failed;
     CHECK(worker.lib.ep_create(worker.handle(), &params, &endpoint) == UCS_OK);
   }
   // A head of any length, and data in one of the two ways.
@@ -174,6 +175,7 @@ struct Impostor {
   cards::HostBootstrap bootstrap;
   ucx::Worker worker;
   ucp_ep_h endpoint = nullptr;
+  bool failed = false;  // the endpoint
   uint64_t token = 0;
   std::deque<std::string> sent;  // UCX reads heads and data later
   std::vector<char> data = std::vector<char>(1 << 20, 'x');
@@ -242,6 +244,21 @@ TEST(what_no_rank_sends_ends_the_connection_or_is_dropped) {
     const char* why = each.why != nullptr ? each.why : "of a kind that there is not";
     CHECK(rank->why(1).find(why) != std::string::npos);
   }
+}
+
+// A peer that has looked at its card connects to something: UCX would end the peer if its worker went at that moment.
+TEST(a_rank_that_has_closed_can_be_connected_to_by_whom_it_gave_its_card) {
+  need_ucx();
+  use("tcp");
+  const auto segment = make_segment(2);
+  {
+    const auto rank = make_fabric(segment, 0, Impostor::kEagerLimit);
+    CHECK(rank->connect(1) == Connect::later);
+  }
+  Impostor other(segment);
+  other.connect();
+  for (int i = 0; i < 100; ++i) other.worker.progress();  // on one machine a refusal comes at once
+  CHECK(!other.failed);
 }
 
 // The peer has not received it, so it does not count as sent.

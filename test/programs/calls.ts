@@ -172,7 +172,7 @@ function mischief(): void {
       return;
     }
     case 3:
-      if (end === 'close inside' && me === victim && last) void group.world.close();
+      if (end === 'close inside' && me === victim && last) watch(group.world.close(), 'close of the world, inside');
       return;
     case 4:
       if (end === 'exit inside' && me === victim && last) process.exit(EXITS);

@@ -46,10 +46,17 @@ UcxFabric::~UcxFabric() {
     drop_offers(link);
     if (link.endpoint != nullptr && !has_unread(link)) close_endpoint(link);
   }
-  if (std::any_of(links_.begin(), links_.end(), has_unread)) linger(std::move(worker_));
+  const auto needed = [this](const Link& link) { return has_unread(link) || may_connect(link); };
+  if (std::any_of(links_.begin(), links_.end(), needed)) linger(std::move(worker_));
+}
+
+// The peer has what it needs to connect to this rank, and has not done so.
+bool UcxFabric::may_connect(const Link& link) const {
+  return link.boxes != nullptr && !link.greeted && bootstrap_->standing(link.peer) < cards::Standing::gone;
 }
 
 // A peer that does not look may still find what this rank has sent to it: UCX keeps some of it in memory of the sender.
+// And one that connects to a worker that goes at that moment would be ended by UCX.
 // So the worker stays until the process ends. Nobody asks it for anything any more.
 void UcxFabric::linger(std::unique_ptr<Worker> worker) {
   static std::mutex mutex;

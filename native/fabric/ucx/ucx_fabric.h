@@ -14,7 +14,8 @@
 //
 // The end. A rank that closes says so behind everything else, and waits for the farewell of those peers that are still
 // there: only then has its last message been taken from the network. That a process has ended, or is given up, tells
-// the bootstrap, or UCX where its networks see it.
+// the bootstrap, or UCX where its networks see it. The worker of a rank outlives it while a peer with its card may still
+// connect: the tcp of UCX 1.13 ends the process that connects to a worker which goes at that moment.
 //
 // Threads: the owner of the engine, but for what fabric.h excepts.
 #pragma once
@@ -151,6 +152,7 @@ class UcxFabric final : public Fabric {
   static bool usable(const Link& link) { return link.endpoint != nullptr; }
   // The peer may not have seen all that this rank sent to it before it closed.
   static bool has_unread(const Link& link) { return usable(link) && !link.peer_closed && !link.parted; }
+  bool may_connect(const Link& link) const;
   static void linger(std::unique_ptr<Worker> worker);
   void answer_calls();
   void say(Link& link, Kind kind);
