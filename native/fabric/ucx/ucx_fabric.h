@@ -14,8 +14,10 @@
 //
 // The end. A rank that closes says so behind everything else, and waits for the farewell of those peers that are still
 // there: only then has its last message been taken from the network. That a process has ended, or is given up, tells
-// the bootstrap, or UCX where its networks see it. The worker of a rank outlives it while a peer with its card may still
-// connect: the tcp of UCX 1.13 ends the process that connects to a worker which goes at that moment.
+// the bootstrap, or UCX where its networks see it.
+//
+// The worker of a rank outlives it while a peer with its card may still connect: the tcp of UCX 1.13 ends a process
+// that connects to a worker which goes at that moment.
 //
 // Threads: the owner of the engine, but for what fabric.h excepts.
 #pragma once
