@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <sched.h>
+#include <sys/types.h>
 
 namespace nbc {
 
@@ -14,10 +15,11 @@ class ProcessorSet {
   // None if there is no such processor.
   explicit ProcessorSet(size_t processor) : ProcessorSet() { CPU_SET_S(processor, sizeof set_, set_); }
 
-  // Of the calling thread. Empty if the system does not say.
-  static ProcessorSet allowed() {
+  // Of a thread, by its number, which for the main thread is that of the process; 0: of the calling thread. Empty if
+  // the system does not say.
+  static ProcessorSet allowed(pid_t thread = 0) {
     ProcessorSet found;
-    if (sched_getaffinity(0, sizeof found.set_, found.set_) != 0) return {};
+    if (sched_getaffinity(thread, sizeof found.set_, found.set_) != 0) return {};
     return found;
   }
 

@@ -26,7 +26,7 @@ export async function render(operations) {
     '',
     'Where ranks share processors, few steps count: `linear` and `central` let rank 0 do what is small, and what is larger',
     'takes no pipelines and few trees. The processors are those that the launcher may use, or, where ranks met through a',
-    'store, PMI or PMIx, those of all ranks together.',
+    'store, PMI or PMIx, those of all ranks together. In a container they are no more than its limit of processor time.',
     '',
     'This page is made from `src/operations` by `node scripts/algorithms.mjs`.',
   ];

@@ -125,11 +125,15 @@ export interface Native {
    * Creates the anonymous shared file of a job of `size` ranks; returns its descriptor (for nbcrun to hand to its
    * ranks). `exposedBytes`: what each rank can expose; 0: what the machine and the limit of address space allow.
    * `members`: the ranks that share it, ascending (default: all). `processors`: how many they have (default: as many as
-   * this thread).
+   * this thread may use, within the quota).
    */
   createJob(size: number, exposedBytes: number, members?: readonly number[], processors?: number): number;
   /** How many processors the ranks of a job's file have, as its maker knew. */
   jobProcessors(jobFd: number): number;
+  /** The numbers of those that the process may use, ascending. Empty if the system does not say. */
+  allowedProcessors(): number[];
+  /** So many the control groups let the process keep busy, at least one. Very many: there is no limit. */
+  processorQuota(): number;
   /** Called by a process that saw a rank end: marks the rank closed in the job, and wakes the waiting ranks. */
   rankEnded(jobFd: number, rank: number): void;
   /**

@@ -1,7 +1,5 @@
-/** The processors that this process may use. */
-import { readFileSync } from 'node:fs';
+/** Lists of processors as the kernel writes them: "0-2,5" is [0, 1, 2, 5]. */
 
-/** Expands a list as the kernel writes it: "0-2,5" is [0, 1, 2, 5]. */
 export function parseCpuList(text: string): number[] {
   const result: number[] = [];
   for (const part of text.trim().split(',')) {
@@ -12,9 +10,13 @@ export function parseCpuList(text: string): number[] {
   return result;
 }
 
-/** What containers and batch systems have left of the machine's processors, as the kernel writes it. */
-export function allowedList(): string {
-  return /^Cpus_allowed_list:\s*(.*)$/m.exec(readFileSync('/proc/self/status', 'latin1'))?.[1] ?? '';
+/** @param processors ascending */
+export function formatCpuList(processors: readonly number[]): string {
+  const parts: string[] = [];
+  for (let first = 0, end; first < processors.length; first = end) {
+    end = first + 1;
+    while (processors[end] === processors[end - 1] + 1) end++;
+    parts.push(end - first === 1 ? `${processors[first]}` : `${processors[first]}-${processors[end - 1]}`);
+  }
+  return parts.join(',');
 }
-
-export const allowedProcessors = (): number[] => parseCpuList(allowedList());

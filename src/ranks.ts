@@ -6,7 +6,7 @@ import { checkSignal, type SignalLike } from './aborts.js';
 import type { Communicator } from './communicator.js';
 import { AbortError, ArgumentError, type ErrorContext, show } from './errors.js';
 import type { ModuleUrl } from './operators.js';
-import { allowedProcessors } from './processors.js';
+import { native } from './native.js';
 import { Run } from './rank-run.js';
 import { type InitOptions, resolveOptions, type Settings } from './transport/options.js';
 
@@ -91,7 +91,7 @@ export function checkSize(size: unknown, context: ErrorContext): void {
 /** Those that ranks are bound to, in turn. None: they are not bound. @throws {ArgumentError} */
 export function processorsOf(bind: unknown, context: ErrorContext): readonly number[] {
   if (bind === undefined || bind === 'none') return [];
-  if (bind === 'core') return allowedProcessors();
+  if (bind === 'core') return native.allowedProcessors();
   throw new ArgumentError('bind', `must be 'core' or 'none', not ${show(bind)}`, context);
 }
 

@@ -3,10 +3,7 @@
  * here: the job's file says how many processors there are.
  */
 import { runRanks } from './helpers.js';
-
-const { allowedProcessors } = (await import(
-  new URL('../../dist/processors.js', import.meta.url).href
-)) as typeof import('../src/processors.js');
+import { allowedHere } from './support/allowed-here.js';
 
 const SIZE = 8;
 
@@ -19,7 +16,7 @@ describe('where ranks share processors', () => {
     it(`${title}: all ranks take the same algorithms, ${taken}`, async () => {
       // Ranks see what they may use themselves; those that are bound must not take another algorithm for it.
       const wrapper = (rank: number): readonly string[] =>
-        rank % 2 === 0 ? [] : ['taskset', '-c', `${allowedProcessors()[0]}`];
+        rank % 2 === 0 ? [] : ['taskset', '-c', `${allowedHere()[0]}`];
       const env = { NBC_TRANSPORT: transport };
       await runRanks('crowded', { size: SIZE, args: [taken], processors, wrapper, env });
     });

@@ -160,6 +160,7 @@ describe('nbcbench', () => {
     }
     interface Processors {
       parseCpuList: (text: string) => number[];
+      formatCpuList: (processors: number[]) => string;
     }
 
     it('sizes: units, ranges, no duplicates', async () => {
@@ -175,9 +176,11 @@ describe('nbcbench', () => {
     });
 
     it('lists of processors as the kernel writes them', async () => {
-      const { parseCpuList } = await load<Processors>('../../processors');
+      const { formatCpuList, parseCpuList } = await load<Processors>('../../processors');
       assert.deepEqual(parseCpuList('0-2,5\n'), [0, 1, 2, 5]);
       assert.deepEqual(parseCpuList('7'), [7]);
+      for (const text of ['', '0', '0-2,5', '1,3-4,6', '0-8191', '7,9,11'])
+        assert.equal(formatCpuList(parseCpuList(text)), text);
     });
 
     it('wrong usage ends with exit code 2 and says what is wrong', async () => {

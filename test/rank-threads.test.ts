@@ -7,6 +7,7 @@ import { native } from '#library/native.js';
 import { openLocalStore } from '#library/transport/store/local.js';
 import { init } from 'node-nbc';
 import { inFull } from './helpers.js';
+import { allowedHere } from './support/allowed-here.js';
 import { type End, launcher, PROGRAM } from './support/launch.js';
 import { until } from './support/until.js';
 
@@ -19,10 +20,6 @@ interface Told {
   pid: number;
   stats: Record<string, number | undefined>;
 }
-
-const { allowedProcessors } = (await import(
-  new URL('../../dist/processors.js', import.meta.url).href
-)) as typeof import('../src/processors.js');
 
 const lines = (text: string): string[] => text.split('\n').filter((line) => line !== '');
 const all = (told: readonly Told[], counter: string): number =>
@@ -240,7 +237,7 @@ describe('nbcrun --threads', () => {
     for (const threads of ['--threads', '--threads=2']) {
       const { code, stdout, stderr } = await launch(['-n', '4', '--bind', 'core', threads, PROGRAM, 'processors']).end;
       assert.deepEqual([code, stderr], [0, '']);
-      const available = allowedProcessors();
+      const available = allowedHere();
       const expected = [0, 1, 2, 3].map((rank) => `${rank} ${available[rank % available.length]}`);
       assert.deepEqual(lines(stdout).sort(), expected);
     }

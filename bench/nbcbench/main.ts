@@ -20,7 +20,7 @@ import { type Binding, BINDINGS } from './placement.js';
 import { measurePingPong, type PingPongSettings } from './pingpong.js';
 import { line, listenerOf, runProgram } from './program.js';
 import { blockingTable, formatRatio, formatTime, overheadTable, table, toRows } from './report.js';
-import { allowedProcessors } from '#library/processors.js';
+import { native } from '#library/native.js';
 import { version } from '#library/cli/version.js';
 import { IDLE_SECONDS, measureWaiting, type Waiting } from './waiting.js';
 import { WAYS, type Way } from './ways.js';
@@ -176,7 +176,7 @@ async function crowd(options: {
   const implementations = [...ours, ...peersIf(options.peers, options.transport)];
   const settings = { ops: ['ialltoall'], intervals: [], start: 'auto', bind: 'none' } as const;
   const results = await measure(implementations, { ...options, ...settings, ranks: [options.ranks] }, listener);
-  const processors = allowedProcessors().length;
+  const processors = native.allowedProcessors().length;
   const network = options.transport.join() === 'tcp' ? 'TCP over loopback' : options.transport.join(', ');
   const label = `${options.ranks} ranks on ${processors} processors of one machine, ${network}: how the software scales, not what a network would give`;
   print(`${label}\n\nBlocking ialltoall: start + wait, µs\n`, options.json);

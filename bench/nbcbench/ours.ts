@@ -1,5 +1,6 @@
 /** node-nbc as something to measure. */
 import { fileURLToPath } from 'node:url';
+import { native } from '#library/native.js';
 import { openLocalStore } from '#library/transport/store/local.js';
 import type { Implementation } from './implementations.js';
 import { BenchJob } from './job.js';
@@ -48,7 +49,6 @@ export function nodeNbc(
     async launch(ranks, placement) {
       const settings = { NBC_PROGRESS: progress, ...(way === undefined ? {} : VARIABLES[way]), ...environment };
       if (transport === THREADS) return launchThreads(ranks, placement, settings);
-      const { native } = await import('#library/native.js');
       const store = await openLocalStore(ranks, JOIN_TIMEOUT_MS);
       const started = BenchJob.launch('node-nbc', ranks, (directory) => ({
         inherit: native.createJob(ranks, 0),

@@ -1,6 +1,6 @@
 /** Which processor each rank gets: one policy, the same for node-nbc and its peers. */
 import { spawnSync } from 'node:child_process';
-import { allowedProcessors } from '#library/processors.js';
+import { native } from '#library/native.js';
 
 export interface Placement {
   /** The processor of each rank, or undefined: the kernel decides. */
@@ -20,7 +20,7 @@ export type Binding = (typeof BINDINGS)[number];
  * implementation is bound, or with 'shared' each to one of them, in turn.
  */
 export function place(ranks: number, bind: Binding = 'own'): Placement {
-  const allowed = allowedProcessors();
+  const allowed = native.allowedProcessors();
   const dedicated = ranks <= allowed.length;
   if (bind === 'none' || (bind === 'own' && !dedicated)) {
     return { cpus: undefined, dedicated, text: `${ranks} ranks on ${allowed.length} processors, none bound` };

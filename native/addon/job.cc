@@ -10,7 +10,9 @@
 #include "addon/errors.h"
 #include "addon/exports.h"
 #include "job/presence.h"
+#include "job/processor_quota.h"
 #include "job/segment.h"
+#include "processor_set.h"
 
 namespace nbc::addon {
 namespace {
@@ -53,6 +55,22 @@ Napi::Value create_job(const Napi::CallbackInfo& info) {
   });
 }
 
+// In ascending order.
+Napi::Value allowed_processors(const Napi::CallbackInfo& info) {
+  const ProcessorSet set = ProcessorSet::allowed(getpid());
+  const size_t count = set.count();
+  auto found = Napi::Array::New(info.Env(), count);
+  uint32_t next = 0;
+  for (uint32_t processor = 0; next < count; ++processor) {
+    if (set.has(processor)) found.Set(next++, processor);
+  }
+  return found;
+}
+
+Napi::Value processor_quota(const Napi::CallbackInfo& info) {
+  return Napi::Number::New(info.Env(), job::processor_quota());
+}
+
 Napi::Value job_processors(const Napi::CallbackInfo& info) {
   return guarded(info.Env(),
                  [&] { return Napi::Number::New(info.Env(), Segment::processors(info[0].ToNumber().Int32Value())); });
@@ -93,6 +111,8 @@ Napi::Value tell_descriptor_limit(const Napi::CallbackInfo& info) {
 void export_job(Napi::Env env, Napi::Object exports) {
   exports.Set("createJob", Napi::Function::New(env, create_job));
   exports.Set("jobProcessors", Napi::Function::New(env, job_processors));
+  exports.Set("allowedProcessors", Napi::Function::New(env, allowed_processors));
+  exports.Set("processorQuota", Napi::Function::New(env, processor_quota));
   exports.Set("rankEnded", Napi::Function::New(env, rank_ended));
   exports.Set("declareElsewhere", Napi::Function::New(env, declare_elsewhere));
   exports.Set("closeDescriptor", Napi::Function::New(env, close_descriptor));

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "job/processor_quota.h"
 #include "processor_set.h"
 
 namespace nbc::job {
@@ -170,7 +171,7 @@ Crowd crowd_of(const Segment& segment) {
     for (uint32_t word = 0; word < kProcessorWords; ++word) together[word] |= line.processors[word];
   }
   for (const uint64_t word : together) crowd.processors += static_cast<uint32_t>(std::popcount(word));
-  crowd.processors = std::max(crowd.processors, 1u);
+  crowd.processors = std::clamp(crowd.processors, 1u, processor_quota());
   return crowd;
 }
 

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "job/limits.h"
+#include "job/processor_quota.h"
 #include "job/presence.h"
 #include "processor_set.h"
 
@@ -51,10 +52,10 @@ JobHeader read_header(int fd) {
   return header;
 }
 
-// Those that the calling thread may run on. Where the system does not say, very many.
+// Those that the calling thread may run on, and keep busy. Where the system does not say, very many.
 uint32_t allowed_processors() {
   const size_t count = ProcessorSet::allowed().count();
-  return count > 0 ? static_cast<uint32_t>(count) : UINT32_MAX;
+  return std::min(count > 0 ? static_cast<uint32_t>(count) : UINT32_MAX, processor_quota());
 }
 
 }  // namespace

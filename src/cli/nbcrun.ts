@@ -8,7 +8,6 @@ import { mkdirSync, readdirSync, statSync } from 'node:fs';
 import { availableParallelism, hostname, networkInterfaces } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
-import { allowedProcessors } from '../processors.js';
 import { version } from './version.js';
 import { NbcError } from '../errors.js';
 import type { Native } from '../native.js';
@@ -71,7 +70,8 @@ Examples:
   $ nbcrun -n 4 --node-arg=--max-old-space-size=512 --node-arg=--enable-source-maps program.js`;
 
 interface Options {
-  ranks: number;
+  /** Default: {@link processorCount}. */
+  ranks?: number;
   threads?: number;
   label?: boolean;
   bind: 'core' | 'none';
@@ -117,7 +117,7 @@ function withAllThreads(args: readonly string[]): string[] {
 }
 
 /** Ranks of each process, or undefined: the processes are the ranks. @throws {LaunchError} */
-function threadsOf({ ranks, threads: given }: Options): number | undefined {
+function threadsOf(ranks: number, given: number | undefined): number | undefined {
   if (given === undefined) return undefined;
   const threads = given === Infinity ? ranks : given;
   if (ranks % threads !== 0)
@@ -125,8 +125,21 @@ function threadsOf({ ranks, threads: given }: Options): number | undefined {
   return threads;
 }
 
+/** @throws {LaunchError} */
+async function loadNative(): Promise<Native> {
+  try {
+    return (await import('../native.js')).native;
+  } catch (error) {
+    throw new LaunchError((error as Error).message);
+  }
+}
+
 /** Those that ranks are bound to, in turn. */
-const processorsOf = ({ bind }: Options): number[] => (bind === 'core' ? allowedProcessors() : []);
+const processorsOf = (native: Native, { bind }: Options): number[] =>
+  bind === 'core' ? native.allowedProcessors() : [];
+
+/** How many this process may use. */
+const processorCount = (native: Native): number => Math.min(availableParallelism(), native.processorQuota());
 
 function parseSeconds(text: string): number {
   const seconds = Number(text);
@@ -153,18 +166,12 @@ function findProgram(program: string): string {
 }
 
 /** The shared file of the job; undefined: the system forbids it, and the ranks do without. */
-async function createJob(size: number): Promise<{ native: Native; jobFd: number | undefined }> {
-  let native;
-  try {
-    ({ native } = await import('../native.js'));
-  } catch (error) {
-    throw new LaunchError((error as Error).message);
-  }
+function createJob(native: Native, size: number): number | undefined {
   const bytes = exposedBytes();
   try {
-    return { native, jobFd: native.createJob(size, bytes) };
+    return native.createJob(size, bytes);
   } catch (error) {
-    if (['tcp', 'verbs', 'ucx'].includes(process.env.NBC_TRANSPORT ?? '')) return { native, jobFd: undefined };
+    if (['tcp', 'verbs', 'ucx'].includes(process.env.NBC_TRANSPORT ?? '')) return undefined;
     if (error instanceof NbcError) throw error;
     throw new LaunchError(`no shared memory for a job of ${size} ranks: ${(error as Error).message}`);
   }
@@ -190,9 +197,9 @@ function reachedAt(host: string, port: number): string {
 const hostAndPort = (host: string, port: number): string => `${host.includes(':') ? `[${host}]` : host}:${port}`;
 
 /** Returns when all ranks have joined, or cannot any more. */
-async function serve(place: string, options: Options): Promise<number> {
-  const { ranks: size, timeout: seconds } = options;
-  const threads = threadsOf(options) ?? 1;
+async function serve(place: string, size: number, options: Options): Promise<number> {
+  const { timeout: seconds } = options;
+  const threads = threadsOf(size, options.threads) ?? 1;
   checkPermissions('net');
   const { host, port } = parseStore('--store', place);
   const given = process.env.NBC_SECRET ?? '';
@@ -242,22 +249,24 @@ function sayTraces(folder: string): void {
 }
 
 async function launch(program: string, args: string[], options: Options): Promise<number> {
-  const threads = threadsOf(options);
-  checkPermissions('child', 'net', ...(threads === undefined ? [] : (['worker'] as const)));
+  checkPermissions('child', 'net', ...(options.threads === undefined ? [] : (['worker'] as const)));
   const path = findProgram(program);
+  const native = await loadNative();
+  const ranks = options.ranks ?? processorCount(native);
+  const threads = threadsOf(ranks, options.threads);
   const traced = options.trace === undefined ? {} : tracing(options.trace);
   const nodeArgs = options.nodeArg ?? [];
   const monitor = process.env.NBC_MONITOR ?? 'on';
-  const { native, jobFd } = await createJob(options.ranks);
-  const store = await openStore(options.ranks);
+  const jobFd = createJob(native, ranks);
+  const store = await openStore(ranks);
   const job = new Job({
-    size: options.ranks,
+    size: ranks,
     threads,
     jobFd,
     environment: { ...store.environment, ...traced, NBC_MONITOR: monitor },
     commandOf: (place) =>
       threads === undefined ? commandOf(path, args, nodeArgs) : threadsCommandOf(place, path, args, nodeArgs),
-    processors: processorsOf(options),
+    processors: processorsOf(native, options),
     label: options.label ?? false,
     graceMs: options.grace * 1000,
     onFailure: options.onFailure,
@@ -301,7 +310,7 @@ async function joinJob(program: string, args: string[], options: Options): Promi
     first: rank * threads,
     count: threads,
     size: size * threads,
-    processors: processorsOf(options),
+    processors: processorsOf(await loadNative(), options),
     label: label ?? false,
     environment: { NBC_STORE: hostAndPort(host, port), NBC_SECRET: secret, NBC_JOB: job },
     ended(_rank, code) {
@@ -327,9 +336,9 @@ const cli: Command = new Command('nbcrun')
   .argument('[program]', 'JavaScript file that every rank runs')
   .argument('[arguments...]', "the program's arguments")
   .addOption(
-    new Option('-n, --ranks <count>', 'number of ranks')
-      .argParser(parseRanks)
-      .default(availableParallelism(), 'as many as there are processors'),
+    new Option('-n, --ranks <count>', 'number of ranks (default: as many as there are processors)').argParser(
+      parseRanks,
+    ),
   )
   .addOption(
     new Option(
@@ -370,8 +379,8 @@ try {
   if (options.store !== undefined) {
     if (program !== undefined) cli.error('error: --store starts no program');
     if (options.trace !== undefined) cli.error('error: --store starts no ranks that could be traced');
-    if (cli.getOptionValueSource('ranks') === 'default') cli.error('error: --store needs the number of ranks, -n');
-    process.exitCode = await serve(options.store, options);
+    if (options.ranks === undefined) cli.error('error: --store needs the number of ranks, -n');
+    process.exitCode = await serve(options.store, options.ranks, options);
   } else {
     if (program === undefined) cli.error("error: missing required argument 'program'");
     if (options.join) process.exit(await joinJob(program, rest, options));

@@ -9,7 +9,7 @@ import { closeSync, constants, openSync, readFileSync, readlinkSync } from 'node
 import { crypto, os } from '../builtins.js';
 import { BootstrapError, OptionError } from '../errors.js';
 import type { Native, NativeTcp } from '../native.js';
-import { allowedList, parseCpuList } from '../processors.js';
+import { formatCpuList, parseCpuList } from '../processors.js';
 import { candidatesOf, chooseAddress, findAddress, isLoopback, type Machine, sourceTo } from './address.js';
 import type { Bootstrap } from './bootstrap.js';
 import type { Directory } from './directory/directory.js';
@@ -24,6 +24,7 @@ import {
   isObjectOf,
   isPort,
   isProcess,
+  isQuota,
   isText,
   isTextOf,
   mustAllBe,
@@ -58,6 +59,8 @@ interface Home {
   network: string;
   /** What it may use, as the kernel writes it. */
   processors: string;
+  /** So many of them it may keep busy. */
+  quota: number;
   /** Its number, for ranks in the same process namespace. */
   process: number;
 }
@@ -77,6 +80,7 @@ const isHome = isObjectOf<Home>({
   host: isText,
   network: isText,
   processors: isCpuList,
+  quota: isQuota,
   process: isProcess,
 });
 const isPlace = isObjectOf<Place>({ address: isAddress, port: isPort, cards: isPort });
@@ -184,7 +188,8 @@ export async function exchangePlaces(
     transport,
     host: hostIdentity(network, named),
     network,
-    processors: allowedList(),
+    processors: formatCpuList(native.allowedProcessors()),
+    quota: native.processorQuota(),
     process: process.pid,
   };
   // A rank with another transport may have told nothing but that.
@@ -195,7 +200,8 @@ export async function exchangePlaces(
   const here = homes.filter(({ host }) => host === mine.host);
   const neighbours = homes.map((home) => (home.host === mine.host ? home.process : 0));
   // Ranks may be bound one by one, so only all of them together tell how many processors they have.
-  const processors = new Set(here.flatMap((home) => parseCpuList(home.processors))).size;
+  const together = new Set(here.flatMap((home) => parseCpuList(home.processors))).size;
+  const processors = Math.min(together, ...here.map(({ quota }) => quota));
   const key = directory.key ?? (await sharedKey(directory));
   const known = await findOwnAddress(directory, homes, machine);
   const address =
