@@ -8,7 +8,7 @@ import { AbortError, BootstrapError } from './errors.js';
 import { monitorSocket } from './monitor.js';
 import { native } from './native.js';
 import { errorFromNative, errorFromSystem } from './native-errors.js';
-import { everybody, traceOf } from './opening.js';
+import { bindThread, everybody, traceOf } from './opening.js';
 import { missingPermissions } from './permissions.js';
 import { readBootstrap } from './transport/bootstrap.js';
 import { closePmix, openPmix } from './transport/directory/pmix.js';
@@ -42,7 +42,7 @@ async function open(options: InitOptions, stop: Stop): Promise<Communicator> {
   let world: World;
   try {
     native.checkNoneOpen(bootstrap.threads > 0);
-    if (bootstrap.processor >= 0) native.bindThread(bootstrap.processor);
+    if (bootstrap.processor >= 0) bindThread(bootstrap.processor);
     if (bootstrap.pmix) Object.assign(bootstrap, await openPmix(native, bootstrap.rank, settings.joinTimeout, stop));
     const missing = bootstrap.store === undefined ? undefined : missingPermissions('net');
     if (missing !== undefined)

@@ -1,4 +1,5 @@
 /** What opens a world, once it is known which rank of which job this is. */
+import { crypto } from './builtins.js';
 import { Communicator } from './communicator.js';
 import { monitorSocket } from './monitor.js';
 import { native } from './native.js';
@@ -22,7 +23,7 @@ export async function openThread(place: {
 }): Promise<Communicator> {
   const { rank, size, jobFd, settings, processor } = place;
   try {
-    if (processor !== undefined) native.bindThread(processor);
+    if (processor !== undefined) bindThread(processor);
     const trace = await traceOf(settings.trace, { rank, size });
     const job = { rank, size, host: '', jobFd, transport: 'shm', threads: size, launched: false } as const;
     return everybody(openWorld(native, job, { ...settings, monitor: monitorSocket(settings.monitor, true) }, trace));
@@ -30,6 +31,15 @@ export async function openThread(place: {
     const context = { rank, operation: 'runRanks' };
     throw errorFromSystem(errorFromNative(thrown, context), native.descriptorLimit(), context);
   }
+}
+
+/**
+ * The calling thread runs there and nowhere else. The threads of the runtime, which serve all others, begin with their
+ * first work, and run where the thread may that gives it: so they get some before.
+ */
+export function bindThread(processor: number): void {
+  crypto().randomBytes(1, () => undefined);
+  native.bindThread(processor);
 }
 
 /** The communicator of all ranks. */

@@ -83,7 +83,8 @@ describe('with fewer permissions', () => {
 
       it('runs ranks with what the errors name', async () => {
         const options = ['--allow-addons', '--allow-child-process', ...(restrictsNetwork ? ['--allow-net'] : [])];
-        assertRan(await run(node, [...model, ...options, nbcrun, '-n', '2', program]), 2);
+        for (const bind of ['none', 'core'])
+          assertRan(await run(node, [...model, ...options, nbcrun, '-n', '2', '--bind', bind, program]), 2);
       });
 
       if (restrictsNetwork) {

@@ -379,6 +379,32 @@ describe('runRanks()', () => {
     assert.deepEqual(allowedHere(), here, 'so is the one that calls');
   });
 
+  it('binds no thread that serves the whole process, and begins when a rank first needs it', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'nbc-bind-'));
+    try {
+      const module = join(folder, 'rank.cjs');
+      const program = join(folder, 'program.cjs');
+      writeFileSync(module, "module.exports = () => require('node:fs').promises.readFile('/proc/self/status');\n");
+      // No module of ECMAScript: to load one starts these threads.
+      writeFileSync(
+        program,
+        `const { readdirSync, readFileSync } = require('node:fs');
+        const allowed = (task) => /Cpus_allowed_list:.*/.exec(readFileSync(\`/proc/self/task/\${task}/status\`))[0];
+        const all = () => [...new Set(readdirSync('/proc/self/task').map(allowed))];
+        const [here] = all();
+        const { runRanks } = require(${JSON.stringify(join(ROOT, 'dist/index.js'))});
+        runRanks(${JSON.stringify(pathToFileURL(module).href)}, { size: 2, bind: 'core' }).then(async () => {
+          for (let look = 0; look < 200 && all().join() !== here; look++) await new Promise((r) => setTimeout(r, 20));
+          console.log(all().join() === here ? 'free' : all());
+        });`,
+      );
+      const { stdout, stderr } = spawnSync(process.execPath, [program], { encoding: 'utf8' });
+      assert.equal(stdout, 'free\n', stderr);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
   it('ends all ranks when its signal fires, wherever they are, and the process lives', async () => {
     const copy = Array<'copy'>(BRIEF ? 3 : 10).fill('copy');
     for (const how of ['wait', 'await', 'compute', ...copy] as const) {

@@ -20,6 +20,7 @@
 
 #include "addon/reported_world.h"
 #include "fabric/clock.h"
+#include "processor_set.h"
 
 namespace nbc::addon::reporter {
 namespace {
@@ -158,6 +159,8 @@ void serve_worlds(const Polled& before) {
 
 void serve() {
   pthread_setname_np(pthread_self(), "nbc-reporter");
+  // It serves the whole process; the rank that began it may be bound.
+  ProcessorSet::allowed(getpid()).bind();
   for (;;) {
     Polled found = polled();
     const int64_t left = std::clamp<int64_t>(found.due - now_milliseconds(), 0, INT_MAX);
