@@ -25,8 +25,10 @@ export async function render(operations) {
     'reach other hosts. It is taken where the hosts of all ranks are known: where ranks met through a store, PMI or PMIx.',
     '',
     'Where ranks share processors, few steps count: `linear` and `central` let rank 0 do what is small, and what is larger',
-    'takes no pipelines and few trees. The processors are those that the launcher may use, or, where ranks met through a',
-    'store, PMI or PMIx, those of all ranks together. In a container they are no more than its limit of processor time.',
+    'takes no pipelines and few trees. That is where all ranks share memory, with at least four ranks a processor, and have',
+    '1 MiB of exposed memory (`exposedBytes`) for each rank. With operators of `createOp` ranks count as if they did not.',
+    'The processors are those that the launcher may use, or, where ranks met through a store, PMI or PMIx, those of all',
+    'ranks together; in a container no more than its limit of processor time.',
     '',
     'This page is made from `src/operations` by `node scripts/algorithms.mjs`.',
   ];

@@ -128,12 +128,15 @@ export interface Native {
    * this thread may use, within the quota).
    */
   createJob(size: number, exposedBytes: number, members?: readonly number[], processors?: number): number;
-  /** How many processors the ranks of a job's file have, as its maker knew. */
-  jobProcessors(jobFd: number): number;
+  /** What the ranks of a job's file have: processors together, as its maker knew, and each this exposed memory. */
+  jobSharing(jobFd: number): { processors: number; exposedBytes: number };
   /** The numbers of those that the process may use, ascending. Empty if the system does not say. */
   allowedProcessors(): number[];
-  /** So many the control groups let the process keep busy, at least one. Very many: there is no limit. */
-  processorQuota(): number;
+  /**
+   * So many the control groups let the process keep busy, at least one, and which group says so. Very many, and '0':
+   * there is no limit.
+   */
+  processorQuota(): { processors: number; group: string };
   /** Called by a process that saw a rank end: marks the rank closed in the job, and wakes the waiting ranks. */
   rankEnded(jobFd: number, rank: number): void;
   /**

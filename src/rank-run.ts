@@ -81,9 +81,11 @@ export class Run {
   }
 
   private createJob(): number {
-    const { size, settings, context } = this.run;
+    const { size, settings, processors, context } = this.run;
     try {
-      return native.createJob(size, settings.exposedBytes);
+      // The calling thread may be a rank that is bound.
+      const bound = processors.length > 0 ? Math.min(processors.length, native.processorQuota().processors) : undefined;
+      return native.createJob(size, settings.exposedBytes, undefined, bound);
     } catch (thrown) {
       throw errorFromSystem(errorFromNative(thrown, context), native.descriptorLimit(), context);
     }

@@ -39,10 +39,15 @@ interface Places {
  */
 const CROWDED = 4;
 
-/** Whether all ranks share memory, and its processors so. All of them read the same number. */
+/** Rank 0 then needs temporary memory for what all ranks send: several times up to 256 KiB for each of them. */
+const CROWDED_EXPOSED_BYTES = 1024 * 1024;
+
+/** Whether all ranks share memory, and its processors so. All of them read the same numbers. */
 function isCrowded(native: Native, { size, jobFd, tcp, transport }: NativeJob): boolean {
   const shared = jobFd >= 0 && tcp === undefined && (transport === 'shm' || transport === 'auto');
-  return shared && size >= CROWDED * native.jobProcessors(jobFd);
+  if (!shared) return false;
+  const { processors, exposedBytes } = native.jobSharing(jobFd);
+  return size >= CROWDED * processors && exposedBytes >= size * CROWDED_EXPOSED_BYTES;
 }
 
 export class World {

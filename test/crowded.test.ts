@@ -8,8 +8,17 @@ import { allowedHere } from './support/allowed-here.js';
 const SIZE = 8;
 
 describe('where ranks share processors', () => {
-  for (const { title, processors, transport, taken } of [
+  const mebibyte = 1024 * 1024;
+  for (const { title, processors, transport, exposedBytes, taken } of [
     { title: 'four ranks a processor', processors: 2, transport: 'shm', taken: 'central' },
+    { title: 'with memory for it', processors: 2, transport: 'shm', exposedBytes: SIZE * mebibyte, taken: 'central' },
+    {
+      title: 'with too little',
+      processors: 2,
+      transport: 'shm',
+      exposedBytes: SIZE * mebibyte - 4096,
+      taken: 'others',
+    },
     { title: 'fewer', processors: 3, transport: 'shm', taken: 'others' },
     { title: 'and no memory', processors: 1, transport: 'tcp', taken: 'others' },
   ]) {
@@ -18,7 +27,7 @@ describe('where ranks share processors', () => {
       const wrapper = (rank: number): readonly string[] =>
         rank % 2 === 0 ? [] : ['taskset', '-c', `${allowedHere()[0]}`];
       const env = { NBC_TRANSPORT: transport };
-      await runRanks('crowded', { size: SIZE, args: [taken], processors, wrapper, env });
+      await runRanks('crowded', { size: SIZE, args: [taken], processors, exposedBytes, wrapper, env });
     });
   }
 });

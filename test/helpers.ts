@@ -46,6 +46,8 @@ export interface JobOptions {
   stopOnFailure?: boolean;
   /** How many processors the job's file says that the ranks have. Default: those of this process. */
   processors?: number;
+  /** Of each rank. Default: as much as there is. */
+  exposedBytes?: number | undefined;
   /** Tell the ranks when one of them has ended, as nbcrun does: on shared memory they cannot see it themselves. */
   tellEnds?: boolean;
   /** Sees every line of standard output as it comes. The child is there to be signalled. */
@@ -119,7 +121,7 @@ export function program(name: string): string {
 /** Runs a program as all ranks of a job. Returns how each ended; throws if the time limit had to end them. */
 export async function runJob(name: string, options: JobOptions): Promise<RankResult[]> {
   const { size, limitS = LIMIT_S.job, stopOnFailure = true, tellEnds = false, processors } = options;
-  const jobFd = createJob(size, 0, undefined, processors);
+  const jobFd = createJob(size, options.exposedBytes ?? 0, undefined, processors);
   const store = await openLocalStore(size, limitS * 1000);
   const children: ChildProcess[] = [];
   const killed = new Set<ChildProcess>();

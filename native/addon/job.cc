@@ -68,12 +68,21 @@ Napi::Value allowed_processors(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value processor_quota(const Napi::CallbackInfo& info) {
-  return Napi::Number::New(info.Env(), job::processor_quota());
+  const job::ProcessorQuota& quota = job::processor_quota();
+  auto object = Napi::Object::New(info.Env());
+  object.Set("processors", quota.processors);
+  object.Set("group", std::to_string(quota.group));
+  return object;
 }
 
-Napi::Value job_processors(const Napi::CallbackInfo& info) {
-  return guarded(info.Env(),
-                 [&] { return Napi::Number::New(info.Env(), Segment::processors(info[0].ToNumber().Int32Value())); });
+Napi::Value job_sharing(const Napi::CallbackInfo& info) {
+  return guarded(info.Env(), [&]() -> Napi::Value {
+    const Segment::Sharing sharing = Segment::sharing(info[0].ToNumber().Int32Value());
+    auto object = Napi::Object::New(info.Env());
+    object.Set("processors", sharing.processors);
+    object.Set("exposedBytes", static_cast<double>(sharing.arena_bytes));
+    return object;
+  });
 }
 
 Napi::Value rank_ended(const Napi::CallbackInfo& info) {
@@ -110,7 +119,7 @@ Napi::Value tell_descriptor_limit(const Napi::CallbackInfo& info) {
 
 void export_job(Napi::Env env, Napi::Object exports) {
   exports.Set("createJob", Napi::Function::New(env, create_job));
-  exports.Set("jobProcessors", Napi::Function::New(env, job_processors));
+  exports.Set("jobSharing", Napi::Function::New(env, job_sharing));
   exports.Set("allowedProcessors", Napi::Function::New(env, allowed_processors));
   exports.Set("processorQuota", Napi::Function::New(env, processor_quota));
   exports.Set("rankEnded", Napi::Function::New(env, rank_ended));

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <sys/stat.h>
 #include <vector>
 
 namespace nbc::job {
@@ -47,24 +48,36 @@ std::vector<Hierarchy> hierarchies(const std::string& root) {
   return found;
 }
 
-// "ID PARENT DEVICE PART PATH OPTIONS [MORE...] - TYPE SOURCE OPTIONS"
+// Whether the group is there, below the topmost one.
+bool shows(const Mount& mount, const Hierarchy& hierarchy) {
+  return mount.part == "/" || (hierarchy.group + "/").starts_with(mount.part + "/");
+}
+
+// "ID PARENT DEVICE PART PATH OPTIONS [MORE...] - TYPE SOURCE OPTIONS". A container may see its own group as the
+// topmost one, under a name of the outside: then any mount will do.
 std::optional<Mount> mount_of(const Hierarchy& hierarchy, const std::string& root) {
+  std::optional<Mount> found;
   std::ifstream in(root + "/proc/self/mountinfo");
   for (std::string line; std::getline(in, line);) {
     const std::vector<std::string> words = split(line, ' ');
     const auto dash = std::find(words.begin(), words.end(), "-");
     if (words.size() < 6 || words.end() - dash < 4) continue;
-    if (hierarchy.unified ? dash[1] == "cgroup2" : dash[1] == "cgroup" && lists(dash[3], "cpu"))
-      return Mount{words[3], words[4]};
+    if (hierarchy.unified ? dash[1] != "cgroup2" : dash[1] != "cgroup" || !lists(dash[3], "cpu")) continue;
+    const Mount mount{words[3], words[4]};
+    if (shows(mount, hierarchy)) return mount;
+    if (!found) found = mount;
   }
-  return std::nullopt;
+  return found;
 }
 
-// The directory of the group. A container may see its own group as the topmost one, under a name of the outside.
 std::string directory_of(const Hierarchy& hierarchy, const Mount& mount) {
-  const std::string part = mount.part == "/" ? "" : mount.part;
-  if (!hierarchy.group.starts_with(part + "/") || hierarchy.group == "/") return mount.path;
-  return mount.path + hierarchy.group.substr(part.size());
+  if (!shows(mount, hierarchy) || hierarchy.group == "/") return mount.path;
+  return mount.path + hierarchy.group.substr(mount.part == "/" ? 0 : mount.part.size());
+}
+
+uint64_t number_of(const std::string& directory) {
+  struct stat status {};
+  return stat(directory.c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
 // Microseconds in a period. What says "max", or -1, has no limit.
@@ -86,14 +99,15 @@ uint32_t quota_in(const std::string& directory, bool unified) {
 
 }  // namespace
 
-uint32_t read_processor_quota(const std::string& root) {
-  uint32_t least = UINT32_MAX;
+ProcessorQuota read_processor_quota(const std::string& root) {
+  ProcessorQuota least;
   for (const Hierarchy& hierarchy : hierarchies(root)) {
     const std::optional<Mount> mount = mount_of(hierarchy, root);
     if (!mount) continue;
     std::string directory = directory_of(hierarchy, *mount);
     while (true) {
-      least = std::min(least, quota_in(root + directory, hierarchy.unified));
+      const uint32_t quota = quota_in(root + directory, hierarchy.unified);
+      if (quota < least.processors) least = {quota, number_of(root + directory)};
       if (directory.size() <= mount->path.size()) break;
       directory.erase(directory.rfind('/'));
     }
@@ -101,8 +115,8 @@ uint32_t read_processor_quota(const std::string& root) {
   return least;
 }
 
-uint32_t processor_quota() {
-  static const uint32_t quota = read_processor_quota("");
+const ProcessorQuota& processor_quota() {
+  static const ProcessorQuota quota = read_processor_quota("");
   return quota;
 }
 

@@ -55,7 +55,7 @@ JobHeader read_header(int fd) {
 // Those that the calling thread may run on, and keep busy. Where the system does not say, very many.
 uint32_t allowed_processors() {
   const size_t count = ProcessorSet::allowed().count();
-  return std::min(count > 0 ? static_cast<uint32_t>(count) : UINT32_MAX, processor_quota());
+  return std::min(count > 0 ? static_cast<uint32_t>(count) : UINT32_MAX, processor_quota().processors);
 }
 
 }  // namespace
@@ -116,7 +116,10 @@ int Segment::create(Rank size, size_t arena_bytes, size_t page, const std::vecto
   return fd.release();
 }
 
-uint32_t Segment::processors(int fd) { return read_header(fd).processors; }
+Segment::Sharing Segment::sharing(int fd) {
+  const JobHeader header = read_header(fd);
+  return {header.processors, header.arena_bytes};
+}
 
 // What the ranks of this process share beside the file.
 struct Segment::Here {

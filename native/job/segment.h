@@ -37,7 +37,7 @@
 namespace nbc::job {
 
 constexpr uint32_t kMagic = 0x6e626331;  // "nbc1"
-constexpr uint32_t kLayoutVersion = 12;
+constexpr uint32_t kLayoutVersion = 13;
 constexpr uint32_t kProcessorWords = 16;  // 1024 processors, as many as the C library's masks have
 constexpr size_t kLine = 64;
 constexpr uint32_t kMaxRanks = 4096;
@@ -102,7 +102,9 @@ struct alignas(kLine) RankLine {
   uint64_t probe_address;                // an eight-byte word in the owner's private memory that holds probe_value,
   uint64_t probe_value;                  // so that a peer can find out whether cross-memory attach is allowed
   uint64_t processors[kProcessorWords];  // where the rank may run, a bit for each
-  char host[kHostBytes];                 // ranks with equal names are on one host; empty: the machine
+  uint64_t quota_group;                  // as processor_quota.h has it
+  uint32_t quota;
+  char host[kHostBytes];  // ranks with equal names are on one host; empty: the machine
   uint32_t reach;
   uint8_t key[kKeyBytes];  // random, part of the names of this rank's sockets (rank_socket.h)
   DoorbellLine bell;
@@ -139,9 +141,13 @@ class Segment {
   // `processors`: how many the members have; 0: those of the calling thread. Throws FabricError.
   static int create(Rank size, size_t arena_bytes = 0, size_t page = system_page(),
                     const std::vector<Rank>& members = {}, uint32_t processors = 0);
-  // How many processors the ranks have that share the file behind `fd`: the same for all of them. Throws FabricError if
-  // it is not a job's file.
-  static uint32_t processors(int fd);
+  // What the ranks have that share a file, the same for all of them.
+  struct Sharing {
+    uint32_t processors;  // of all together
+    size_t arena_bytes;   // of each
+  };
+  // Throws FabricError if it is not a job's file.
+  static Sharing sharing(int fd);
   // Maps the file behind `fd` (which is duplicated). Throws FabricError if it is not a job's file.
   static std::shared_ptr<Segment> map(int fd, Part part = Part::all);
   // The same object for all ranks of this process that open the file, as long as one of them has it. Any thread.

@@ -129,12 +129,13 @@ TEST(all_ranks_of_a_file_read_the_same_number_of_processors) {
     if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
   }
   CHECK_EQ(sched_setaffinity(0, sizeof one, &one), 0);
-  CHECK_EQ(Segment::processors(made), static_cast<uint32_t>(CPU_COUNT(&all)));
-  CHECK_EQ(Segment::processors(told), 77u);
+  CHECK_EQ(Segment::sharing(made).processors,
+           std::min(static_cast<uint32_t>(CPU_COUNT(&all)), processor_quota().processors));
+  CHECK_EQ(Segment::sharing(told).processors, 77u);
   CHECK_EQ(sched_setaffinity(0, sizeof all, &all), 0);
   close(made);
   close(told);
-  CHECK(!refusal([&] { Segment::processors(made); }).empty());
+  CHECK(!refusal([&] { Segment::sharing(made); }).empty());
 }
 
 TEST(a_file_is_for_the_ranks_of_one_host) {

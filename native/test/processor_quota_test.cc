@@ -5,6 +5,7 @@
 #include <fstream>
 #include <initializer_list>
 #include <string>
+#include <sys/stat.h>
 #include <utility>
 
 #include "test/check.h"
@@ -27,7 +28,14 @@ class Machine {
     }
   }
   ~Machine() { std::filesystem::remove_all(root_); }
-  uint32_t quota() const { return job::read_processor_quota(root_); }
+  job::ProcessorQuota read() const { return job::read_processor_quota(root_); }
+  uint32_t quota() const { return read().processors; }
+  // The number of a directory.
+  uint64_t number_of(const char* path) const {
+    struct stat status {};
+    CHECK_EQ(stat((root_ + path).c_str(), &status), 0);
+    return status.st_ino;
+  }
 
  private:
   std::string root_;
@@ -100,7 +108,30 @@ TEST(version_1_has_a_hierarchy_for_it) {
   CHECK_EQ(with("9:cpuset,cpuacct:/docker/xyz\n", "200000\n"), UINT32_MAX);
 }
 
-TEST(a_process_has_at_least_one_processor) { CHECK(job::processor_quota() >= 1); }
+// So ranks know who shares a quota.
+TEST(the_group_that_limits_is_told) {
+  const Machine limited({{"/proc/self/cgroup", "0::/a/b\n"},
+                         {"/proc/self/mountinfo", kUnified},
+                         {"/sys/fs/cgroup/a/cpu.max", "200000 100000\n"},
+                         {"/sys/fs/cgroup/a/b/cpu.max", "400000 100000\n"}});
+  CHECK_EQ(limited.read().group, limited.number_of("/sys/fs/cgroup/a"));
+  CHECK_EQ(Machine({}).read().group, 0u);
+}
+
+// Such as a hierarchy of version 2 that shows a part only, beside the one with the group.
+TEST(of_several_mounts_the_one_that_has_the_group_counts) {
+  constexpr const char* kPart = "29 20 0:26 /other /mnt/other rw - cgroup2 cgroup2 rw\n";
+  const auto with = [](const char* group, const std::string& mounts) {
+    return Machine({{"/proc/self/cgroup", group},
+                    {"/proc/self/mountinfo", mounts.c_str()},
+                    {"/mnt/other/cpu.max", "100000 100000\n"},
+                    {"/sys/fs/cgroup/a/cpu.max", "400000 100000\n"}})
+        .quota();
+  };
+  for (const std::string& mounts : {std::string(kPart) + kUnified, std::string(kUnified) + kPart})
+    CHECK_EQ(with("0::/a\n", mounts), 4u);
+  CHECK_EQ(with("0::/other\n", kPart), 1u);
+}
 
 }  // namespace
 

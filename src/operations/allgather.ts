@@ -35,9 +35,9 @@ export function chooseAllgather(shape: Shape, bytes: number): 'central' | 'linea
 /** When that is, for the table. */
 export const WHEN = {
   central: `${WHEN_CROWDED}: blocks of up to ${GATHER_MAX_BYTES / 1024} KiB`,
-  linear: `otherwise up to ${LINEAR_MAX_RANKS} ranks; up to ${SMALL_MAX_RANKS}, blocks of up to 1 KiB; above 64 KiB, where central is taken below`,
-  bruck: 'more ranks, blocks of up to 8 KiB',
-  ring: `more than ${LINEAR_MAX_RANKS} ranks, blocks above 8 KiB`,
+  linear: `up to ${LINEAR_MAX_RANKS} ranks; up to ${SMALL_MAX_RANKS}, blocks of up to 1 KiB; ${WHEN_CROWDED}: blocks above ${GATHER_MAX_BYTES / 1024} KiB`,
+  bruck: 'otherwise blocks of up to 8 KiB',
+  ring: 'otherwise blocks above 8 KiB',
 };
 
 export const iallgather = operation({

@@ -4,7 +4,7 @@ import { chooseAllgather, WHEN } from './allgather.js';
 import { blocksOf, checkOwnBlock, textOf } from './counts.js';
 import { operation } from './operation.js';
 
-const average = (when: string): string => `${when} on average`;
+const average = (when: string): string => when.replaceAll(/blocks (?:of up to|above) \d+ \w+/g, '$& on average');
 
 export const iallgatherv = operation({
   name: 'iallgatherv',

@@ -17,9 +17,9 @@ const EXCHANGE_MAX_BYTES = 256;
 /** From so many ranks on, the messages that it saves make good for more of that. */
 const EXCHANGE_MANY_RANKS = 16;
 const EXCHANGE_MANY_MAX_BYTES = 1024;
-/** When that is, for the tables. */
-export const WHEN_CROWDED = `${FEW_RANKS + 1} to ${MAX_RANKS} ranks of a job that shares memory, with at least four ranks a processor`;
-export const WHEN_CENTRAL = `${WHEN_CROWDED}: up to ${MAX_BYTES / 1024} KiB, and no operators of createOp`;
+/** When that is, for the tables, which say at their top what it is to share processors. */
+export const WHEN_CROWDED = `${FEW_RANKS + 1} to ${MAX_RANKS} ranks that share processors`;
+export const WHEN_CENTRAL = `${WHEN_CROWDED}: up to ${MAX_BYTES / 1024} KiB`;
 export const WHEN_CENTRAL_EXCHANGE = `${WHEN_CROWDED}: blocks of up to ${EXCHANGE_MAX_BYTES} bytes, from ${EXCHANGE_MANY_RANKS} ranks on up to ${EXCHANGE_MANY_MAX_BYTES}`;
 
 type Call = Shape & { readonly operator?: Operator | undefined };

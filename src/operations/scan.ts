@@ -17,7 +17,7 @@ const costs = {
     name: 'linear',
     steps: 'p − 1',
     bytes: 'n',
-    when: `up to ${LINEAR_MAX_RANKS} ranks, and otherwise ${WHEN_CROWDED}, and no operators of createOp`,
+    when: `up to ${LINEAR_MAX_RANKS} ranks; ${WHEN_CROWDED}: what is larger than for central`,
     source: 'LibNBC',
   },
   central: {
@@ -31,7 +31,7 @@ const costs = {
     name: 'recursive-doubling',
     steps: '⌈log₂ p⌉',
     bytes: '⌈log₂ p⌉ n',
-    when: `otherwise more than ${LINEAR_MAX_RANKS} ranks`,
+    when: 'otherwise',
     source: 'Hillis, Steele, "Data parallel algorithms", 1986',
   },
 } as const;

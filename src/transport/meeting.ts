@@ -59,8 +59,8 @@ interface Home {
   network: string;
   /** What it may use, as the kernel writes it. */
   processors: string;
-  /** So many of them it may keep busy. */
-  quota: number;
+  /** So many of them the ranks of this group may keep busy together. */
+  quota: ReturnType<Native['processorQuota']>;
   /** Its number, for ranks in the same process namespace. */
   process: number;
 }
@@ -201,7 +201,11 @@ export async function exchangePlaces(
   const neighbours = homes.map((home) => (home.host === mine.host ? home.process : 0));
   // Ranks may be bound one by one, so only all of them together tell how many processors they have.
   const together = new Set(here.flatMap((home) => parseCpuList(home.processors))).size;
-  const processors = Math.min(together, ...here.map(({ quota }) => quota));
+  const quotas = new Map(here.map(({ quota }) => [quota.group, quota.processors]));
+  const processors = Math.min(
+    together,
+    [...quotas.values()].reduce((sum, quota) => sum + quota, 0),
+  );
   const key = directory.key ?? (await sharedKey(directory));
   const known = await findOwnAddress(directory, homes, machine);
   const address =

@@ -48,8 +48,6 @@ export const isAddresses: Check<string[]> = (value): value is string[] =>
 export const isPort: Check<number> = (value): value is number => isWhole(value, 1, 65_535);
 export const isProcess: Check<number> = (value): value is number => isWhole(value, 1, MOST_PROCESSES);
 
-/** Of processors that may be busy. */
-export const isQuota: Check<number> = (value): value is number => isWhole(value, 1, 2 ** 32 - 1);
 
 /** Of processors, as the kernel writes it: '0-3,8'. */
 export const isCpuList: Check<string> = (value): value is string => {
@@ -71,3 +69,9 @@ export const isObjectOf =
 function isWhole(value: unknown, least: number, most: number): value is number {
   return Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
 }
+
+/** Of processors that may be busy, and whose it is. */
+export const isQuota = isObjectOf<{ processors: number; group: string }>({
+  processors: (value): value is number => isWhole(value, 1, 2 ** 32 - 1),
+  group: isTextOf(/^\d{1,20}$/),
+});
