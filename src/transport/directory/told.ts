@@ -48,7 +48,6 @@ export const isAddresses: Check<string[]> = (value): value is string[] =>
 export const isPort: Check<number> = (value): value is number => isWhole(value, 1, 65_535);
 export const isProcess: Check<number> = (value): value is number => isWhole(value, 1, MOST_PROCESSES);
 
-
 /** Of processors, as the kernel writes it: '0-3,8'. */
 export const isCpuList: Check<string> = (value): value is string => {
   if (typeof value !== 'string' || !/^(\d{1,5}(-\d{1,5})?(,|$))*$/.test(value)) return false;
