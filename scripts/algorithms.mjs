@@ -27,8 +27,8 @@ export async function render(operations) {
     'Where ranks share processors, few steps count: `linear` and `central` let rank 0 do what is small, and what is larger',
     'takes no pipelines and few trees. That is where all ranks share memory, with at least four ranks a processor, and have',
     '1 MiB of exposed memory (`exposedBytes`) for each rank. With operators of `createOp` ranks count as if they did not.',
-    'The processors are those that the launcher may use, or, where ranks met through a store, PMI or PMIx, those of all',
-    'ranks together; in a container no more than its limit of processor time.',
+    'The processors are those that the launcher may use, in a container no more than its limit of processor time. Where',
+    'ranks met through a store, PMI or PMIx, they are those of all ranks together.',
     '',
     'This page is made from `src/operations` by `node scripts/algorithms.mjs`.',
   ];

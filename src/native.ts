@@ -132,11 +132,8 @@ export interface Native {
   jobSharing(jobFd: number): { processors: number; exposedBytes: number };
   /** The numbers of those that the process may use, ascending. Empty if the system does not say. */
   allowedProcessors(): number[];
-  /**
-   * So many the control groups let the process keep busy, at least one, and which group says so. Very many, and '0':
-   * there is no limit.
-   */
-  processorQuota(): { processors: number; group: string };
+  /** So many the control groups let the process keep busy, at least one. Very many: there is no limit. */
+  processorQuota(): number;
   /** Called by a process that saw a rank end: marks the rank closed in the job, and wakes the waiting ranks. */
   rankEnded(jobFd: number, rank: number): void;
   /**

@@ -84,7 +84,7 @@ export class Run {
     const { size, settings, processors, context } = this.run;
     try {
       // The calling thread may be a rank that is bound.
-      const bound = processors.length > 0 ? Math.min(processors.length, native.processorQuota().processors) : undefined;
+      const bound = processors.length > 0 ? Math.min(processors.length, native.processorQuota()) : undefined;
       return native.createJob(size, settings.exposedBytes, undefined, bound);
     } catch (thrown) {
       throw errorFromSystem(errorFromNative(thrown, context), native.descriptorLimit(), context);

@@ -68,11 +68,7 @@ Napi::Value allowed_processors(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value processor_quota(const Napi::CallbackInfo& info) {
-  const job::ProcessorQuota& quota = job::processor_quota();
-  auto object = Napi::Object::New(info.Env());
-  object.Set("processors", quota.processors);
-  object.Set("group", std::to_string(quota.group));
-  return object;
+  return Napi::Number::New(info.Env(), job::processor_quota());
 }
 
 Napi::Value job_sharing(const Napi::CallbackInfo& info) {

@@ -4,11 +4,9 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <set>
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "job/processor_quota.h"
 #include "processor_set.h"
 
 namespace nbc::job {
@@ -39,8 +37,6 @@ void claim(const Segment& segment, Rank rank, uint32_t eager_limit, uint32_t rea
   if (getrandom(line.key, sizeof line.key, 0) != static_cast<ssize_t>(sizeof line.key))
     throw system_failure("no random numbers (getrandom)", errno);
   std::memcpy(line.host, host.c_str(), host.size() + 1);
-  line.quota = processor_quota().processors;
-  line.quota_group = processor_quota().group;
   const ProcessorSet allowed = ProcessorSet::allowed();
   const ProcessorSet processors = allowed.count() > 0 ? allowed : ProcessorSet(0);
   for (uint32_t cpu = 0; cpu < kProcessorWords * 64; ++cpu) {
@@ -71,17 +67,6 @@ void wake_all(const Segment& segment, RankCaller& caller) {
     line.calls.fetch_add(1, std::memory_order_release);  // pairs with the acquire in HostBootstrap::called()
     caller.call(segment, peer, Call::bootstrap);
   }
-}
-
-// Of all ranks that have opened. Those of one control group share its quota.
-uint32_t quota_of(const Segment& segment) {
-  std::set<uint64_t> groups;
-  uint64_t sum = 0;
-  for (const Rank peer : segment.members()) {
-    const RankLine& line = segment.line(peer);
-    if (has_opened(segment, peer) && groups.insert(line.quota_group).second) sum += line.quota;
-  }
-  return sum > 0 ? static_cast<uint32_t>(std::min<uint64_t>(sum, UINT32_MAX)) : UINT32_MAX;
 }
 
 }  // namespace
@@ -185,7 +170,7 @@ Crowd crowd_of(const Segment& segment) {
     for (uint32_t word = 0; word < kProcessorWords; ++word) together[word] |= line.processors[word];
   }
   for (const uint64_t word : together) crowd.processors += static_cast<uint32_t>(std::popcount(word));
-  crowd.processors = std::clamp(crowd.processors, 1u, quota_of(segment));
+  crowd.processors = std::max(crowd.processors, 1u);
   return crowd;
 }
 

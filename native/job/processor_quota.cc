@@ -4,7 +4,6 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
-#include <sys/stat.h>
 #include <vector>
 
 namespace nbc::job {
@@ -75,11 +74,6 @@ std::string directory_of(const Hierarchy& hierarchy, const Mount& mount) {
   return mount.path + hierarchy.group.substr(mount.part == "/" ? 0 : mount.part.size());
 }
 
-uint64_t number_of(const std::string& directory) {
-  struct stat status {};
-  return stat(directory.c_str(), &status) == 0 ? status.st_ino : 0;
-}
-
 // Microseconds in a period. What says "max", or -1, has no limit.
 uint32_t quota_of(double quota, double period) {
   if (quota <= 0 || period <= 0) return UINT32_MAX;
@@ -99,15 +93,14 @@ uint32_t quota_in(const std::string& directory, bool unified) {
 
 }  // namespace
 
-ProcessorQuota read_processor_quota(const std::string& root) {
-  ProcessorQuota least;
+uint32_t read_processor_quota(const std::string& root) {
+  uint32_t least = UINT32_MAX;
   for (const Hierarchy& hierarchy : hierarchies(root)) {
     const std::optional<Mount> mount = mount_of(hierarchy, root);
     if (!mount) continue;
     std::string directory = directory_of(hierarchy, *mount);
     while (true) {
-      const uint32_t quota = quota_in(root + directory, hierarchy.unified);
-      if (quota < least.processors) least = {quota, number_of(root + directory)};
+      least = std::min(least, quota_in(root + directory, hierarchy.unified));
       if (directory.size() <= mount->path.size()) break;
       directory.erase(directory.rfind('/'));
     }
@@ -115,8 +108,8 @@ ProcessorQuota read_processor_quota(const std::string& root) {
   return least;
 }
 
-const ProcessorQuota& processor_quota() {
-  static const ProcessorQuota quota = read_processor_quota("");
+uint32_t processor_quota() {
+  static const uint32_t quota = read_processor_quota("");
   return quota;
 }
 

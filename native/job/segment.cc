@@ -55,7 +55,7 @@ JobHeader read_header(int fd) {
 // Those that the calling thread may run on, and keep busy. Where the system does not say, very many.
 uint32_t allowed_processors() {
   const size_t count = ProcessorSet::allowed().count();
-  return std::min(count > 0 ? static_cast<uint32_t>(count) : UINT32_MAX, processor_quota().processors);
+  return std::min(count > 0 ? static_cast<uint32_t>(count) : UINT32_MAX, processor_quota());
 }
 
 }  // namespace

@@ -37,7 +37,7 @@
 namespace nbc::job {
 
 constexpr uint32_t kMagic = 0x6e626331;  // "nbc1"
-constexpr uint32_t kLayoutVersion = 13;
+constexpr uint32_t kLayoutVersion = 12;
 constexpr uint32_t kProcessorWords = 16;  // 1024 processors, as many as the C library's masks have
 constexpr size_t kLine = 64;
 constexpr uint32_t kMaxRanks = 4096;
@@ -102,9 +102,7 @@ struct alignas(kLine) RankLine {
   uint64_t probe_address;                // an eight-byte word in the owner's private memory that holds probe_value,
   uint64_t probe_value;                  // so that a peer can find out whether cross-memory attach is allowed
   uint64_t processors[kProcessorWords];  // where the rank may run, a bit for each
-  uint64_t quota_group;                  // as processor_quota.h has it
-  uint32_t quota;
-  char host[kHostBytes];  // ranks with equal names are on one host; empty: the machine
+  char host[kHostBytes];                 // ranks with equal names are on one host; empty: the machine
   uint32_t reach;
   uint8_t key[kKeyBytes];  // random, part of the names of this rank's sockets (rank_socket.h)
   DoorbellLine bell;

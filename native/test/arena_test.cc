@@ -19,6 +19,7 @@
 #include "fabric/system_memory.h"
 #include "job/limits.h"
 #include "job/presence.h"
+#include "job/processor_quota.h"
 #include "job/segment.h"
 #include "test/check.h"
 #include "test/mappings.h"
@@ -129,8 +130,7 @@ TEST(all_ranks_of_a_file_read_the_same_number_of_processors) {
     if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
   }
   CHECK_EQ(sched_setaffinity(0, sizeof one, &one), 0);
-  CHECK_EQ(Segment::sharing(made).processors,
-           std::min(static_cast<uint32_t>(CPU_COUNT(&all)), processor_quota().processors));
+  CHECK_EQ(Segment::sharing(made).processors, std::min(static_cast<uint32_t>(CPU_COUNT(&all)), processor_quota()));
   CHECK_EQ(Segment::sharing(told).processors, 77u);
   CHECK_EQ(sched_setaffinity(0, sizeof all, &all), 0);
   close(made);

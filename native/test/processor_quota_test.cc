@@ -5,7 +5,6 @@
 #include <fstream>
 #include <initializer_list>
 #include <string>
-#include <sys/stat.h>
 #include <utility>
 
 #include "test/check.h"
@@ -28,14 +27,7 @@ class Machine {
     }
   }
   ~Machine() { std::filesystem::remove_all(root_); }
-  job::ProcessorQuota read() const { return job::read_processor_quota(root_); }
-  uint32_t quota() const { return read().processors; }
-  // The number of a directory.
-  uint64_t number_of(const char* path) const {
-    struct stat status {};
-    CHECK_EQ(stat((root_ + path).c_str(), &status), 0);
-    return status.st_ino;
-  }
+  uint32_t quota() const { return job::read_processor_quota(root_); }
 
  private:
   std::string root_;
@@ -106,16 +98,6 @@ TEST(version_1_has_a_hierarchy_for_it) {
   CHECK_EQ(with("4:cpuacct,cpu:/elsewhere\n", "100000\n"), 2u);
   CHECK_EQ(with("4:cpuacct,cpu:/docker/xyz\n", "-1\n"), UINT32_MAX);
   CHECK_EQ(with("9:cpuset,cpuacct:/docker/xyz\n", "200000\n"), UINT32_MAX);
-}
-
-// So ranks know who shares a quota.
-TEST(the_group_that_limits_is_told) {
-  const Machine limited({{"/proc/self/cgroup", "0::/a/b\n"},
-                         {"/proc/self/mountinfo", kUnified},
-                         {"/sys/fs/cgroup/a/cpu.max", "200000 100000\n"},
-                         {"/sys/fs/cgroup/a/b/cpu.max", "400000 100000\n"}});
-  CHECK_EQ(limited.read().group, limited.number_of("/sys/fs/cgroup/a"));
-  CHECK_EQ(Machine({}).read().group, 0u);
 }
 
 // Such as a hierarchy of version 2 that shows a part only, beside the one with the group.

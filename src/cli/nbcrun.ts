@@ -139,7 +139,7 @@ const processorsOf = (native: Native, { bind }: Options): number[] =>
   bind === 'core' ? native.allowedProcessors() : [];
 
 /** How many this process may use. */
-const processorCount = (native: Native): number => Math.min(availableParallelism(), native.processorQuota().processors);
+const processorCount = (native: Native): number => Math.min(availableParallelism(), native.processorQuota());
 
 function parseSeconds(text: string): number {
   const seconds = Number(text);

@@ -24,7 +24,6 @@ import {
   isObjectOf,
   isPort,
   isProcess,
-  isQuota,
   isText,
   isTextOf,
   mustAllBe,
@@ -59,8 +58,6 @@ interface Home {
   network: string;
   /** What it may use, as the kernel writes it. */
   processors: string;
-  /** So many of them the ranks of this group may keep busy together. */
-  quota: ReturnType<Native['processorQuota']>;
   /** Its number, for ranks in the same process namespace. */
   process: number;
 }
@@ -80,7 +77,6 @@ const isHome = isObjectOf<Home>({
   host: isText,
   network: isText,
   processors: isCpuList,
-  quota: isQuota,
   process: isProcess,
 });
 const isPlace = isObjectOf<Place>({ address: isAddress, port: isPort, cards: isPort });
@@ -189,7 +185,6 @@ export async function exchangePlaces(
     host: hostIdentity(network, named),
     network,
     processors: formatCpuList(native.allowedProcessors()),
-    quota: native.processorQuota(),
     process: process.pid,
   };
   // A rank with another transport may have told nothing but that.
@@ -200,12 +195,7 @@ export async function exchangePlaces(
   const here = homes.filter(({ host }) => host === mine.host);
   const neighbours = homes.map((home) => (home.host === mine.host ? home.process : 0));
   // Ranks may be bound one by one, so only all of them together tell how many processors they have.
-  const together = new Set(here.flatMap((home) => parseCpuList(home.processors))).size;
-  const quotas = new Map(here.map(({ quota }) => [quota.group, quota.processors]));
-  const processors = Math.min(
-    together,
-    [...quotas.values()].reduce((sum, quota) => sum + quota, 0),
-  );
+  const processors = new Set(here.flatMap((home) => parseCpuList(home.processors))).size;
   const key = directory.key ?? (await sharedKey(directory));
   const known = await findOwnAddress(directory, homes, machine);
   const address =

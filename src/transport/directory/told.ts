@@ -68,9 +68,3 @@ export const isObjectOf =
 function isWhole(value: unknown, least: number, most: number): value is number {
   return Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
 }
-
-/** Of processors that may be busy, and whose it is. */
-export const isQuota = isObjectOf<{ processors: number; group: string }>({
-  processors: (value): value is number => isWhole(value, 1, 2 ** 32 - 1),
-  group: isTextOf(/^\d{1,20}$/),
-});
