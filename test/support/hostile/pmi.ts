@@ -36,6 +36,9 @@ class Native {
   listenTcp(): { fd: number; port: number } {
     return { fd: this.#opened(), port: 4711 };
   }
+  allowedProcessors(): number[] {
+    return [0];
+  }
   createJob(): number {
     return this.#opened();
   }
