@@ -49,7 +49,7 @@ std::vector<Hierarchy> hierarchies(const std::string& root) {
 
 // Whether the group is there, below the topmost one.
 bool shows(const Mount& mount, const Hierarchy& hierarchy) {
-  return mount.part == "/" || (hierarchy.group + "/").starts_with(mount.part + "/");
+  return hierarchy.group.starts_with(mount.part == "/" ? "/" : mount.part + "/") || hierarchy.group == mount.part;
 }
 
 // "ID PARENT DEVICE PART PATH OPTIONS [MORE...] - TYPE SOURCE OPTIONS". A container may see its own group as the

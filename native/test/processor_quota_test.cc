@@ -44,6 +44,9 @@ TEST(nothing_limits_where_nothing_says_so) {
                .quota(),
            UINT32_MAX);
   // Lines that no kernel writes.
+  CHECK_EQ(
+      Machine({{"/proc/self/cgroup", "0::a\n"}, {"/proc/self/mountinfo", "1 2 3 / m rw - cgroup2 x rw\n"}}).quota(),
+      UINT32_MAX);
   CHECK_EQ(Machine({{"/proc/self/cgroup", "\n::\nx\n0:\n"}, {"/proc/self/mountinfo", "\n-\n1 2 - cgroup2\n"}}).quota(),
            UINT32_MAX);
 }
