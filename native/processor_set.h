@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <sched.h>
 #include <sys/types.h>
+#include <vector>
 
 namespace nbc {
 
@@ -25,6 +26,15 @@ class ProcessorSet {
 
   size_t count() const { return static_cast<size_t>(CPU_COUNT_S(sizeof set_, set_)); }
   bool has(size_t processor) const { return CPU_ISSET_S(processor, sizeof set_, set_) != 0; }
+  // Their numbers, ascending.
+  std::vector<int> list() const {
+    std::vector<int> found;
+    const size_t most = count();
+    for (size_t processor = 0; found.size() < most; ++processor) {
+      if (has(processor)) found.push_back(static_cast<int>(processor));
+    }
+    return found;
+  }
 
   // The calling thread may run there and nowhere else. If that is refused, false with errno: EINVAL where none of these
   // is a processor of the machine.

@@ -55,15 +55,9 @@ Napi::Value create_job(const Napi::CallbackInfo& info) {
   });
 }
 
-// In ascending order.
 Napi::Value allowed_processors(const Napi::CallbackInfo& info) {
-  const ProcessorSet set = ProcessorSet::allowed(getpid());
-  const size_t count = set.count();
-  auto found = Napi::Array::New(info.Env(), count);
-  uint32_t next = 0;
-  for (uint32_t processor = 0; next < count; ++processor) {
-    if (set.has(processor)) found.Set(next++, processor);
-  }
+  auto found = Napi::Array::New(info.Env());
+  for (const int processor : ProcessorSet::allowed(getpid()).list()) found.Set(found.Length(), processor);
   return found;
 }
 

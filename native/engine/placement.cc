@@ -29,15 +29,7 @@ class SystemProcessors : public Processors {
     return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
   }
   int current() override { return sched_getcpu(); }
-  std::vector<int> allowed() override {
-    const ProcessorSet set = ProcessorSet::allowed();
-    std::vector<int> found;
-    const size_t count = set.count();
-    for (size_t i = 0; found.size() < count; ++i) {
-      if (set.has(i)) found.push_back(static_cast<int>(i));
-    }
-    return found;
-  }
+  std::vector<int> allowed() override { return ProcessorSet::allowed().list(); }
   std::vector<int64_t> idle() override {
     std::vector<int64_t> found;
     std::FILE* file = std::fopen("/proc/stat", "re");

@@ -17,7 +17,7 @@ struct Hierarchy {
 
 // Where a part of a hierarchy is seen.
 struct Mount {
-  std::string part;  // its topmost group
+  std::string part;  // its topmost group; empty: that of the hierarchy
   std::string path;
 };
 
@@ -49,7 +49,7 @@ std::vector<Hierarchy> hierarchies(const std::string& root) {
 
 // Whether the group is there, below the topmost one.
 bool shows(const Mount& mount, const Hierarchy& hierarchy) {
-  return hierarchy.group.starts_with(mount.part == "/" ? "/" : mount.part + "/") || hierarchy.group == mount.part;
+  return hierarchy.group == mount.part || hierarchy.group.starts_with(mount.part + "/");
 }
 
 // "ID PARENT DEVICE PART PATH OPTIONS [MORE...] - TYPE SOURCE OPTIONS". A container may see its own group as the
@@ -62,7 +62,7 @@ std::optional<Mount> mount_of(const Hierarchy& hierarchy, const std::string& roo
     const auto dash = std::find(words.begin(), words.end(), "-");
     if (words.size() < 6 || words.end() - dash < 4) continue;
     if (hierarchy.unified ? dash[1] != "cgroup2" : dash[1] != "cgroup" || !lists(dash[3], "cpu")) continue;
-    const Mount mount{words[3], words[4]};
+    const Mount mount{words[3] == "/" ? "" : words[3], words[4]};
     if (shows(mount, hierarchy)) return mount;
     if (!found) found = mount;
   }
@@ -71,7 +71,7 @@ std::optional<Mount> mount_of(const Hierarchy& hierarchy, const std::string& roo
 
 std::string directory_of(const Hierarchy& hierarchy, const Mount& mount) {
   if (!shows(mount, hierarchy) || hierarchy.group == "/") return mount.path;
-  return mount.path + hierarchy.group.substr(mount.part == "/" ? 0 : mount.part.size());
+  return mount.path + hierarchy.group.substr(mount.part.size());
 }
 
 // Microseconds in a period. What says "max", or -1, has no limit.

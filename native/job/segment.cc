@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "job/limits.h"
-#include "job/processor_quota.h"
 #include "job/presence.h"
+#include "job/processor_quota.h"
 #include "processor_set.h"
 
 namespace nbc::job {

@@ -135,8 +135,8 @@ async function loadNative(): Promise<Native> {
 }
 
 /** Those that ranks are bound to, in turn. */
-const processorsOf = (native: Native, { bind }: Options): number[] =>
-  bind === 'core' ? native.allowedProcessors() : [];
+const processorsOf = async ({ bind }: Options): Promise<number[]> =>
+  bind === 'core' ? (await loadNative()).allowedProcessors() : [];
 
 /** How many this process may use. */
 const processorCount = (native: Native): number => Math.min(availableParallelism(), native.processorQuota());
@@ -266,7 +266,7 @@ async function launch(program: string, args: string[], options: Options): Promis
     environment: { ...store.environment, ...traced, NBC_MONITOR: monitor },
     commandOf: (place) =>
       threads === undefined ? commandOf(path, args, nodeArgs) : threadsCommandOf(place, path, args, nodeArgs),
-    processors: processorsOf(native, options),
+    processors: await processorsOf(options),
     label: options.label ?? false,
     graceMs: options.grace * 1000,
     onFailure: options.onFailure,
@@ -310,7 +310,7 @@ async function joinJob(program: string, args: string[], options: Options): Promi
     first: rank * threads,
     count: threads,
     size: size * threads,
-    processors: processorsOf(await loadNative(), options),
+    processors: await processorsOf(options),
     label: label ?? false,
     environment: { NBC_STORE: hostAndPort(host, port), NBC_SECRET: secret, NBC_JOB: job },
     ended(_rank, code) {

@@ -56,8 +56,8 @@ bool UcxFabric::may_connect(const Link& link) const {
 }
 
 // A peer that does not look may still find what this rank has sent to it: UCX keeps some of it in memory of the sender.
-// And one that connects to a worker that goes at that moment would be ended by UCX.
-// So the worker stays until the process ends. Nobody asks it for anything any more.
+// And UCX would end a peer that connects to a worker which goes at that moment. So the worker stays until the process
+// ends. Nobody asks it for anything any more.
 void UcxFabric::linger(std::unique_ptr<Worker> worker) {
   static std::mutex mutex;
   static auto& workers = *new std::vector<std::unique_ptr<Worker>>();
