@@ -1299,6 +1299,7 @@ const TCP: {
     accepts: (value: unknown) => boolean;
     expected: string;
   };
+  eagerLimit: Rule<number>;
 };
 
 type Table = typeof COUNTERS;

@@ -112,11 +112,17 @@ const TWICE = `
 `;
 
 describe('the eager limit', () => {
-  it('depends on the transport, unless it is given', () => {
-    const limit = (options: InitOptions, environment = {}): number => resolveOptions(options, environment).eagerLimit;
-    assert.deepEqual([limit({}), limit({ transport: 'shm' }), limit({ transport: 'tcp' })], [4096, 4096, 8192]);
-    assert.equal(limit({}, { NBC_TRANSPORT: 'tcp' }), 8192);
-    assert.deepEqual([limit({ transport: 'tcp', eagerLimit: 255 }), limit({}, { NBC_EAGER_LIMIT: '0' })], [255, 0]);
+  it('of TCP is the general one, if that is given and it is not', () => {
+    const limits = (options: InitOptions, environment = {}): number[] => {
+      const { eagerLimit, tcp } = resolveOptions(options, environment);
+      return [eagerLimit, tcp.eagerLimit];
+    };
+    assert.deepEqual(limits({}), [4096, -1]);
+    assert.deepEqual(limits({ eagerLimit: 255 }), [255, 255]);
+    assert.deepEqual(limits({}, { NBC_EAGER_LIMIT: '0' }), [0, 0]);
+    assert.deepEqual(limits({ eagerLimit: 255, tcp: { eagerLimit: 65535 } }), [255, 65535]);
+    assert.deepEqual(limits({ eagerLimit: 255 }, { NBC_TCP_EAGER_LIMIT: '0' }), [255, 0]);
+    assert.throws(() => limits({ tcp: { eagerLimit: 65536 } }), { code: 'ERR_NBC_OPTION' });
   });
 });
 

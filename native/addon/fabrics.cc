@@ -63,10 +63,18 @@ tcp::TcpOptions tcp_options(const Opening& opening) {
   return tcp;
 }
 
+// To ask a receiver first takes a round trip. Each connection has memory for eight of the longest messages.
+uint32_t tcp_eager_limit(const Opening& opening) {
+  if (opening.tcp_eager_limit >= 0) return static_cast<uint32_t>(opening.tcp_eager_limit);
+  return opening.size <= 64 ? 32 * 1024 : 8 * 1024;
+}
+
 std::unique_ptr<FarFabric> make_tcp(const Opening& opening, tcp::Socket listener,
                                     const std::shared_ptr<ExposedMemory>& exposed) {
-  return std::make_unique<tcp::TcpFabric>(description_of(opening, std::move(listener), opening.tcp.ports),
-                                          tcp_options(opening), exposed);
+  tcp::TcpOptions options = tcp_options(opening);
+  options.eager_limit = tcp_eager_limit(opening);
+  return std::make_unique<tcp::TcpFabric>(description_of(opening, std::move(listener), opening.tcp.ports), options,
+                                          exposed);
 }
 
 #if NBC_HAS_VERBS || NBC_HAS_UCX

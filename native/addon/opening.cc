@@ -98,8 +98,10 @@ Napi::Value open(const Napi::CallbackInfo& info) {
   read_job(env, job, opening);
   OptionReader reader(info[1].As<Napi::Object>());
   opening.read_options(reader);
-  if (opening.engine.libof.eager_limit > libof::kLargestEagerLimit)
-    throw bad_argument("eagerLimit", Reason::too_large).with("most", libof::kLargestEagerLimit).error(env);
+  if (opening.engine.libof.eager_limit > kLargestEagerLimit)
+    throw bad_argument("eagerLimit", Reason::too_large).with("most", kLargestEagerLimit).error(env);
+  if (opening.tcp_eager_limit > static_cast<int32_t>(libof::kLargestEagerMessage))
+    throw bad_argument("tcp.eagerLimit", Reason::too_large).with("most", libof::kLargestEagerMessage).error(env);
   World* world = World::of(env);
   world->open(opening, std::move(listeners), info[2]);
   // The table outlives the world for as long as JavaScript can see it.

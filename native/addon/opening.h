@@ -33,9 +33,10 @@ struct Opening {
 
   bool is_thread() const { return threads > 0; }
 
-  int64_t peer_timeout = 0;  // milliseconds: how long a peer may be silent
-  int64_t watchdog = 0;      // milliseconds (addon/reporter.h); 0: none
-  std::string monitor;       // the path of a socket (addon/monitor.h); empty: none
+  int64_t peer_timeout = 0;      // milliseconds: how long a peer may be silent
+  int32_t tcp_eager_limit = -1;  // bytes, to ranks that are reached by TCP; -1: as fits the job
+  int64_t watchdog = 0;          // milliseconds (addon/reporter.h); 0: none
+  std::string monitor;           // the path of a socket (addon/monitor.h); empty: none
   EngineOptions engine;
   shm::ShmOptions shm;
   verbs::VerbsOptions verbs;
@@ -43,6 +44,7 @@ struct Opening {
   template <typename Reader>
   void read_options(Reader& from) {
     from("peerTimeout", peer_timeout);
+    from("tcp.eagerLimit", tcp_eager_limit);
     from("watchdog", watchdog);
     from("monitor", monitor);
     engine.read_options(from);

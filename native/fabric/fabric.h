@@ -103,17 +103,23 @@ inline bool out_of_descriptors(int error) { return error == EMFILE || error == E
 // One direction of a connection, as one side sees it: the two parts that LibOF lays out.
 struct Mailbox {
   std::byte* control = nullptr;  // kControlBytes: acknowledgements and the RTR array
-  std::byte* slots = nullptr;    // kSlotBytes: eager slots
+  std::byte* slots = nullptr;    // room_for(the eager limit): eager slots
   // What is written together need not lie together, since the reader has the same memory; and the fewer pages of it
   // are touched the better.
   bool compact = false;
 };
 constexpr size_t kControlBytes = 3072;
 constexpr size_t kSlotBytes = 60 * 1024;
+// The longest message of which that holds four; where memory for mailboxes is limited, none is longer.
+constexpr uint32_t kLargestEagerLimit = 15320;
 // The last bytes of `control` belong to the fabric.
 constexpr size_t kFabricBytes = 64;
 // No commit is longer than the largest message that travels through a mailbox (the eager limit) and this many bytes.
 constexpr size_t kCommitHead = 64;
+// Of longer messages, a mailbox holds eight: a network takes more than four until an acknowledgement has come.
+constexpr size_t room_for(uint32_t eager_limit) {
+  return eager_limit <= kLargestEagerLimit ? kSlotBytes : 8 * (eager_limit + 2 * kCommitHead);  // in whole lines
+}
 
 struct Completion {
   // message: something that the peer committed is here. broken: the connection to the peer has ended with `error`, for
@@ -182,6 +188,9 @@ class Fabric {
   // Why this rank could not move data of this peer, or of its own for this peer: Error::system. Empty: the peer could
   // not.
   virtual std::string why_not_moved(Rank /*peer*/) const { return {}; }
+  // The longest message that goes through the mailbox of this peer, in bytes: the same on both sides, and it stays.
+  // `general`: what LibOF is told for all.
+  virtual uint32_t eager_limit(Rank, uint32_t general) const { return general; }
   virtual Mailbox outbox(Rank peer) = 0;
   virtual Mailbox inbox(Rank peer) = 0;
   // True once the peer has closed its world: everything that it ever wrote is visible to the caller that has seen this.

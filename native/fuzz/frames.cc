@@ -32,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) != 0) abort();
   const Socket peer(ends[0]);
   Counters counters;
-  Connection connection(1, Socket(ends[1]), counters);
+  Connection connection(1, (data[0] & 2) != 0 ? 32 * 1024 : 255, Socket(ends[1]), counters);
   Regions regions;
   Exposed exposed[] = {{regions, 1, 1000}, {regions, 1, 300'000}, {regions, 2, 64}};
   Ring<Completion> events;

@@ -12,15 +12,15 @@ namespace nbc::libof {
 // --- sends -----------------------------------------------------------------------------------------------------------
 
 bool LibOF::has_eager_slot(Peer& peer) {
-  if (peer.eager_sent - peer.eager_consumed >= slots_) read_ack_line(peer);
-  return peer.eager_sent - peer.eager_consumed < slots_;
+  if (peer.eager_sent - peer.eager_consumed >= peer.slots) read_ack_line(peer);
+  return peer.eager_sent - peer.eager_consumed < peer.slots;
 }
 
 bool LibOF::may_send_eager(Peer& peer, size_t bytes) {
   const auto room = [&] {
-    return peer.eager_sent - peer.eager_consumed < slots_ &&
+    return peer.eager_sent - peer.eager_consumed < peer.slots &&
            peer.eager_sent - peer.eager_matched < options_.unexpected_window &&
-           (bytes <= kInHead || !peer.has_bodies || free_body(peer) < slots_);
+           (bytes <= kInHead || !peer.has_bodies || free_body(peer) < peer.slots);
   };
   if (room()) return true;
   read_ack_line(peer);
@@ -31,12 +31,12 @@ bool LibOF::may_send_eager(Peer& peer, size_t bytes) {
 // unless the number of a message long ago looks like one that is outstanding, and then until that is consumed.
 uint32_t LibOF::free_body(Peer& peer) const {
   if (peer.bodies == nullptr) {
-    peer.bodies = std::make_unique<uint32_t[]>(slots_);
-    std::fill_n(peer.bodies.get(), slots_, peer.eager_consumed - 1);
+    peer.bodies = std::make_unique<uint32_t[]>(peer.slots);
+    std::fill_n(peer.bodies.get(), peer.slots, peer.eager_consumed - 1);
   }
   const uint32_t outstanding = peer.eager_sent - peer.eager_consumed;
   uint32_t body = 0;
-  while (body < slots_ && peer.bodies[body] - peer.eager_consumed < outstanding) ++body;
+  while (body < peer.slots && peer.bodies[body] - peer.eager_consumed < outstanding) ++body;
   return body;
 }
 
@@ -61,11 +61,11 @@ void LibOF::write_eager(Peer& peer, EagerKind kind, const MessageKey& key, const
     const uint32_t number = free_body(peer);
     peer.bodies[number] = peer.eager_sent;
     header->body = static_cast<uint8_t>(number);
-    payload = body(peer.out, number);
+    payload = peer.body(peer.out, number);
   }
   if (bytes > 0) copy_bytes(payload, buffer, bytes);
   ++peer.eager_sent;
-  if (++peer.eager_sent_index == slots_) peer.eager_sent_index = 0;
+  if (++peer.eager_sent_index == peer.slots) peer.eager_sent_index = 0;
   // release: header and payload before the stamp; pairs with the acquire in drain_eager()
   header->stamp.store(peer.eager_sent, std::memory_order_release);
   const bool alarm = kind == EagerKind::inquiry || kind == EagerKind::mismatch;
@@ -133,7 +133,7 @@ bool LibOF::drain_eager(Peer& peer) {
       reject(peer, "it wrote a message of a kind that there is not");
       return true;
     }
-    if (bytes > (kind == EagerKind::mismatch ? sizeof(MismatchNotice) : options_.eager_limit)) {
+    if (bytes > (kind == EagerKind::mismatch ? sizeof(MismatchNotice) : peer.eager_limit)) {
       reject(peer, "it wrote a message that is longer than eager ones are");
       return true;
     }
@@ -143,14 +143,14 @@ bool LibOF::drain_eager(Peer& peer) {
     const std::byte* payload = slot + sizeof(EagerHeader);
     if (bytes > kInHead && peer.has_bodies) {
       const uint32_t number = header->body;
-      if (number >= slots_) {
+      if (number >= peer.slots) {
         reject(peer, "it wrote a message where there is no place for one");
         return true;
       }
-      payload = body(peer.in, number);
+      payload = peer.body(peer.in, number);
     }
     ++peer.eager_received;
-    if (++peer.eager_received_index == slots_) peer.eager_received_index = 0;
+    if (++peer.eager_received_index == peer.slots) peer.eager_received_index = 0;
     Request* receive = peer.receives.find(key);
     if (kind == EagerKind::inquiry || kind == EagerKind::mismatch) {
       ++peer.matched;
@@ -209,7 +209,7 @@ void LibOF::forget(Peer& peer, Unexpected* message) {
 // Tells the peer what we consumed, once that is a fair share of what it may have outstanding. Piggybacking comes first:
 // whatever went out in the header of an eager message is reported already.
 void LibOF::report(Peer& peer, bool force) {
-  const bool slots = peer.eager_received - peer.eager_received_reported >= (slots_ + 1) / 2;
+  const bool slots = peer.eager_received - peer.eager_received_reported >= (peer.slots + 1) / 2;
   const bool window = peer.matched - peer.matched_reported >= options_.unexpected_window / 4;
   const bool rtrs = peer.rtr_received - peer.rtr_received_reported >= kRtrSlots / 2;
   if (!(slots || window || rtrs || force)) return;

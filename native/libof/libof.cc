@@ -9,15 +9,8 @@
 
 namespace nbc::libof {
 
-LibOF::LibOF(Fabric& fabric, const Options& options)
-    : fabric_(fabric),
-      options_(options),
-      slot_bytes_(eager_slot_bytes(options.eager_limit)),
-      body_bytes_(body_bytes(options.eager_limit)),
-      bodies_at_(bodies_at(eager_slots(options.eager_limit))),
-      slots_(eager_slots(options.eager_limit)),
-      peers_(fabric.size()) {
-  options_.unexpected_window = std::max(options_.unexpected_window, slots_);
+LibOF::LibOF(Fabric& fabric, const Options& options) : fabric_(fabric), options_(options), peers_(fabric.size()) {
+  options_.unexpected_window = std::max(options_.unexpected_window, eager_slots(options.eager_limit));
   options_.most_requests = std::min(options_.most_requests, kMostRequests);
 }
 
@@ -159,7 +152,7 @@ bool LibOF::isend(RequestOwner& owner, Rank rank, const MessageKey& key, const v
   Peer& peer = peer_of(rank);
   // Requests store one kind of pointer; a send's buffer is never written through it.
   void* data = const_cast<void*>(buffer);
-  const bool eager = bytes <= options_.eager_limit;
+  const bool eager = bytes <= peer.eager_limit;
   EarlyRtr* rtr = peer.early_rtrs.find(key);
   if (rtr != nullptr && is_of_another_call(peer, key, owner, rtr->signature, rtr->asks_for_another_length(bytes))) {
     // The RTR has been answered, with all others of the communicator.
@@ -213,7 +206,7 @@ bool LibOF::isend(RequestOwner& owner, Rank rank, const MessageKey& key, const v
 bool LibOF::irecv(RequestOwner& owner, Rank rank, const MessageKey& key, void* buffer, size_t bytes, Length length,
                   const Combining& combining) {
   Peer& peer = peer_of(rank);
-  const bool eager = bytes <= options_.eager_limit;
+  const bool eager = bytes <= peer.eager_limit;
   Unexpected* message = peer.unexpected.find(key);
   const bool announced = message != nullptr && message->kind == EagerKind::rts;
   if (message != nullptr) forget(peer, message);
@@ -289,7 +282,7 @@ void LibOF::on_completion(const Completion& completion) {
       const bool full = peer.rtr_arrived - peer.rtr_received == kRtrSlots;
       if (peer.connected && (revokes || full)) drain_rtrs(peer);
       // An alarm needs a slot, too: the mailbox must not stay full where nothing is expected.
-      const bool looks = alarm || (calls_ != nullptr && peer.eager_arrived - peer.eager_received >= slots_);
+      const bool looks = alarm || (calls_ != nullptr && peer.eager_arrived - peer.eager_received >= peer.slots);
       if (looks && (peer.connected || (!peer.active && connect(peer)))) drain_eager(peer);
       deactivate_if_idle(peer);
       break;
@@ -389,11 +382,12 @@ bool LibOF::progress(Effort effort) {
 // slots, count no further than to what fits. Acknowledgements are withheld until half of the slots, or a quarter of the
 // window, is due.
 uint32_t LibOF::most_arrivals(uint32_t puts) const {
-  const uint32_t room = std::min({slots_ / 2 + 1, options_.unexpected_window / 4 + 1, puts});
+  uint32_t most = UINT32_MAX;
   for (const Peer* peer : active_) {
-    if (peer->receives.count > room) return room;
+    const uint32_t room = std::min({peer->slots / 2 + 1, options_.unexpected_window / 4 + 1, puts});
+    if (peer->receives.count > room) most = std::min(most, room);
   }
-  return UINT32_MAX;
+  return most;
 }
 
 }  // namespace nbc::libof

@@ -18,8 +18,9 @@
 namespace nbc::libof {
 
 struct Options {
-  uint32_t eager_limit = 255;  // bytes; the paper's. Equal on all ranks
-  bool test_on_init = true;    // the first test of a request runs when it is started
+  // Bytes; the paper's. Equal on all ranks. A fabric may have another one for some peers.
+  uint32_t eager_limit = 255;
+  bool test_on_init = true;  // the first test of a request runs when it is started
   // Messages that one peer may have delivered to us without a receive for them, before it must wait for receives.
   uint32_t unexpected_window = 1024;
   // Number of the first message and of the first RTR of every peer. Numbers wrap; tests start close to the end. Equal
@@ -251,7 +252,6 @@ class LibOF {
 
   bool may_send_eager(Peer& peer, size_t bytes);
   uint32_t free_body(Peer& peer) const;
-  std::byte* body(const Mailbox& box, uint32_t number) const { return box.slots + bodies_at_ + number * body_bytes_; }
   bool has_eager_slot(Peer& peer);
   void write_eager(Peer& peer, EagerKind kind, const MessageKey& key, const void* buffer, size_t bytes, void* cookie,
                    uint32_t about);
@@ -331,10 +331,6 @@ class LibOF {
 
   Fabric& fabric_;
   Options options_;
-  size_t slot_bytes_;  // where a payload lies behind its header
-  size_t body_bytes_;  // where it may lie apart from that
-  size_t bodies_at_;
-  uint32_t slots_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank, made when first named
   std::vector<Peer*> active_;                 // peers from which something is expected
   std::deque<Request> pool_;

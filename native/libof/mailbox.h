@@ -3,7 +3,7 @@
 //   control                                                  slots
 //   0     AckLine                                            0           EagerSlot 0: header (40 bytes), payload
 //   64    RtrSlot[32]: RTRs (receiver-driven rendezvous)     slot_bytes  EagerSlot 1
-//   2112  free                                               …           as many as fit into kSlotBytes
+//   2112  free                                               …           as many as there is room for
 //
 // In a compact mailbox with long slots, only a short payload lies behind its header, in a head of 256 bytes. So all
 // small messages of a pair touch one page, however many slots there are: of n ranks there are n² pairs. A longer
@@ -69,6 +69,8 @@ constexpr Poison poison_from(uint64_t told, Rank size) {
   const uint64_t cause = told & 0xff;
   return told >> 8 < size && cause >= kFirstError && cause <= kLastError ? static_cast<Poison>(told) : 0;
 }
+
+constexpr uint32_t kLargestEagerMessage = UINT16_MAX;  // EagerHeader::bytes
 
 struct EagerHeader {
   std::atomic<uint32_t> stamp;
@@ -148,18 +150,18 @@ constexpr bool has_room_for(uint32_t slots, uint32_t eager_limit) {
 
 // Fewer slots would make every message wait for an acknowledgement.
 constexpr uint32_t kFewestSlots = 4;
-constexpr uint32_t kLargestEagerLimit = kSlotBytes / kFewestSlots / 64 * 64 - sizeof(EagerHeader);
+static_assert(kLargestEagerLimit == kSlotBytes / kFewestSlots / 64 * 64 - sizeof(EagerHeader));
 // Slots of up to 512 bytes lie close enough as they are; with the largest ones there is no room for heads.
 constexpr bool has_heads(uint32_t eager_limit) {
   return eager_slot_bytes(eager_limit) > 2 * kHeadBytes && has_room_for(kFewestSlots, eager_limit);
 }
 // The same with heads and without: peers of one rank may have either.
 constexpr uint32_t eager_slots(uint32_t eager_limit) {
-  auto slots = static_cast<uint32_t>(kSlotBytes / eager_slot_bytes(eager_limit));
+  auto slots = static_cast<uint32_t>(room_for(eager_limit) / eager_slot_bytes(eager_limit));
   while (has_heads(eager_limit) && !has_room_for(slots, eager_limit)) --slots;
   return slots;
 }
-static_assert(eager_slots(kLargestEagerLimit) == kFewestSlots);
+static_assert(eager_slots(kLargestEagerLimit) == kFewestSlots && eager_slots(kLargestEagerMessage) == 8);
 static_assert(eager_slots(4096) == 14 && bodies_at(14) == kBodyAlignment);
 static_assert(eager_slots(2 * kHeadBytes) <= UINT8_MAX);  // EagerHeader::body
 

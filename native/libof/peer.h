@@ -23,6 +23,8 @@ struct alignas(64) LibOF::Peer {
   uint32_t rtr_received = 0;
   uint32_t rtr_received_reported = 0;
   uint32_t active_index = 0;
+  uint32_t eager_limit = 0;
+  uint32_t slots = 0;       // of each of both mailboxes
   uint32_t slot_bytes = 0;  // from one slot to the next
   Rank rank = 0;
   bool connected = false;
@@ -61,6 +63,9 @@ struct alignas(64) LibOF::Peer {
   AckLine* ack_out = nullptr;
   // By body: the number of the message that had it last. Made when one is first needed.
   std::unique_ptr<uint32_t[]> bodies;
+  std::byte* body(const Mailbox& box, uint32_t number) const {
+    return box.slots + bodies_at(slots) + number * body_bytes(eager_limit);
+  }
   RtrSlot& rtr_in(uint32_t n) const { return reinterpret_cast<RtrSlot*>(in.control + kRtrOffset)[n % kRtrSlots]; }
   RtrSlot& rtr_out(uint32_t n) const { return reinterpret_cast<RtrSlot*>(out.control + kRtrOffset)[n % kRtrSlots]; }
 };

@@ -10,6 +10,8 @@ LibOF::Peer& LibOF::peer_of(Rank rank) {
     peers_[rank] = std::make_unique<Peer>();
     Peer& peer = *peers_[rank];
     peer.rank = rank;
+    peer.eager_limit = fabric_.eager_limit(rank, options_.eager_limit);
+    peer.slots = eager_slots(peer.eager_limit);
     for (uint32_t* number :
          {&peer.eager_sent, &peer.eager_consumed, &peer.eager_matched, &peer.eager_received,
           &peer.eager_received_reported, &peer.matched, &peer.matched_reported, &peer.rtr_sent, &peer.rtr_consumed,
@@ -43,10 +45,10 @@ bool LibOF::connect(Peer& peer) {
   peer.out = fabric_.outbox(peer.rank);
   peer.in = fabric_.inbox(peer.rank);
   peer.asynchronous = fabric_.asynchronous(peer.rank);
-  peer.has_bodies = peer.out.compact && has_heads(options_.eager_limit);
-  peer.slot_bytes = static_cast<uint32_t>(peer.has_bodies ? kHeadBytes : slot_bytes_);
+  peer.has_bodies = peer.out.compact && has_heads(peer.eager_limit);
+  peer.slot_bytes = static_cast<uint32_t>(peer.has_bodies ? kHeadBytes : eager_slot_bytes(peer.eager_limit));
   const auto acks = [&](const Mailbox& box) {
-    return reinterpret_cast<AckLine*>(peer.has_bodies ? box.slots + acks_at(slots_) : box.control);
+    return reinterpret_cast<AckLine*>(peer.has_bodies ? box.slots + acks_at(peer.slots) : box.control);
   };
   peer.ack_out = acks(peer.out);
   peer.ack_in = acks(peer.in);

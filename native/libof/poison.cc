@@ -96,7 +96,7 @@ void LibOF::drop(Rank rank, const MessageKey& key, size_t bytes, Poison poison) 
     }
   }
   if (peer.unfit != Error::none) return;
-  const bool eager = bytes <= options_.eager_limit;
+  const bool eager = bytes <= peer.eager_limit;
   Request* receive =
       new_request(orphans_, peer, key, nullptr, bytes, eager ? State::recv_waiting_eager : State::rndv_recv_init);
   if (receive == nullptr) return;

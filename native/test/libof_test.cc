@@ -294,7 +294,7 @@ TEST(the_eager_limit_decides) {
 }
 
 TEST(largest_and_smallest_eager_limits_work) {
-  for (const uint32_t limit : {0u, 1u, 24u, 25u, libof::kLargestEagerLimit}) {
+  for (const uint32_t limit : {0u, 1u, 24u, 25u, kLargestEagerLimit}) {
     Options options;
     options.eager_limit = limit;
     for (const bool asynchronous : {false, true}) {

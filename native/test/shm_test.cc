@@ -325,7 +325,7 @@ TEST(one_plan_may_run_many_times_at_once) {
 TEST(a_round_may_exceed_every_array) {
   for (const size_t bytes : {size_t{8}, size_t{600}, size_t{100'000}}) {
     for (const RankOptions& options : modes()) {
-      for (const uint32_t eager_limit : {255u, 4096u, libof::kLargestEagerLimit}) {
+      for (const uint32_t eager_limit : {255u, 4096u, kLargestEagerLimit}) {
         RankOptions limited = options;
         limited.eager_limit = eager_limit;
         limited.compact_from = eager_limit == 4096 ? 1 : 4;
@@ -693,7 +693,7 @@ TEST(random_mixes_with_other_options) {
   options = {};
   options.eager_limit = 0;
   random_mix_on(3, options, 102, repetitions(300, 100));
-  options.eager_limit = libof::kLargestEagerLimit;
+  options.eager_limit = kLargestEagerLimit;
   options.unexpected_window = 4;
   random_mix_on(3, options, 103, repetitions(300, 100));
   options = {};

@@ -20,8 +20,7 @@ struct TcpJob {
       addresses.push_back(tcp::address_of(listeners.back()));
     }
   }
-  std::unique_ptr<TcpFabric> fabric(Rank rank, TcpOptions options = {}) {
-    if (options.eager_limit == 0) options.eager_limit = 255;
+  std::unique_ptr<TcpFabric> fabric(Rank rank, const TcpOptions& options = {}) {
     return std::make_unique<TcpFabric>(description(rank), options);
   }
   tcp::JobDescription description(Rank rank) {

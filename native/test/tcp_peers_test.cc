@@ -46,8 +46,8 @@ Socket answer_at(const TcpJob& job, Rank rank) {
 
 // A process that knows the key of a job, and connects to one of its ranks.
 struct Attempt {
-  Attempt(const TcpJob& job, Rank rank, Rank acceptor, const tcp::Address* from = nullptr)
-      : identity{job.key, rank, static_cast<Rank>(job.addresses.size()), 255},
+  Attempt(const TcpJob& job, Rank rank, Rank acceptor, const tcp::Address* from = nullptr, uint32_t eager_limit = 255)
+      : identity{job.key, rank, static_cast<Rank>(job.addresses.size()), eager_limit},
         handshake(tcp::begin_connect(job.addresses[acceptor], tcp::kSilenceMilliseconds, from), identity, acceptor) {}
   bool settled() { return handshake.advance() == Handshake::State::settled; }
   Identity identity;
@@ -57,7 +57,7 @@ struct Attempt {
 // Rank 0 of a job, and rank 1 played by hand, connected.
 struct ScriptedPeer {
   explicit ScriptedPeer(const TcpOptions& options = {}) : job(2), rank(job.fabric(0, options)) {
-    Attempt attempt(job, 1, 0);
+    Attempt attempt(job, 1, 0, nullptr, options.eager_limit);
     until([&] { return attempt.settled(); }, [&] { rank.pass(); });
     peer = attempt.handshake.take_socket();
     until([&] { return rank.find(Completion::Kind::answered) != nullptr; }, [&] { rank.pass(); });
@@ -569,7 +569,7 @@ TEST(frames_may_be_split_anywhere) {
   std::string data(40, 'd');
   ExposedBuffer exposed;
   const auto talk = [&] {
-    return bytes_of({FrameKind::message, 8, 7, 0, tcp::kInboxBytes - 8}, "messages") +
+    return bytes_of({FrameKind::message, 8, 7, 0, tcp::inbox_bytes(255) - 8}, "messages") +
            bytes_of({FrameKind::data, 16, 0, exposed.key, 0}, data.substr(0, 16)) +
            bytes_of({FrameKind::message, 4, 8, 0, 0}, "more") +
            bytes_of({FrameKind::data, 24, 0, exposed.key, 16}, data.substr(16)) +
@@ -590,8 +590,43 @@ TEST(frames_may_be_split_anywhere) {
     until([&] { return scene.rank.seen.size() >= 4; }, [&] { scene.rank.pass(); });
     for (uint32_t i = 0; i < 4; ++i) CHECK_EQ(scene.rank.seen[i].immediate, 7 + i);
     CHECK_EQ(std::memcmp(to.data(), data.data(), data.size()), 0);
-    CHECK_EQ(std::memcmp(scene.rank.fabric->inbox(1).control, "more", 4), 0);
+    std::byte* const inbox = scene.rank.fabric->inbox(1).control;
+    CHECK_EQ(std::memcmp(inbox, "more", 4), 0);
+    CHECK_EQ(std::memcmp(inbox + tcp::inbox_bytes(255) - 8, "messages", 8), 0);
+    std::memset(inbox + tcp::inbox_bytes(255) - 8, 0, 8);
     scene.rank.fabric->conceal(1, exposed);
+  }
+}
+
+// What has no room in the buffer of the connection is read straight into its slot. Nobody hears of it before all is
+// there.
+TEST(a_long_message_may_come_in_pieces) {
+  TcpOptions options;
+  options.eager_limit = 32 * 1024;
+  ScriptedPeer scene(options);
+  Random random(1);
+  std::string payload(options.eager_limit + 40, ' ');
+  for (char& byte : payload) byte = static_cast<char>(random.below(256));
+  const std::byte* const slots = scene.rank.fabric->inbox(1).slots;
+  for (const size_t piece : {size_t{1000}, size_t{16 * 1024}, size_t{30'000}, size_t{40'000}}) {
+    for (uint32_t slot = 0; slot < 8; ++slot) {
+      const size_t at = slot * (payload.size() + 24);
+      const std::string text =
+          bytes_of({FrameKind::message, static_cast<uint32_t>(payload.size()), 7, 0, kControlBytes + at}, payload) +
+          bytes_of({FrameKind::message, 4, 8, 0, 0}, "more");
+      scene.rank.seen.clear();
+      double received = counter(*scene.rank.fabric, "bytesReceived");
+      for (size_t begin = 0; begin < text.size(); begin += piece) {
+        const size_t bytes = std::min(piece, text.size() - begin);
+        if (begin < payload.size()) CHECK(scene.rank.seen.empty());
+        scene.say(text.data() + begin, bytes);
+        received += static_cast<double>(bytes);
+        until([&] { return counter(*scene.rank.fabric, "bytesReceived") == received; }, [&] { scene.rank.pass(); });
+      }
+      until([&] { return scene.rank.seen.size() == 2; }, [&] { scene.rank.pass(); });
+      for (uint32_t i = 0; i < 2; ++i) CHECK_EQ(scene.rank.seen[i].immediate, 7 + i);
+      CHECK_EQ(std::memcmp(slots + at, payload.data(), payload.size()), 0);
+    }
   }
 }
 
@@ -655,12 +690,12 @@ TEST(the_rest_of_a_frame_does_not_belong_to_a_later_region_with_the_same_key) {
 
 // Each ends the connection before anything behind it is believed.
 TEST(frames_that_make_no_sense_end_the_connection) {
-  const uint32_t slots = tcp::kInboxBytes;
+  const uint32_t slots = tcp::inbox_bytes(255);
   for (const FrameHeader& wrong : std::vector<FrameHeader>{
            {static_cast<FrameKind>(0), 0, 0, 0, 0},
            {static_cast<FrameKind>(6), 0, 0, 0, 0},
            {FrameKind::message, UINT32_MAX, 0, 0, 0},
-           {FrameKind::message, tcp::kLargestMessage + 1, 0, 0, kControlBytes},
+           {FrameKind::message, 255 + kCommitHead + 1, 0, 0, kControlBytes},
            {FrameKind::message, 1, 0, 0, slots},
            {FrameKind::message, 2, 0, 0, slots - 1},
            {FrameKind::message, 1, 0, 0, UINT64_MAX},

@@ -13,6 +13,7 @@
 #include "test/mix.h"
 #include "test/ranks.h"
 #include "test/tcp_job.h"
+#include "test/two_networks.h"
 
 namespace {
 
@@ -76,10 +77,12 @@ TEST(hmac_is_the_standards) {
 // --- the fabric alone ------------------------------------------------------------------------------------------------
 
 TEST(a_commit_arrives_whole_and_announced) {
-  Pair pair;
+  TcpOptions options;
+  options.eager_limit = 60'000;
+  Pair pair(TcpJob(2), options);
   pair.connect();
   const Mailbox out = pair.fabric[0]->outbox(1);
-  for (const size_t bytes : {size_t{4}, size_t{64}, size_t{65}, size_t{4096}, size_t{15'000}}) {
+  for (const size_t bytes : {size_t{4}, size_t{64}, size_t{65}, size_t{4096}, size_t{15'000}, size_t{60'064}}) {
     fill(out.slots, bytes, bytes);
     pair.fabric[0]->commit(1, out.slots, bytes, 7, nullptr);
     pair.seen[1].clear();
@@ -233,7 +236,7 @@ TEST(both_ends_send_at_once_without_reading) {
   std::vector<std::byte> to[2];
   std::unique_ptr<tcp::Connection> end[2];
   for (Rank rank = 0; rank < 2; ++rank) {
-    end[rank] = std::make_unique<tcp::Connection>(1 - rank, std::move(line.end[rank]), counters[rank]);
+    end[rank] = std::make_unique<tcp::Connection>(1 - rank, 255, std::move(line.end[rank]), counters[rank]);
     from[rank].resize(kBytes);
     to[rank].resize(kBytes);
     fill(from[rank].data(), kBytes, rank);
@@ -274,7 +277,7 @@ TEST(a_message_waits_for_one_frame_of_data_at_most) {
            {20'000, kBytes}, {64'000, kBytes}, {200'000, kBytes}, {20'000, 100'000}, {64'000, 100'000}}) {
     Line line(socket_bytes);
     tcp::Counters counters;
-    tcp::Connection connection(1, std::move(line.end[0]), counters);
+    tcp::Connection connection(1, 255, std::move(line.end[0]), counters);
     for (size_t queued = 0; queued < kBytes; queued += put_bytes)
       connection.queue_put({data.data(), put_bytes, 0, 1, 1, nullptr});
     send_until_full(connection, counters);
@@ -558,6 +561,63 @@ TEST(many_sends_of_one_round_are_gathered) {
       CHECK((me.counter("framesSent") - frames) / (me.counter("socketWrites") - writes) >= 4);
     }
     meeting.meet();
+  });
+}
+
+// LibOF is told 255 bytes for all. Twenty messages are more than a mailbox has room for.
+TEST(a_message_up_to_the_limit_of_the_fabric_waits_for_nobody) {
+  constexpr uint32_t kMessages = 20;
+  for (const uint32_t limit : {0u, 100u, 15'320u, 15'321u, 32u * 1024, 65'535u}) {
+    TcpJob job(2);
+    TcpOptions tcp;
+    tcp.eager_limit = limit;
+    const auto make = [&](Rank rank) { return job.fabric(rank, tcp); };
+    run_ranks_over(2, RankOptions{}, make, [&](TestRank& me, Meeting& meeting) {
+      for (const size_t bytes : {size_t{limit}, size_t{limit} + 1}) {
+        const double eager = me.counter("eagerSent");
+        const double large = me.counter("dataSent");
+        std::vector<Pinned> in(kMessages);
+        std::vector<uint32_t> requests;
+        if (me.rank == 0) {
+          for (uint32_t i = 0; i < kMessages; ++i) requests.push_back(me.isend(me.filled(bytes, false, i), 1, i));
+          // The others wait for room.
+          if (bytes == limit) me.wait(std::exchange(requests[0], kNoRequest));
+        }
+        if (bytes == limit) meeting.meet();
+        for (uint32_t i = kMessages; me.rank == 1 && i-- > 0;) {
+          in[i] = me.plain(bytes);
+          requests.push_back(me.irecv(in[i], 0, i));
+        }
+        for (const uint32_t request : requests) me.wait(request);
+        for (uint32_t i = 0; me.rank == 1 && i < kMessages; ++i) check_data(in[i], i);
+        const double sent = me.rank == 0 ? kMessages : 0;
+        CHECK_EQ(me.counter("eagerSent") - eager, bytes == limit ? sent : 0);
+        CHECK_EQ(me.counter("dataSent") - large, bytes == limit ? 0 : sent);
+        meeting.meet();
+      }
+    });
+  }
+}
+
+// Ranks that reach some peers with one limit and others with another.
+TEST(peers_with_different_eager_limits) {
+  TcpJob short_job(4);
+  TcpJob long_job(4);
+  const auto make = [&](Rank rank) { return beside_tcp(short_job.fabric(rank), long_job, rank, 65'535); };
+  run_ranks_over(4, RankOptions{}, make, [&](TestRank& me, Meeting& meeting) {
+    for (Rank distance = 0; distance < 4; ++distance) {
+      const Rank peer = me.rank ^ distance;
+      const bool eager = (me.rank + peer) % 2 == 0;
+      const Pinned in = me.plain(20'000);
+      const double before = me.counter("eagerSent");
+      const uint32_t receive = me.irecv(in, peer, 1);
+      me.send(me.filled(20'000, false, me.rank), peer, 1);
+      me.wait(receive);
+      check_data(in, peer);
+      CHECK_EQ(me.counter("eagerSent") - before, eager ? 1 : 0);
+      meeting.meet();
+    }
+    random_mix(me, 7, repetitions(300, 60));
   });
 }
 

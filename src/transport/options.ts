@@ -15,14 +15,11 @@ import { isPlace } from './address.js';
  */
 export const DEFAULT_EAGER_LIMIT = 4096;
 
-/**
- * The same with `transport: 'tcp'`, where to ask first costs a round trip through two kernels: an igather of 8 KiB
- * takes 5.6 µs instead of 13. A mailbox then holds 7 messages of this size.
- */
-export const TCP_EAGER_LIMIT = 8192;
-
 /** Bytes; a mailbox of native/libof/mailbox.h holds four messages of this size. */
-export const MAX_EAGER_LIMIT = 15320;
+const MAX_EAGER_LIMIT = 15320;
+
+/** Bytes; what the header of a message can say. */
+const MAX_TCP_EAGER_LIMIT = 65535;
 
 /** Milliseconds; what a timer of Node can hold. */
 const MAX_TIMEOUT = 2 ** 31 - 1;
@@ -127,6 +124,12 @@ const TCP = {
       "a numeric address of one interface of this machine ('10.1.2.3'), the interface ('eth0') or its network " +
       "('10.1.0.0/16'), or several with commas between them",
   },
+  /**
+   * Largest message, in bytes, that is sent to a rank that is reached by TCP without waiting for its receiver. Default
+   * -1: `eagerLimit`, if that is given; else 32 768 in jobs of up to 64 ranks and 8192 in larger ones, since each
+   * connection has memory for eight. Equal on all ranks. Variable NBC_TCP_EAGER_LIMIT.
+   */
+  eagerLimit: native(integer('NBC_TCP_EAGER_LIMIT', -1, MAX_TCP_EAGER_LIMIT, 'bytes', -1)),
 };
 
 /** Of the option `transport`. */
@@ -167,8 +170,8 @@ const COMMON = {
    */
   progress: native(oneOf('NBC_PROGRESS', 'thread', ['thread', 'manual'])),
   /**
-   * Largest message, in bytes, that is sent without waiting for its receiver (default 4096; with `transport: 'tcp'`
-   * 8192). Equal on all ranks. Variable NBC_EAGER_LIMIT.
+   * Largest message, in bytes, that is sent without waiting for its receiver (default 4096; over TCP see
+   * `tcp.eagerLimit`). Equal on all ranks. Variable NBC_EAGER_LIMIT.
    */
   eagerLimit: native(integer('NBC_EAGER_LIMIT', DEFAULT_EAGER_LIMIT, MAX_EAGER_LIMIT, 'bytes')),
   /**
@@ -274,11 +277,11 @@ export function resolveOptions(options: InitOptions = {}, environment: Environme
   const { tcp = {}, verbs = {}, ...common } = options;
   mustBeGroup('tcp', tcp, Object.keys(TCP), 'tcp.');
   mustBeGroup('verbs', verbs, Object.keys(VERBS), 'verbs.');
-  const transport = resolve('transport', COMMON.transport, common.transport, environment);
-  const eagerLimit = transport === 'tcp' ? { ...COMMON.eagerLimit, fallback: TCP_EAGER_LIMIT } : COMMON.eagerLimit;
+  const ofTcp = resolveAll(TCP, tcp, environment, 'tcp.');
+  const given = resolve('eagerLimit', { ...COMMON.eagerLimit, fallback: -1 }, common.eagerLimit, environment);
   return {
-    ...resolveAll({ ...COMMON, eagerLimit }, common, environment),
-    tcp: resolveAll(TCP, tcp, environment, 'tcp.'),
+    ...resolveAll(COMMON, common, environment),
+    tcp: ofTcp.eagerLimit === -1 ? { ...ofTcp, eagerLimit: given } : ofTcp,
     verbs: resolveAll(VERBS, verbs, environment, 'verbs.'),
   };
 }

@@ -16,7 +16,7 @@ import { assertBytes, type Guarded, GuardedPool, piece } from './noise.js';
 /** Elements of a block: around the eager limit of the paper and that of the transport, and around 64 Ki. */
 const SMALL = [0, 1, 254, 255, 256];
 const MEDIUM = [
-  ...[-1, 0, 1].map((more) => (process.env['NBC_TRANSPORT'] === 'tcp' ? 8192 : 4096) + more),
+  ...[-1, 0, 1].map((more) => (process.env['NBC_TRANSPORT'] === 'tcp' ? 32 * 1024 : 4096) + more),
   ...[-1, 0, 1].map((more) => 64 * 1024 + more),
 ];
 /** Of a message, or of all blocks together. */

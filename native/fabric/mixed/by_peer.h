@@ -17,6 +17,7 @@ class ByPeer : public Base {
   Rank size() const override { return one_.size(); }
   Network network_to(Rank peer) const override { return to(peer).network_to(peer); }
   std::string why_not_moved(Rank peer) const override { return to(peer).why_not_moved(peer); }
+  uint32_t eager_limit(Rank peer, uint32_t general) const override { return to(peer).eager_limit(peer, general); }
   Mailbox outbox(Rank peer) override { return to(peer).outbox(peer); }
   Mailbox inbox(Rank peer) override { return to(peer).inbox(peer); }
   bool has_closed(Rank peer) override { return to(peer).has_closed(peer); }

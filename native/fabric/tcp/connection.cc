@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <sys/mman.h>
 #include <sys/uio.h>
 #include <utility>
 
@@ -16,14 +15,14 @@ constexpr size_t kFrames = 16;  // in one write; one more where the end of a put
 
 }  // namespace
 
-Connection::Connection(Rank peer, Socket socket, Counters& counters)
-    : peer(peer), socket_(std::move(socket)), counters_(counters), buffer_(new std::byte[kBuffer]) {
-  void* at = mmap(nullptr, 2 * kBox, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED) throw FabricError{"no memory for mailboxes"};
-  boxes_ = static_cast<std::byte*>(at);
-}
-
-Connection::~Connection() { munmap(boxes_, 2 * kBox); }
+Connection::Connection(Rank peer, uint32_t eager_limit, Socket socket, Counters& counters)
+    : peer(peer),
+      socket_(std::move(socket)),
+      counters_(counters),
+      eager_limit_(eager_limit),
+      out_(eager_limit),
+      in_(eager_limit),
+      buffer_(new std::byte[kBuffer]) {}
 
 bool Connection::broke(const char* why, int error) {
   if (why_[0] != '\0') return false;
@@ -37,7 +36,8 @@ bool Connection::broke(const char* why, int error) {
 void Connection::queue_message(const void* written, size_t bytes, uint32_t note) {
   const auto* from = static_cast<const std::byte*>(written);
   Message message{};
-  message.header = {FrameKind::message, static_cast<uint32_t>(bytes), note, 0, static_cast<uint64_t>(from - boxes_)};
+  message.header = {FrameKind::message, static_cast<uint32_t>(bytes), note, 0,
+                    static_cast<uint64_t>(from - out_.data())};
   message.from = from;
   if (bytes <= kSmall) {
     std::memcpy(message.small, from, bytes);
@@ -223,7 +223,11 @@ bool Connection::receive(Regions& regions, size_t budget, Ring<Completion>& even
     iovec parts[2];
     int count = 1;
     Region* region = nullptr;
-    if (data_left_ == 0) {
+    if (message_left_ > 0) {
+      parts[0] = {in_.data() + message_.at + message_.bytes - message_left_, message_left_};
+      parts[1] = {buffer_.get(), kBuffer};
+      count = 2;
+    } else if (data_left_ == 0) {
       // More data of the same put are likely to come: only their header, so that they are read straight into place.
       const bool header = amid_put_ && have_ < sizeof(FrameHeader);
       parts[0] = {buffer_.get() + have_, (header ? sizeof(FrameHeader) : kBuffer) - have_};
@@ -250,10 +254,12 @@ bool Connection::receive(Regions& regions, size_t budget, Ring<Completion>& even
     heard = true;
     const auto bytes = static_cast<size_t>(got);
     counters_.bytes_received += bytes;
-    const size_t of_data = std::min(bytes, data_left_);
+    const size_t of_message = std::min(bytes, message_left_);
+    if (of_message > 0 && (message_left_ -= of_message) == 0) handle(message_, events);
+    const size_t of_data = std::min(bytes - of_message, data_left_);
     if (region != nullptr) region->written += of_data;
     data_left_ -= of_data;
-    have_ += bytes - of_data;
+    have_ += bytes - of_message - of_data;
     if (!parse(regions, events)) return false;
     // Less than asked for: that was all.
     if (bytes < asked) {
@@ -278,10 +284,10 @@ void Connection::await_bytes() {
 // Takes whole frames from the buffer, and what is there of data.
 bool Connection::parse(Regions& regions, Ring<Completion>& events) {
   size_t at = 0;
-  while (data_left_ == 0 && have_ - at >= sizeof(FrameHeader)) {
+  while (data_left_ == 0 && message_left_ == 0 && have_ - at >= sizeof(FrameHeader)) {
     FrameHeader header;
     std::memcpy(&header, buffer_.get() + at, sizeof header);
-    if (const char* wrong = check(header, peer, regions); wrong != nullptr) return broke(wrong, EPROTO);
+    if (const char* wrong = check(header, peer, regions, eager_limit_); wrong != nullptr) return broke(wrong, EPROTO);
     const std::byte* payload = buffer_.get() + at + sizeof header;
     const size_t here = have_ - at - sizeof header;
     if (header.kind == FrameKind::data) {
@@ -295,10 +301,16 @@ bool Connection::parse(Regions& regions, Ring<Completion>& events) {
       data_left_ = header.bytes - copied;
       data_key_ = region != nullptr ? header.key : 0;
       at += sizeof header + copied;
+    } else if (here < header.bytes && header.at >= kControlBytes) {
+      // Nobody looks into a slot before all of its message is there, so the rest is read straight into place.
+      std::memcpy(in_.data() + header.at, payload, here);
+      message_ = header;
+      message_left_ = header.bytes - here;
+      at += sizeof header + here;
     } else {
       if (here < header.bytes) break;
       // Whole, so that nobody sees half of a word of an acknowledgement.
-      if (header.kind == FrameKind::message) std::memcpy(boxes_ + kBox + header.at, payload, header.bytes);
+      if (header.kind == FrameKind::message) std::memcpy(in_.data() + header.at, payload, header.bytes);
       if (header.kind == FrameKind::lost) return counted_lost = true, broke("it has given this rank up", ETIMEDOUT);
       handle(header, events);
       at += sizeof header + header.bytes;

@@ -18,6 +18,7 @@
 #include <memory>
 #include <vector>
 
+#include "fabric/tcp/box.h"
 #include "fabric/tcp/frame.h"
 #include "fabric/regions.h"
 #include "fabric/tcp/socket.h"
@@ -50,8 +51,7 @@ class Connection {
  public:
   enum class State { open, broken };
 
-  Connection(Rank peer, Socket socket, Counters& counters);
-  ~Connection();
+  Connection(Rank peer, uint32_t eager_limit, Socket socket, Counters& counters);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
@@ -98,8 +98,8 @@ class Connection {
   const Socket& socket() const { return socket_; }
   const char* why() const { return why_; }
   int error() const { return error_; }
-  Mailbox outbox() const { return {boxes_, boxes_ + kControlBytes}; }
-  Mailbox inbox() const { return {boxes_ + kBox, boxes_ + kBox + kControlBytes}; }
+  Mailbox outbox() const { return out_.mailbox(); }
+  Mailbox inbox() const { return in_.mailbox(); }
 
   const Rank peer;
   State state = State::open;
@@ -112,10 +112,9 @@ class Connection {
   uint32_t silent = 0;        // looks in a row at which nothing had come
 
  private:
-  static constexpr size_t kBox = 64 * 1024;
   static constexpr size_t kSmall = 64;
   static constexpr size_t kBuffer = 16 * 1024;
-  static_assert(kInboxBytes <= kBox && kLargestMessage + sizeof(FrameHeader) <= kBuffer);
+  static_assert(kControlBytes + sizeof(FrameHeader) <= kBuffer);
 
   struct Message {
     FrameHeader header;
@@ -143,7 +142,9 @@ class Connection {
 
   Socket socket_;
   Counters& counters_;
-  std::byte* boxes_ = nullptr;  // outbox, inbox
+  const uint32_t eager_limit_;
+  Box out_;
+  Box in_;
   Ring<Message> messages_;
   Ring<Put> puts_;
   Ring<Frame> frames_;
@@ -161,11 +162,13 @@ class Connection {
   size_t awaited_ = 1;  // bytes that make the socket readable
 
   std::unique_ptr<std::byte[]> buffer_;
-  size_t have_ = 0;        // bytes in the buffer
-  size_t data_left_ = 0;   // bytes of the data frame that has begun
-  uint32_t data_key_ = 0;  // of its region; 0: it is dropped
-  bool amid_put_ = false;  // the last frame was data
-  const char* why_ = "";   // the first reason
+  size_t have_ = 0;          // bytes in the buffer
+  FrameHeader message_{};    // of the message that has begun, of which
+  size_t message_left_ = 0;  // so many bytes are not in their slot yet
+  size_t data_left_ = 0;     // bytes of the data frame that has begun
+  uint32_t data_key_ = 0;    // of its region; 0: it is dropped
+  bool amid_put_ = false;    // the last frame was data
+  const char* why_ = "";     // the first reason
   int error_ = 0;
 };
 

@@ -3,9 +3,10 @@
 namespace nbc::tcp {
 namespace {
 
-const char* check_message(const FrameHeader& header) {
-  if (header.bytes > kLargestMessage) return "a message that is longer than any";
-  if (header.at > kInboxBytes || header.bytes > kInboxBytes - header.at) return "a message to outside of the mailbox";
+const char* check_message(const FrameHeader& header, uint32_t eager_limit) {
+  const size_t inbox = inbox_bytes(eager_limit);
+  if (header.bytes > eager_limit + kCommitHead) return "a message that is longer than any";
+  if (header.at > inbox || header.bytes > inbox - header.at) return "a message to outside of the mailbox";
   const bool in_control = header.at + header.bytes <= kControlBytes;
   if (!in_control && header.at < kControlBytes) return "a message across the parts of the mailbox";
   if (header.value >> kImmediateBits != 0) return "a note of too many bits";
@@ -38,10 +39,10 @@ const char* check_done(const FrameHeader& header, Rank peer, const Regions& regi
 
 }  // namespace
 
-const char* check(const FrameHeader& header, Rank peer, const Regions& regions) {
+const char* check(const FrameHeader& header, Rank peer, const Regions& regions, uint32_t eager_limit) {
   switch (header.kind) {
     case FrameKind::message:
-      return check_message(header);
+      return check_message(header, eager_limit);
     case FrameKind::data:
       return check_data(header, peer, regions);
     case FrameKind::done:

@@ -43,13 +43,11 @@ static_assert(sizeof(FrameHeader) == 24);
 
 // Control messages wait for one of these at most. 128 KiB take 1 ms at 1 Gbit/s.
 constexpr uint32_t kLargestData = 128 * 1024;
-// A slot of the mailbox with its header, at the largest eager limit, and some room.
-constexpr uint32_t kLargestMessage = kSlotBytes / 4;
 
 // The part of an inbox that messages may write: control, then slots behind it.
-constexpr size_t kInboxBytes = kControlBytes + kSlotBytes;
+constexpr size_t inbox_bytes(uint32_t eager_limit) { return kControlBytes + room_for(eager_limit); }
 
 // nullptr, or what is wrong with a frame from this peer. Data may be right whose region was closed: they are dropped.
-const char* check(const FrameHeader& header, Rank peer, const Regions& regions);
+const char* check(const FrameHeader& header, Rank peer, const Regions& regions, uint32_t eager_limit);
 
 }  // namespace nbc::tcp

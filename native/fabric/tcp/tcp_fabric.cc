@@ -59,7 +59,7 @@ TcpFabric::~TcpFabric() { announce_closed(); }
 
 Connect TcpFabric::connect(Rank peer) {
   if (peer != rank()) return connector_.connect(peer);
-  if (self_ == nullptr) self_ = std::make_unique<Box>();
+  if (self_ == nullptr) self_ = std::make_unique<Box>(options_.eager_limit);
   return Connect::ready;
 }
 
@@ -68,7 +68,7 @@ std::string TcpFabric::why(Rank peer) const {
 }
 
 void TcpFabric::take(Rank peer, Socket socket) {
-  auto connection = std::make_unique<Connection>(peer, std::move(socket), counters_);
+  auto connection = std::make_unique<Connection>(peer, options_.eager_limit, std::move(socket), counters_);
   allow_slow_reader(connection->socket());
   connection->watched = EPOLLIN;
   parking_.change(connection->socket(), EPOLLIN, name_of(kConnection, peer));
@@ -156,13 +156,9 @@ Connection* TcpFabric::open(Rank peer) const {
   return connection != nullptr && connection->state == Connection::State::open ? connection : nullptr;
 }
 
-Mailbox TcpFabric::outbox(Rank peer) {
-  return peer == rank() ? Mailbox{self_->bytes, self_->bytes + kControlBytes} : connections_[peer]->outbox();
-}
+Mailbox TcpFabric::outbox(Rank peer) { return peer == rank() ? self_->mailbox() : connections_[peer]->outbox(); }
 
-Mailbox TcpFabric::inbox(Rank peer) {
-  return peer == rank() ? Mailbox{self_->bytes, self_->bytes + kControlBytes} : connections_[peer]->inbox();
-}
+Mailbox TcpFabric::inbox(Rank peer) { return peer == rank() ? self_->mailbox() : connections_[peer]->inbox(); }
 
 bool TcpFabric::has_closed(Rank peer) {
   if (peer == rank()) return closed_;

@@ -42,7 +42,7 @@ struct JobDescription {
 Crowd crowd_of(const JobDescription& job);
 
 struct TcpOptions {
-  uint32_t eager_limit = 0;
+  uint32_t eager_limit = 255;                       // bytes, as in libof::Options
   int64_t connect_milliseconds = 30'000;            // that a peer is given to answer when this rank connects to it
   int64_t handshake_milliseconds = 10'000;          // until a connection that did not prove itself is closed
   int64_t grace_milliseconds = 100;                 // until its place may be given to another connection
@@ -63,6 +63,7 @@ class TcpFabric final : public FarFabric, private ConnectionOwner {
   Network network_to(Rank) const override { return Network::tcp; }
   Connect connect(Rank peer) override;
   std::string why(Rank peer) const override;
+  uint32_t eager_limit(Rank, uint32_t) const override { return options_.eager_limit; }
   Mailbox outbox(Rank peer) override;
   Mailbox inbox(Rank peer) override;
   bool has_closed(Rank peer) override;
@@ -144,11 +145,8 @@ class TcpFabric final : public FarFabric, private ConnectionOwner {
   std::vector<Connection*> listed_;                       // with something to send, or to receive that a budget cut off
   int64_t silence_check_ = 0;  // milliseconds: when to look for silent peers; 0: none owes an acknowledgement
   const job::Patience patience_;
-  int64_t next_beat_ = 0;  // milliseconds; 0: there is no connection, or nobody looks
-  uint64_t parks_ = 0;     // times the calling thread slept
-  struct alignas(64) Box {
-    std::byte bytes[kInboxBytes];
-  };
+  int64_t next_beat_ = 0;      // milliseconds; 0: there is no connection, or nobody looks
+  uint64_t parks_ = 0;         // times the calling thread slept
   std::unique_ptr<Box> self_;  // this rank's mailbox to itself
   Ring<Completion> arrived_;
   bool closed_ = false;
