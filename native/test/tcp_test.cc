@@ -496,7 +496,8 @@ TEST(other_settings_are_refused_on_both_sides) {
   }
   for (Rank rank = 0; rank < 2; ++rank) {
     CHECK(fabric[rank]->connect(1 - rank) == Connect::refused);
-    CHECK(fabric[rank]->why(1 - rank).find(rank == 0 ? "eagerLimit 4096" : "eagerLimit 255") != std::string::npos);
+    CHECK(fabric[rank]->why(1 - rank).find(rank == 0 ? "tcp.eagerLimit 4096" : "tcp.eagerLimit 255") !=
+          std::string::npos);
   }
 }
 

@@ -275,7 +275,7 @@ bool Connection::receive(Regions& regions, size_t budget, Ring<Completion>& even
 }
 
 void Connection::await_bytes() {
-  const size_t bytes = data_left_ > 0 ? data_left_ + sizeof(FrameHeader) : 1;
+  const size_t bytes = data_left_ > 0 ? data_left_ + sizeof(FrameHeader) : std::max<size_t>(message_left_, 1);
   if (bytes == awaited_) return;
   awaited_ = bytes;
   wake_at(socket_, bytes);

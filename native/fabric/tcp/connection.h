@@ -133,8 +133,8 @@ class Connection {
   void prepare(bool puts);
   void prepare_put();
   void sent(size_t bytes);
-  // In the middle of data nothing can be done until all of the frame is there, and the next header, which always
-  // follows.
+  // In the middle of a long message nothing can be done until the rest is there; in the middle of data, until the next
+  // header is, too, which always follows.
   void await_bytes();
   bool parse(Regions& regions, Ring<Completion>& events);
   void handle(const FrameHeader& header, Ring<Completion>& events);

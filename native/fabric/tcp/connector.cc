@@ -152,7 +152,7 @@ void Connector::settled(Rank peer) {
 }
 
 std::string Connector::other_eager_limit(Rank peer, uint32_t theirs) const {
-  return other_setting(peer, "eagerLimit", std::to_string(theirs), std::to_string(identity_.eager_limit));
+  return other_setting(peer, "tcp.eagerLimit", std::to_string(theirs), std::to_string(identity_.eager_limit));
 }
 
 // --- peers that connect ----------------------------------------------------------------------------------------------
