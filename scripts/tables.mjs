@@ -19,7 +19,7 @@ What does \`world.stats()\` count? Each counter belongs to one rank and counts f
 some transports have is missing on the others. Where a rank reaches some peers over shared memory and others over a
 network, it has the counters of both.
 
-A message is _small_ up to the eager limit (option \`eagerLimit\`), and _large_ above it.
+A message is _small_ up to the eager limit (options \`eagerLimit\` and \`tcp.eagerLimit\`), and _large_ above it.
 [architecture/protocol.md](architecture/protocol.md) says what RTR, RTS and credits are.
 
 | Counter | Unit | Transports | What it counts |
