@@ -29,6 +29,8 @@ struct Subject {
   // A subject that differs from another one only in how its ranks meet and part: without what costs most and does not
   // depend on that.
   bool meets_and_parts_only = false;
+  // Under a sanitizer each test has one of the modes, in turns: the first test has this one. -1: each has all.
+  int turn = -1;
 };
 
 inline void run(const Subject& subject, Rank size, const RankOptions& options,
@@ -479,9 +481,12 @@ inline void calls_that_differ_are_told_at_the_end(const Subject& subject) {
 // Adds the suite to the program, for this subject.
 inline bool conforms(const Subject& subject) {
   static std::deque<std::string> names;  // tests() keeps pointers to them
+  auto turn = static_cast<size_t>(subject.turn);
   const auto add = [&](const char* name, void (*test)(const Subject&)) {
+    Subject own = subject;
+    if (subject.turn >= 0 && repetitions(1, 0) == 0) own.modes = {subject.modes[turn++ % subject.modes.size()]};
     names.push_back(subject.name + "." + name);
-    tests().push_back({names.back().c_str(), [subject, test] { test(subject); }});
+    tests().push_back({names.back().c_str(), [own, test] { test(own); }});
   };
 #define CONFORMANCE(test) add(#test, test)
   CONFORMANCE(messages_of_every_size_and_kind_of_buffer);
