@@ -151,8 +151,8 @@ bool conforms_beside_tcp() {
   };
   return conformance::conforms({"verbs_beside_tcp", job, {mode(true), mode(false)}, 60, false, 1});
 }
-const bool registered = conforms("verbs", Eager::write) && conforms("verbs_by_send", Eager::send, 0) && conforms_apart() &&
-                        conforms_beside_tcp();
+const bool registered = conforms("verbs", Eager::write) && conforms("verbs_by_send", Eager::send, 0) &&
+                        conforms_apart() && conforms_beside_tcp();
 
 // --- the fabric alone ------------------------------------------------------------------------------------------------
 
