@@ -63,7 +63,7 @@ tcp::TcpOptions tcp_options(const Opening& opening) {
   return tcp;
 }
 
-// To ask a receiver first takes a round trip. Each connection has memory for eight of the longest messages.
+// To ask a receiver first takes as long as the way of a message. Each connection has memory for eight of the longest.
 uint32_t tcp_eager_limit(const Opening& opening) {
   if (opening.tcp_eager_limit >= 0) return static_cast<uint32_t>(opening.tcp_eager_limit);
   return opening.size <= 64 ? 32 * 1024 : 8 * 1024;

@@ -13,7 +13,7 @@ import { isPlace } from './address.js';
  * Bytes. The paper has 255; on shared memory 4 KiB by mailbox take 0.4 µs and by rendezvous 2.3 µs, and a mailbox of 60
  * KiB still holds 14 of them.
  */
-export const DEFAULT_EAGER_LIMIT = 4096;
+const DEFAULT_EAGER_LIMIT = 4096;
 
 /** Bytes; a mailbox of native/libof/mailbox.h holds four messages of this size. */
 const MAX_EAGER_LIMIT = 15320;
